@@ -1,0 +1,31 @@
+"""Drawing from 0..size-1 without repeats."""
+
+from collections.abc import Container
+
+import numpy as np
+
+
+def draw(
+    rng: np.random.Generator, size: int, count: int, exclude: Container[int] = ()
+) -> list[int]:
+    """`count` different integers below `size`, none of them in `exclude`, uniformly.
+
+    Fewer where fewer are left. Takes time in proportion to `count` while much is left.
+    """
+    drawn: dict[int, None] = {}
+    if count <= 0 or size <= 0:
+        return []
+    for _ in range(4):
+        if 2 * count >= size:
+            break
+        for index in rng.integers(size, size=2 * count).tolist():
+            if index not in exclude:
+                drawn[index] = None
+                if len(drawn) == count:
+                    return list(drawn)
+    for index in rng.permutation(size).tolist():
+        if len(drawn) == count:
+            break
+        if index not in exclude:
+            drawn[index] = None
+    return list(drawn)

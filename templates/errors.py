@@ -1,0 +1,45 @@
+"""What can go wrong in `templates`, each with what to do about it.
+
+TemplateError
+├── InvalidConfig     the configuration is not one of the space's
+├── InvalidSpace      a template declared its space wrongly, or the JSON of a space is damaged
+├── SpaceTooLarge     a space has more combinations than may be enumerated
+├── UnknownOperator   no operator has that name
+└── UnknownTemplate   no template of that operator and kind of device has that name
+"""
+
+from collections.abc import Iterable
+
+
+class TemplateError(Exception):
+    """Base of every error that `templates` raises."""
+
+
+class InvalidConfig(TemplateError):
+    """Use one of the values named in the message, or leave out the knob it names."""
+
+
+class InvalidSpace(TemplateError):
+    """Correct the declaration that the message names; the template is at fault, not its user."""
+
+
+class SpaceTooLarge(TemplateError):
+    """Declare fewer values, or tell the constraints which knobs they read (`reads=`)."""
+
+
+class UnknownOperator(TemplateError):
+    """Ask for one of the operators that the message names."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"unknown operator {name!r}; known are: {', '.join(sorted(known))}")
+        self.name = name
+
+
+class UnknownTemplate(TemplateError):
+    """Use a template that this version still has, or tune the workload again."""
+
+    def __init__(self, operator: str, kind: str, name: str) -> None:
+        super().__init__(
+            f"{operator} has no template {name!r} for {kind}: it may come from another version; "
+            f"tune the workload again"
+        )

@@ -1,0 +1,136 @@
+"""One named choice of a schedule."""
+
+import json
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from templates.errors import InvalidSpace
+
+Config = dict[str, Any]
+"""A configuration: `{"template": "direct", "threads": 128, "tile": [8, 8]}`, all JSON."""
+
+Value = bool | int | float | str | None | list[int]
+Condition = tuple[tuple[str, tuple[Value, ...]], ...]
+
+_SCALARS = (bool, int, float, str, type(None))
+
+
+def _exact(value: object) -> Hashable:
+    """A key that tells 1 from True and from 1.0; None for neither scalar nor list of them."""
+    if type(value) in _SCALARS:
+        return (type(value), value)
+    if type(value) is list and all(type(part) in _SCALARS for part in value):
+        return tuple((type(part), part) for part in value)
+    return None
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A choice between `values`, present only where each knob in `when` has one of those values.
+
+    The values are distinct JSON scalars, or lists of integers for a split.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    when: Condition = ()
+    _digits: dict[Hashable, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name == "template":
+            raise InvalidSpace(f"a knob can't be called {self.name!r}: choose another name")
+        if not self.values:
+            raise InvalidSpace(f"knob {self.name!r} has no values: give it at least one")
+        for value in self.values:
+            if _exact(value) is None or (isinstance(value, float) and not math.isfinite(value)):
+                raise InvalidSpace(f"knob {self.name!r}: {value!r} is no JSON scalar")
+            if isinstance(value, list) and not all(type(part) is int for part in value):
+                raise InvalidSpace(f"knob {self.name!r}: {value!r} is no list of integers")
+        # By Python's equality, so that 1, 1.0 and True can't meet in one knob.
+        if len({tuple(v) if isinstance(v, list) else v for v in self.values}) < len(self.values):
+            raise InvalidSpace(f"knob {self.name!r} has a value twice: values are distinct")
+        digits = {_exact(value): digit for digit, value in enumerate(self.values)}
+        object.__setattr__(self, "_digits", digits)
+
+    def digit(self, value: object) -> int | None:
+        """The place of `value` among the values, None where it is not one of them."""
+        key = _exact(value)
+        return None if key is None else self._digits.get(key)
+
+    def present(self, config: Mapping[str, Any]) -> bool:
+        """Whether the knobs already in `config` call for this one."""
+        return all(name in config and config[name] in allowed for name, allowed in self.when)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"name", "values"}`, and `"when": {knob: [values]}` where it is conditional."""
+        document: dict[str, Any] = {"name": self.name, "values": list(self.values)}
+        if self.when:
+            document["when"] = {name: list(allowed) for name, allowed in self.when}
+        return document
+
+
+def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Condition:
+    """`{"weights": "shared"}` or `{"weights": ["shared", "registers"]}`, checked against `earlier`.
+
+    Raises InvalidSpace where a knob is not declared yet or never has the value.
+    """
+    pairs = []
+    for name, asked in (when or {}).items():
+        if name not in earlier:
+            raise InvalidSpace(f"a condition names knob {name!r}: declare that knob before")
+        knob = earlier[name]
+        several = isinstance(asked, list | tuple) and knob.digit(asked) is None
+        allowed: tuple[Value, ...] = tuple(asked) if several else (asked,)
+        for value in allowed:
+            if knob.digit(value) is None:
+                raise InvalidSpace(
+                    f"a condition wants {name!r} to be {value!r}, which is not one of its values "
+                    f"{json.dumps(knob.values)}"
+                )
+        pairs.append((name, allowed))
+    return tuple(pairs)
+
+
+def factorisations(extent: int, parts: int, max_factor: int | None = None) -> list[list[int]]:
+    """Every list of `parts` positive integers whose product is `extent`, in ascending order.
+
+    As in AutoTVM, `max_factor` bounds all of them but the first.
+    """
+    if extent < 1 or parts < 1:
+        raise InvalidSpace(f"can't split {extent} in {parts}: both are at least 1")
+    low = [d for d in range(1, math.isqrt(extent) + 1) if extent % d == 0]
+    divisors = sorted({*low, *(extent // d for d in low)})
+
+    def chains(rest: int, count: int, bound: int) -> Iterator[list[int]]:
+        if count == 1:
+            if rest <= bound:
+                yield [rest]
+            return
+        for first in divisors:
+            if first <= bound and rest % first == 0:
+                for others in chains(rest // first, count - 1, bound):
+                    yield [first, *others]
+
+    if parts == 1:
+        return [[extent]]
+    bound = extent if max_factor is None else max_factor
+    return [
+        [first, *others]
+        for first in divisors
+        for others in chains(extent // first, parts - 1, bound)
+    ]
+
+
+def copied(value: Value) -> Value:
+    """The value itself, or a new list, so that nobody can change a space through what it gave."""
+    return list(value) if isinstance(value, list) else value
+
+
+def distinct(values: Sequence[Value]) -> list[Value]:
+    """The values in the order in which each was first seen, told apart by type as well."""
+    seen: dict[Hashable, Value] = {}
+    for value in values:
+        seen.setdefault(_exact(value), value)
+    return list(seen.values())
