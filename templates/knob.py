@@ -39,8 +39,8 @@ class Knob:
     _digits: dict[Hashable, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.name or self.name == "template":
-            raise InvalidSpace(f"a knob can't be called {self.name!r}: choose another name")
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidSpace(f"a knob can't be called {self.name!r}: give it a name")
         if not self.values:
             raise InvalidSpace(f"knob {self.name!r} has no values: give it at least one")
         for value in self.values:
@@ -49,7 +49,7 @@ class Knob:
             if isinstance(value, list) and not all(type(part) is int for part in value):
                 raise InvalidSpace(f"knob {self.name!r}: {value!r} is no list of integers")
         # By Python's equality, so that 1, 1.0 and True can't meet in one knob.
-        if len({tuple(v) if isinstance(v, list) else v for v in self.values}) < len(self.values):
+        if len(distinct(self.values)) < len(self.values):
             raise InvalidSpace(f"knob {self.name!r} has a value twice: values are distinct")
         digits = {_exact(value): digit for digit, value in enumerate(self.values)}
         object.__setattr__(self, "_digits", digits)
@@ -65,9 +65,9 @@ class Knob:
 
     def to_json(self) -> dict[str, Any]:
         """`{"name", "values"}`, and `"when": {knob: [values]}` where it is conditional."""
-        document: dict[str, Any] = {"name": self.name, "values": list(self.values)}
+        document: dict[str, Any] = {"name": self.name, "values": list(map(copied, self.values))}
         if self.when:
-            document["when"] = {name: list(allowed) for name, allowed in self.when}
+            document["when"] = {name: list(map(copied, allowed)) for name, allowed in self.when}
         return document
 
 
@@ -83,6 +83,8 @@ def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Co
         knob = earlier[name]
         several = isinstance(asked, list | tuple) and knob.digit(asked) is None
         allowed: tuple[Value, ...] = tuple(asked) if several else (asked,)
+        if not allowed:
+            raise InvalidSpace(f"a condition on {name!r} allows no value: name at least one")
         for value in allowed:
             if knob.digit(value) is None:
                 raise InvalidSpace(
@@ -129,8 +131,8 @@ def copied(value: Value) -> Value:
 
 
 def distinct(values: Sequence[Value]) -> list[Value]:
-    """The values in the order in which each was first seen, told apart by type as well."""
+    """The values in the order in which each was first seen; those that compare equal are one."""
     seen: dict[Hashable, Value] = {}
     for value in values:
-        seen.setdefault(_exact(value), value)
+        seen.setdefault(tuple(value) if isinstance(value, list) else value, value)
     return list(seen.values())

@@ -10,7 +10,7 @@ from templates.codec import Codec, Codes
 from templates.drawing import draw
 from templates.enumeration import Constraint, from_runs, to_runs, valid_codes
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.knob import Config, Knob, Value, condition, factorisations
+from templates.knob import Config, Knob, Value, condition, copied, factorisations
 
 
 class ConfigSpace:
@@ -76,6 +76,8 @@ class ConfigSpace:
 
     def _add(self, knob: Knob) -> None:
         self._declaring()
+        if knob.name == "template":
+            raise InvalidSpace("a knob can't be called 'template': configurations use that name")
         if knob.name in self._knobs:
             raise InvalidSpace(f"knob {knob.name!r} is declared twice")
         self._knobs[knob.name] = knob
@@ -183,14 +185,14 @@ class ConfigSpace:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """The same indices and configurations; constraints are known by name only.
 
-        Raises InvalidSpace for a document that `to_json` did not write.
+        Raises InvalidSpace or SpaceTooLarge for a document that `to_json` did not write.
         """
         try:
             space = cls(document["template"], document["version"])
             for knob in document["knobs"]:
                 when = condition(knob.get("when"), space._knobs)
-                space._add(Knob(knob["name"], tuple(knob["values"]), when))
-            names = [Constraint(name, None) for name in document["constraints"]]
+                space._add(Knob(knob["name"], tuple(map(copied, knob["values"])), when))
+            names = [Constraint(str(name), None) for name in document["constraints"]]
             codes, size = from_runs(document["valid_runs"]), document["size"]
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidSpace(f"this is not the JSON of a space: {error!r}") from error

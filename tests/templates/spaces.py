@@ -1,0 +1,80 @@
+"""Random spaces, and what they must hold, by brute force."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from hypothesis import strategies as st
+
+from templates.knob import factorisations
+from templates.space import ConfigSpace
+
+SCALARS = st.lists(
+    st.one_of(st.integers(-8, 1024), st.text("abc", max_size=3), st.none()),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+SPLITS = st.tuples(st.integers(1, 24), st.integers(1, 3))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A space before it is declared: (name, values or split, condition) and a rule to break."""
+
+    template: str
+    knobs: list[tuple[str, Any, dict[str, list[Any]]]]
+    modulus: int
+    early: bool
+
+    def values(self, choice: Any) -> list[Any]:
+        return factorisations(*choice) if isinstance(choice, tuple) else choice
+
+    def accepts(self, config: dict[str, Any]) -> bool:
+        return zlib.crc32(json.dumps(config).encode()) % self.modulus != 1
+
+    def accepts_first(self, config: dict[str, Any]) -> bool:
+        first = self.knobs[0][0]
+        return not self.early or self.accepts({first: config[first]})
+
+    def space(self) -> ConfigSpace:
+        space = ConfigSpace(self.template, version=3)
+        for name, choice, when in self.knobs:
+            if isinstance(choice, tuple):
+                space.split(name, extent=choice[0], parts=choice[1], when=when)
+            else:
+                space.knob(name, choice, when=when)
+        space.constraint("the hash is lucky", self.accepts)
+        if self.early:
+            space.constraint("the first is lucky", self.accepts_first, reads=[self.knobs[0][0]])
+        return space
+
+    def expected(self) -> list[dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for values in product(*(self.values(choice) for _, choice, _ in self.knobs)):
+            config: dict[str, Any] = {}
+            for (name, _, when), value in zip(self.knobs, values, strict=True):
+                if all(config.get(k, "absent") in allowed for k, allowed in when.items()):
+                    config[name] = value
+            if self.accepts(config) and self.accepts_first(config):
+                found.setdefault(json.dumps(config), {"template": self.template} | config)
+        return list(found.values())
+
+
+@st.composite
+def plans(draw: st.DrawFn, template: str = "direct") -> Plan:
+    knobs: list[tuple[str, Any, dict[str, list[Any]]]] = []
+    plain: dict[str, list[Any]] = {}
+    for place in range(draw(st.integers(1, 5))):
+        name = f"knob{place}"
+        when: dict[str, list[Any]] = {}
+        if plain and draw(st.booleans()):
+            parent = draw(st.sampled_from(sorted(plain)))
+            when = {parent: draw(st.lists(st.sampled_from(plain[parent]), min_size=1, unique=True))}
+        choice = draw(SCALARS | SPLITS) if place else draw(SCALARS)
+        if isinstance(choice, list):
+            plain[name] = choice
+        knobs.append((name, choice, when))
+    return Plan(template, knobs, draw(st.integers(2, 6)), draw(st.booleans()))

@@ -1,0 +1,241 @@
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from templates.errors import InvalidConfig, InvalidSpace, SpaceTooLarge
+from templates.knob import factorisations
+from templates.space import ConfigSpace
+from tests.templates.spaces import Plan, plans
+
+
+def direct() -> ConfigSpace:
+    space = ConfigSpace("direct", version=1)
+    space.knob("threads", [32, 64, 128])
+    space.knob("weights", ["shared", "registers"])
+    space.knob("weight_stage", [1, 2], when={"weights": "shared"})
+    space.split("tile", extent=8, parts=2)
+    space.constraint("at most 256 outputs", lambda c: c["threads"] * c["tile"][1] <= 256)
+    return space
+
+
+@given(plans())
+def test_holds_exactly_the_valid_configurations_in_order(plan: Plan) -> None:
+    assert list(plan.space()) == plan.expected()
+
+
+@given(plans())
+def test_index_and_configuration_are_one_to_one(plan: Plan) -> None:
+    space = plan.space()
+    assert [space.index(space[i]) for i in range(len(space))] == list(range(len(space)))
+    assert all(config in space for config in space)
+
+
+@given(plans())
+def test_json_round_trip_keeps_indices_and_configurations(plan: Plan) -> None:
+    space = plan.space()
+    again = ConfigSpace.from_json(json.loads(json.dumps(space.to_json())))
+    assert list(again) == list(space)
+    assert (again.template, again.version, again.knobs) == ("direct", 3, space.knobs)
+    assert again.constraints == space.constraints
+    assert again.to_json() == space.to_json()
+
+
+@given(plans(), st.integers(0, 40), st.integers(0, 2**32), st.integers(1, 5))
+def test_sample_never_repeats_nor_takes_the_excluded(
+    plan: Plan, count: int, seed: int, stride: int
+) -> None:
+    space = plan.space()
+    exclude = set(range(0, len(space), stride))
+    drawn = space.sample(np.random.default_rng(seed), count, exclude)
+    assert len(drawn) == len(set(drawn)) == min(count, len(space) - len(exclude))
+    assert all(0 <= index < len(space) and index not in exclude for index in drawn)
+    assert drawn == space.sample(np.random.default_rng(seed), count, exclude)
+
+
+@given(plans(), st.data())
+def test_neighbours_are_those_that_differ_in_one_common_knob(
+    plan: Plan, data: st.DataObject
+) -> None:
+    space = plan.space()
+    assume(len(space))
+    index = data.draw(st.integers(0, len(space) - 1))
+    here = space[index]
+
+    def differing(other: dict[str, Any]) -> int:
+        return sum(here[name] != other[name] for name in here.keys() & other.keys())
+
+    expected = [i for i, other in enumerate(space) if differing(other) == 1]
+    assert space.neighbours(index) == expected
+    assert all(index in space.neighbours(other) for other in expected)
+
+
+@given(
+    plans(), st.dictionaries(st.text(max_size=5), st.text() | st.lists(st.integers()) | st.none())
+)
+def test_a_configuration_of_nothing_is_refused(plan: Plan, config: dict[str, Any]) -> None:
+    space = plan.space()
+    for hostile in (config, config | {"template": "direct"}):
+        if hostile not in plan.expected():
+            assert hostile not in space
+            with pytest.raises(InvalidConfig):
+                space.index(hostile)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"threads": 48}, ["threads", "48", "[32, 64, 128]"]),
+        ({"threads": "64"}, ["threads", "[32, 64, 128]"]),
+        ({"threads": 64.0}, ["threads"]),
+        ({"weight_stage": True}, ["weight_stage", "[1, 2]"]),
+        ({"weights": {}}, ["weights"]),
+        ({"weights": "registers"}, ["weight_stage", 'weights is "shared"']),
+        ({"tile": (4, 2)}, ["tile"]),
+        ({"tile": [[4], [2]]}, ["tile"]),
+        ({"tile": [2, 5]}, ["tile", "[2, 4]"]),
+        ({"threads": 128, "tile": [1, 8]}, ["at most 256 outputs"]),
+        ({"unroll": 4}, ["unroll", "threads, weights"]),
+        ({"template": "tiled"}, ["template", "direct"]),
+    ],
+)
+def test_refusal_names_what_is_wrong(change: dict[str, Any], words: list[str]) -> None:
+    space = direct()
+    sound = {"template": "direct", "threads": 32, "weights": "shared", "weight_stage": 1}
+    sound["tile"] = [4, 2]
+    assert sound in space
+    with pytest.raises(InvalidConfig) as refusal:
+        space.index(sound | change)
+    assert all(word in str(refusal.value) for word in words)
+
+
+@pytest.mark.parametrize("hostile", [None, [], "direct", 3, {}, {"template": []}, {1: 2}])
+def test_what_is_no_configuration_is_refused(hostile: object) -> None:
+    assert hostile not in direct()
+    with pytest.raises(InvalidConfig):
+        direct().index(hostile)
+
+
+def test_a_missing_knob_is_named() -> None:
+    with pytest.raises(InvalidConfig, match="weights: missing"):
+        direct().index({"template": "direct", "threads": 32})
+
+
+def test_a_constraint_is_named_even_where_a_later_one_would_divide_by_zero() -> None:
+    space = ConfigSpace("direct", 1)
+    space.knob("stage", [0, 1])
+    space.knob("tile", [1, 2])
+    space.constraint("even share", lambda c: 8 % c["stage"] == 0)
+    space.constraint("has a stage", lambda c: c["stage"] > 0, reads=["stage"])
+    with pytest.raises(InvalidConfig, match="has a stage"):
+        space.index({"template": "direct", "stage": 0, "tile": 1})
+
+
+@pytest.mark.parametrize("index", [-1, 10**6])
+def test_an_index_outside_is_refused(index: int) -> None:
+    with pytest.raises(IndexError):
+        direct()[index]
+
+
+def test_changing_what_it_gave_does_not_change_the_space() -> None:
+    space = direct()
+    space[0]["tile"][0] = 99
+    space.to_json()["knobs"][3]["values"][0][0] = 99
+    assert space[0]["tile"] == [1, 8]
+    document = space.to_json()
+    again = ConfigSpace.from_json(document)
+    document["knobs"][3]["values"][0][0] = 99
+    assert again[0]["tile"] == [1, 8]
+
+
+@given(st.integers(1, 500), st.integers(1, 4), st.none() | st.integers(1, 16))
+def test_splits_are_all_the_factorisations(extent: int, parts: int, bound: int | None) -> None:
+    found = factorisations(extent, parts, bound)
+    assert all(int(np.prod(split)) == extent and len(split) == parts for split in found)
+    assert all(factor <= (bound or extent) for split in found for factor in split[1:])
+    assert found == sorted(map(list, {tuple(split) for split in found}))
+    if parts == 2 and bound is None:
+        assert len(found) == sum(extent % d == 0 for d in range(1, extent + 1))
+
+
+def test_wrong_declarations_are_refused() -> None:
+    space = direct()
+    for values in ([], [1, 1], [1, True], [1, 1.0], [float("nan")], [{}], [[1]]):
+        with pytest.raises(InvalidSpace):
+            space.knob("bad", values)  # type: ignore[arg-type]
+    for name in ("", "template", "threads"):
+        with pytest.raises(InvalidSpace):
+            space.knob(name, [1])
+    for when in ({"unknown": 1}, {"threads": 48}, {"threads": []}):
+        with pytest.raises(InvalidSpace):
+            space.knob("bad", [1], when=when)
+    with pytest.raises(InvalidSpace):
+        space.split("bad", extent=0, parts=2)
+    assert len(space) == 27
+    with pytest.raises(InvalidSpace, match="frozen"):
+        space.knob("late", [1])
+
+
+@pytest.mark.parametrize("reads", [(), ("nothing",)])
+def test_a_constraint_on_a_knob_that_is_not_there_is_refused(reads: tuple[str, ...]) -> None:
+    space = direct()
+    space.constraint("nonsense", lambda c: c["nothing"] > 0, reads)
+    with pytest.raises(InvalidSpace, match="nothing"):
+        space.freeze()
+
+
+def large(values: int, knobs: int) -> ConfigSpace:
+    space = ConfigSpace("large", 1)
+    for place in range(knobs):
+        space.knob(f"knob{place}", list(range(values)))
+    return space
+
+
+def test_a_million_combinations_are_enumerated_in_seconds() -> None:
+    space = large(values=2, knobs=20)
+    space.constraint("not all ones", lambda c: sum(c.values()) < 20)
+    before = time.process_time()
+    assert len(space) == 2**20 - 1
+    assert time.process_time() - before < 6  # a third of a second or two where nothing else runs
+
+
+def test_what_is_too_large_is_refused_and_early_constraints_make_it_small() -> None:
+    with pytest.raises(SpaceTooLarge, match="reads="):
+        large(values=8, knobs=9).freeze()
+    with pytest.raises(SpaceTooLarge):
+        large(values=1000, knobs=30).freeze()
+    space = large(values=8, knobs=9)
+    for place in range(8):
+        a, b = f"knob{place}", f"knob{place + 1}"
+        space.constraint(f"{a} is {b}", lambda c, a=a, b=b: c[a] == c[b], reads=[a, b])
+    assert len(space) == 8
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"valid_runs": [0, 3]},
+        {"valid_runs": [0, 0]},
+        {"valid_runs": [-1, 27]},
+        {"valid_runs": [2**40, 27]},
+        {"valid_runs": [0, 2**60], "size": 2**60},
+        {"valid_runs": "text"},
+        {"valid_runs": None},
+        {"valid_runs": [4, 1] * 27},
+        {"size": 7},
+        {"knobs": [{"name": "threads"}]},
+        {"knobs": [{"name": [], "values": [1]}]},
+        {"knobs": [{"name": "threads", "values": [[1, "a"]]}]},
+        {"knobs": 4},
+        {"constraints": None},
+    ],
+)
+def test_damaged_json_is_refused(damage: dict[str, Any]) -> None:
+    document = direct().to_json()
+    assert len(ConfigSpace.from_json(document)) == 27
+    with pytest.raises(InvalidSpace):
+        ConfigSpace.from_json(document | damage)
