@@ -1,0 +1,6 @@
+"""1-D convolution."""
+
+from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.cuda_direct import CudaDirect
+
+TEMPLATES = (CpuDirect(), CudaDirect())

@@ -1,0 +1,77 @@
+"""The catalogue: operators by name and the templates that serve them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from templates.conv1d import TEMPLATES as CONV1D_TEMPLATES
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.errors import UnknownOperator, UnknownTemplate
+from templates.limits import DeviceLimits
+from templates.template import Template
+from templates.workload import Workload
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What can be tuned: its name, the model of its workloads and the templates for them."""
+
+    name: str
+    workload: type[Workload]
+    summary: str
+    example: dict[str, object]
+    templates: tuple[Template[Any], ...]
+
+
+_OPERATORS = {
+    operator.name: operator
+    for operator in (
+        Operator(
+            "conv1d",
+            Conv1dWorkload,
+            "1-D convolution or correlation, as numpy.convolve and numpy.correlate",
+            {"M": 16384, "N": 32},
+            CONV1D_TEMPLATES,
+        ),
+        Operator(
+            "depthwise_conv2d",
+            DepthwiseConv2dWorkload,
+            "depthwise 2-D convolution, as PyTorch's conv2d with groups = C",
+            {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
+            DEPTHWISE_CONV2D_TEMPLATES,
+        ),
+    )
+}
+
+
+def operators() -> list[Operator]:
+    return list(_OPERATORS.values())
+
+
+def operator(name: str) -> Operator:
+    if name not in _OPERATORS:
+        raise UnknownOperator(name, sorted(_OPERATORS))
+    return _OPERATORS[name]
+
+
+def parse_key(key: str) -> Workload:
+    """The workload of a canonical key (:attr:`Workload.key`)."""
+    fields = json.loads(key)
+    return operator(fields.pop("operator")).workload.model_validate(fields)
+
+
+def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
+    """The templates that can serve the workload on such a device."""
+    return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+
+
+def find_template(workload: Workload, kind: str, name: str) -> Template[Any]:
+    """The template of that name for the workload's operator on that kind of device."""
+    for candidate in operator(workload.operator).templates:
+        if (candidate.kind, candidate.name) == (kind, name):
+            return candidate
+    raise UnknownTemplate(workload.operator, kind, name)

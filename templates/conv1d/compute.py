@@ -1,0 +1,69 @@
+"""1-D convolution as a padded TE computation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+
+from templates.conv1d.workload import Conv1dWorkload
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Lengths after padding. Every tile is whole, so that guards stand only where data is staged
+    in and written out, never in the inner loop."""
+
+    outputs: int  # a multiple of the output tile, at least L
+    chunk: int  # taps summed in one go
+    chunks: int  # partial sums per output; chunk * chunks is at least N
+
+
+def padded_schedule(workload: Conv1dWorkload, padding: Padding) -> Schedule:
+    """The unscheduled program, in correlation form y[i] = sum_t xp[i + t] * wp[t].
+
+    Stages: ``xp`` padded input, ``wp`` padded (and for a convolution reversed) weights,
+    ``partial[c, i]`` the sum over chunk c of the taps, ``total[i]`` the sum of the partials,
+    ``y`` the cut to L. Summing chunk by chunk keeps the rounding error of long float32 sums near
+    that of their longest chunk (the two-level case of Higham, "The accuracy of floating point
+    summation", 1993).
+    """
+    M, N, L, left = workload.M, workload.N, workload.length, workload.left
+    taps = padding.chunk * padding.chunks
+    zero = tirx.const(0.0, workload.dtype)
+    x = te.placeholder((M,), workload.dtype, name="x")
+    w = te.placeholder((N,), workload.dtype, name="w")
+
+    span = padding.outputs + taps
+    xp = te.compute(
+        (span,),
+        lambda p: _guarded(
+            x, p - left, zero, [(p >= left, left > 0), (p < M + left, span > M + left)]
+        ),
+        name="xp",
+    )
+    flip = workload.kind == "convolve"
+    wp = te.compute(
+        (taps,),
+        lambda t: _guarded(w, N - 1 - t if flip else t, zero, [(t < N, taps > N)]),
+        name="wp",
+    )
+    t = te.reduce_axis((0, padding.chunk), name="t")
+    partial = te.compute(
+        (padding.chunks, padding.outputs),
+        lambda c, i: te.sum(xp[i + (c * padding.chunk + t)] * wp[c * padding.chunk + t], axis=t),
+        name="partial",
+    )
+    c = te.reduce_axis((0, padding.chunks), name="c")
+    total = te.compute((padding.outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
+    y = te.compute((L,), lambda i: total[i], name="y")
+    return Schedule(te.create_prim_func([x, w, y]))
+
+
+def _guarded(tensor, index, zero, conditions):
+    """``tensor[index]`` where all conditions that can fail hold, zero elsewhere."""
+    needed = [condition for condition, can_fail in conditions if can_fail]
+    if not needed:
+        return tensor[index]
+    return tirx.if_then_else(tirx.all(*needed), tensor[index], zero)

@@ -1,0 +1,90 @@
+"""The space of the direct form on a CPU."""
+
+from __future__ import annotations
+
+from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TASKS = 2**16
+MULTIPLES = (1, 8)
+
+
+class CpuDirect(Template[Conv1dWorkload]):
+    """A task covers ``tiles_per_task`` tiles of ``vectors`` vector registers of ``lanes`` outputs;
+    each tap is broadcast and multiplied into all registers of a tile."""
+
+    operator = "conv1d"
+    name = "direct"
+    kind = "cpu"
+    version = 1
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("lanes", [4, 8, 16])
+        space.knob("vectors", [1, 2, 4, 6, 8, 12, 16])
+        space.knob("tiles_per_task", [1, 4, 16, 64, 256, 1024])
+        space.knob("taps_unrolled", [1, 2, 4, 8])
+        space.knob("taps_per_chunk", chunk_lengths(workload.N, MULTIPLES))
+        space.knob("threading", ["serial", "parallel"])
+        space.constraint(
+            "taps_unrolled divides taps_per_chunk",
+            lambda c: c["taps_per_chunk"] % c["taps_unrolled"] == 0,
+        )
+        space.constraint(
+            "at most 64 vectors unrolled a step", lambda c: c["vectors"] * c["taps_unrolled"] <= 64
+        )
+        length = workload.length
+        space.constraint(
+            "a task holds no more than twice the output, or is one tile",
+            lambda c: _task(c) <= 2 * length or c["tiles_per_task"] == 1,
+        )
+        space.constraint(f"at most {MAX_TASKS} tasks", lambda c: length <= MAX_TASKS * _task(c))
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        config = {
+            "template": self.name,
+            "lanes": max(4, min(16, limits.vector_bytes // 4)),
+            "vectors": 4,
+            "tiles_per_task": 1,
+            "taps_unrolled": 1,
+            "taps_per_chunk": chunk_lengths(workload.N, MULTIPLES)[0],
+            "threading": "serial",
+        }
+        for tiles in (4, 16, 64, 256, 1024):
+            if _task({**config, "tiles_per_task": tiles}) <= workload.length:
+                config["tiles_per_task"] = tiles
+        return config
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        task = _task(config)
+        tasks = -(-workload.length // task)
+        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
+        chunks = -(-workload.N // config["taps_per_chunk"])
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": -(-tasks // used),
+            "work_per_task": task * workload.N,
+            "accumulator_bytes": 4 * config["lanes"] * config["vectors"],
+            "registers": config["lanes"] * config["vectors"] * 4 / limits.vector_bytes,
+            "tile_bytes": 4 * (task + config["taps_per_chunk"] * chunks),
+            "padded_share": tasks
+            * task
+            * chunks
+            * config["taps_per_chunk"]
+            / (workload.length * workload.N),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def _task(config: Config) -> int:
+    """Outputs of one task."""
+    outputs: int = config["lanes"] * config["vectors"] * config["tiles_per_task"]
+    return outputs

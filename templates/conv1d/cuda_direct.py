@@ -1,0 +1,119 @@
+"""The space of the direct form on CUDA."""
+
+from __future__ import annotations
+
+from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+REGISTERS_PER_THREAD = 255
+MULTIPLES = (4, 32)
+
+
+class CudaDirect(Template[Conv1dWorkload]):
+    """A block of ``threads`` stages its input tile with halo in shared memory; a thread holds
+    ``outputs_per_thread`` neighbouring sums in registers and takes ``taps_per_step`` taps at a
+    time, everything unrolled; ``weights`` come from shared memory or straight from global."""
+
+    operator = "conv1d"
+    name = "direct"
+    kind = "cuda"
+    version = 1
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("threads", [32, 64, 128, 256, 512])
+        # 4·odd: a lane stride of 8 or 16 floats would conflict in shared memory
+        space.knob("outputs_per_thread", [1, 2, 3, 4, 5, 6, 8, 12, 20, 28])
+        space.knob("taps_per_step", [t for t in (1, 2, 4, 8, 16, 32, 64) if t < 2 * workload.N])
+        space.knob("taps_per_chunk", chunk_lengths(workload.N, MULTIPLES))
+        space.knob("weights", ["shared", "global"])
+        space.constraint(
+            f"at most {limits.threads_per_block} threads a block",
+            lambda c: c["threads"] <= limits.threads_per_block,
+        )
+        space.constraint(
+            "taps_per_step divides taps_per_chunk",
+            lambda c: c["taps_per_chunk"] % c["taps_per_step"] == 0,
+        )
+        space.constraint(
+            f"at most {limits.shared_memory_per_block} bytes of shared memory",
+            lambda c: _shared_bytes(c) <= limits.shared_memory_per_block,
+        )
+        space.constraint(
+            f"about {REGISTERS_PER_THREAD} registers a thread at most",
+            lambda c: _registers(c) <= REGISTERS_PER_THREAD,
+        )
+        space.constraint(
+            "at most 2048 multiply-adds unrolled",
+            lambda c: c["outputs_per_thread"] * c["taps_per_step"] <= 2048,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        chunk = chunk_lengths(workload.N, MULTIPLES)[0]
+        return {
+            "template": self.name,
+            "threads": 128,
+            "outputs_per_thread": 4 if workload.flops > 2**28 else 1,
+            "taps_per_step": max(
+                t for t in (1, 2, 4, 8, 16) if chunk % t == 0 and t < 2 * workload.N
+            ),
+            "taps_per_chunk": chunk,
+            "weights": "shared",
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        tile = config["threads"] * config["outputs_per_thread"]
+        blocks = -(-workload.length // tile)
+        shared, registers = _shared_bytes(config), _registers(config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * config["threads"])),
+            max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
+            max(1, 2048 // config["threads"]),
+        )
+        chunks = -(-workload.N // config["taps_per_chunk"])
+        taps = chunks * config["taps_per_chunk"]
+        return {
+            "blocks": blocks,
+            "blocks_per_unit": blocks / limits.units,
+            "waves": -(-blocks // (resident * limits.units)),
+            "tail": blocks / limits.units / -(-blocks // limits.units),
+            "resident_threads": min(resident, -(-blocks // limits.units)) * config["threads"],
+            "shared_bytes": shared,
+            "registers": registers,
+            "work_per_thread": config["outputs_per_thread"] * workload.N,
+            "unrolled": config["outputs_per_thread"] * config["taps_per_step"],
+            "bank_conflict": _bank_conflict(config["outputs_per_thread"]),
+            "loads_per_fma": (config["outputs_per_thread"] + 2 * config["taps_per_step"])
+            / (config["outputs_per_thread"] * config["taps_per_step"]),
+            "padded_share": blocks * tile * taps / (workload.length * workload.N),
+            "staged_bytes": 4 * blocks * (tile + taps),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def _shared_bytes(config: Config) -> int:
+    tile = config["threads"] * config["outputs_per_thread"]
+    floats = tile + config["taps_per_chunk"]
+    if config["weights"] == "shared":
+        floats += config["taps_per_chunk"]
+    return 4 * floats
+
+
+def _registers(config: Config) -> int:
+    """Estimated: sums (twice, for the chunk and the total), staged inputs, weights, addresses."""
+    r, t = config["outputs_per_thread"], config["taps_per_step"]
+    return 2 * r + (r + t) + min(t, 32) + 24
+
+
+def _bank_conflict(stride: int) -> int:
+    """Lanes of a quarter warp that meet in one bank when 16-byte loads stride by this many
+    floats."""
+    lanes = [(lane * stride // 4) % 8 for lane in range(8)] if stride % 4 == 0 else [0]
+    return max(lanes.count(bank) for bank in lanes)

@@ -1,0 +1,72 @@
+"""The shape of a 1-D convolution and its limits."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from templates.workload import Workload
+
+MAX_INPUT = 2**24
+MAX_TAPS = 2**16
+MAX_FLOPS = 2**40
+
+
+class Conv1dWorkload(Workload):
+    """``numpy.convolve`` or ``numpy.correlate`` of ``M`` samples with ``N`` taps."""
+
+    operator: ClassVar[str] = "conv1d"
+
+    M: int = Field(ge=1, le=MAX_INPUT, description="input length in samples")
+    N: int = Field(ge=1, le=MAX_TAPS, description="kernel length in taps; at most M")
+    mode: Literal["full", "same", "valid"] = Field("full", description="as in numpy.convolve")
+    kind: Literal["convolve", "correlate"] = Field(
+        "convolve", description="convolve flips the kernel, correlate does not"
+    )
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Conv1dWorkload:
+        if self.N > self.M:
+            raise PydanticCustomError(
+                "N_over_M",
+                "N must be at most M = {M}, but it is {N}; swap input and kernel, or pad the input",
+                {"M": self.M, "N": self.N, "field": "N"},
+            )
+        if self.flops > MAX_FLOPS:
+            raise PydanticCustomError(
+                "too_much_work",
+                "2*L*N must be at most 2^40 for output length L, but L = {L} and N = {N}; "
+                "split the input into overlapping pieces",
+                {"L": self.length, "N": self.N, "field": "M"},
+            )
+        return self
+
+    @property
+    def length(self) -> int:
+        """Output length L."""
+        full = self.M + self.N - 1
+        return {"full": full, "same": self.M, "valid": self.M - self.N + 1}[self.mode]
+
+    @property
+    def left(self) -> int:
+        """Zeros before the first input sample that output 0 reaches: in correlation form
+        y[i] = sum over t of x[i + t - left] * u[t]."""
+        return {"full": self.N - 1, "same": self.N // 2, "valid": 0}[self.mode]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.M,)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        return (self.N,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def taps(self) -> int:
+        return self.N

@@ -1,0 +1,68 @@
+"""The shape of a depthwise 2-D convolution and its limits."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from templates.workload import Extent, Workload
+
+MAX_KERNEL = 63
+MAX_BYTES = 2**31
+
+
+class DepthwiseConv2dWorkload(Workload):
+    """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C, 1, K, K),
+    padding ``K // 2`` on every side."""
+
+    operator: ClassVar[str] = "depthwise_conv2d"
+
+    B: Extent = Field(description="batch")
+    C: Extent = Field(description="channels")
+    H: Extent = Field(description="input height")
+    W: Extent = Field(description="input width")
+    K: int = Field(ge=1, le=MAX_KERNEL, description="kernel height and width; odd")
+    stride: Literal[1, 2] = Field(1, description="output stride in both directions")
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> DepthwiseConv2dWorkload:
+        if self.K % 2 == 0:
+            raise PydanticCustomError(
+                "even_K",
+                "K must be odd, but it is {K}; pad the kernel with a row and a column of zeros",
+                {"K": self.K, "field": "K"},
+            )
+        if self.bytes > MAX_BYTES:
+            raise PydanticCustomError(
+                "too_many_bytes",
+                "input, weight and output must be at most 2^31 bytes together, "
+                "but they are {bytes}; split the batch",
+                {"bytes": self.bytes, "field": "B"},
+            )
+        return self
+
+    @property
+    def out_height(self) -> int:
+        return (self.H - 1) // self.stride + 1
+
+    @property
+    def out_width(self) -> int:
+        return (self.W - 1) // self.stride + 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.B, self.C, self.H, self.W)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        return (self.C, 1, self.K, self.K)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.B, self.C, self.out_height, self.out_width)
+
+    @property
+    def taps(self) -> int:
+        return self.K * self.K

@@ -1,0 +1,35 @@
+"""What a search space may depend on: the hard limits and rates of one device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """One device as the templates see it.
+
+    Sizes are in bytes, rates in FLOP/s (float32) and bytes/s; a rate of 0 means unknown.
+    ``units`` counts multiprocessors on a GPU and hardware threads on a CPU;
+    ``cache_bytes`` is the last cache before memory.
+    """
+
+    kind: Literal["cpu", "cuda"]
+    arch: str
+    units: int
+    threads_per_block: int = 1
+    shared_memory_per_block: int = 0
+    warp_size: int = 1
+    registers_per_unit: int = 0
+    vector_bytes: int = 16
+    cache_bytes: int = 0
+    peak_flops: float = 0.0
+    peak_bandwidth: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> DeviceLimits:
+        return cls(**value)

@@ -1,0 +1,56 @@
+"""Template: for one operator and kind of device, a search space and a schedule for each of its
+configurations."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm.s_tir import Schedule
+
+Config = dict[str, Any]
+W = TypeVar("W", bound=Workload)
+
+
+class Template(ABC, Generic[W]):
+    """WHAT can be tuned. Importing a template never imports TVM; only :meth:`schedule` does.
+
+    ``version`` is part of every record: raise it when the same configuration would give another
+    program.
+    """
+
+    operator: ClassVar[str]
+    name: ClassVar[str]
+    kind: ClassVar[Literal["cpu", "cuda"]]
+    version: ClassVar[int]
+
+    def applies(self, workload: W, limits: DeviceLimits) -> bool:
+        """Whether this template can serve the workload on a device with these limits."""
+        return limits.kind == self.kind
+
+    @abstractmethod
+    def space(self, workload: W, limits: DeviceLimits) -> ConfigSpace:
+        """All valid configurations; every one of them is a correct program for the workload."""
+
+    @abstractmethod
+    def default(self, workload: W, limits: DeviceLimits) -> Config:
+        """A member of :meth:`space` that is reasonable without any measurement."""
+
+    @abstractmethod
+    def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
+        """Derived quantities for the cost model, the same names for every configuration."""
+
+    def schedule(self, workload: W, config: Config) -> Schedule:
+        """The configuration's program as a schedule whose ``mod`` has one function ``main``
+        of (input, weight, output). Imports TVM."""
+        room = importlib.import_module(
+            f"templates.{self.operator}.schedules.{self.kind}_{self.name}"
+        )
+        result: Schedule = room.schedule(workload, config)
+        return result

@@ -1,0 +1,64 @@
+"""Workload: an operator with its shape, dtype and accuracy."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+BYTES_PER_ELEMENT = {"float32": 4}
+
+Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class Workload(BaseModel, ABC):
+    """What every operator's shape has. Subclasses add the extents and their limits."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    operator: ClassVar[str]
+
+    dtype: Literal["float32"] = Field("float32", description="element type of every tensor")
+    max_error: float = Field(
+        1e-5,
+        ge=1e-6,
+        le=1e-1,
+        description="contract on max|y - ref| / max|ref| against a float64 reference",
+    )
+
+    @property
+    def key(self) -> str:
+        """Canonical JSON: the identity under which results are stored."""
+        fields = {"operator": self.operator, **self.model_dump()}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def weight_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def output_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def taps(self) -> int:
+        """Multiply-adds for one output element."""
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the direct form: two for each tap of each output."""
+        return 2 * self.taps * math.prod(self.output_shape)
+
+    @property
+    def bytes(self) -> int:
+        """Compulsory traffic: input and weights read once, output written once."""
+        shapes = (self.input_shape, self.weight_shape, self.output_shape)
+        return BYTES_PER_ELEMENT[self.dtype] * sum(math.prod(shape) for shape in shapes)
