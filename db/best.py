@@ -1,0 +1,192 @@
+"""The best of each workload on each device: one row, replaced by each job that finds its winner."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, delete, insert, or_, select
+from sqlalchemy.engine import RowMapping
+
+from db import artifacts as files
+from db.artifacts import NewArtifact
+from db.columns import now, storable, upsert, utc
+from db.devices import Device
+from db.errors import NotFound
+from db.lease import held, set_job, succeed
+from db.models import artifacts, best_artifacts, bests, devices, jobs, workloads
+from db.pages import Page, page, read_cursor
+from db.transaction import reading, writing
+
+
+@dataclass(frozen=True)
+class NewBest:
+    operator: str
+    workload_key: str
+    workload: dict[str, Any]
+    device_id: int
+    template: str
+    template_version: int
+    tvm_version: str
+    config: dict[str, Any]
+    time_us: float  # warm median
+    timing: dict[str, Any]  # warm, cold
+    gflops: float | None
+    roofline: dict[str, Any]
+    max_error: float | None
+    baselines: list[dict[str, Any]]  # name, time_us, speedup
+    trials_measured: int
+    versions: dict[str, Any]
+    artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256
+
+
+@dataclass(frozen=True)
+class Best(NewBest):
+    id: int = 0
+    job_id: str = ""
+    device: Device = field(kw_only=True)
+    tuned_at: datetime = field(kw_only=True)
+
+
+def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
+    """Make this the best of the job's workload on its device. Raises LeaseLost, and NotFound where
+    an artifact it names is not stored."""
+    with writing(engine) as connection:
+        job = held(connection, job_id, attempt)
+        best_id = _write(connection, job, best)
+        set_job(connection, job["seq"], **_shown(best))
+        return _read(connection, _best_columns().where(bests.c.id == best_id))[0]
+
+
+def finish_with_best(
+    engine: Engine, job_id: str, attempt: int, best: NewBest, artifacts: Sequence[NewArtifact]
+) -> None:
+    """Store the artifacts, make this the best, end the job as succeeded: all of it or nothing.
+
+    The best refers to `artifacts` by their kinds; its own dict may name further, stored ones.
+    Raises LeaseLost, NotFound."""
+    with writing(engine) as connection:
+        job = held(connection, job_id, attempt)
+        stored: dict[str, str] = {new.kind: files.write(connection, new) for new in artifacts}
+        _write(connection, job, replace(best, artifacts={**best.artifacts, **stored}))
+        succeed(connection, job["seq"], **_shown(best))
+
+
+def lookup(
+    engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
+) -> list[Best]:
+    """The bests of one workload, fastest first; `device` is a device's id or name."""
+    return _fastest(engine, _best_columns().where(workloads.c.key == workload_key), kind, device)
+
+
+def candidates(
+    engine: Engine, operator: str, kind: str | None = None, device: int | str | None = None
+) -> list[Best]:
+    """All bests of an operator, fastest first: where to look for the nearest."""
+    return _fastest(engine, _best_columns().where(workloads.c.operator == operator), kind, device)
+
+
+def list_best(
+    engine: Engine, operator: str | None = None, limit: int = 50, cursor: str | None = None
+) -> Page[Best]:
+    """Newest workloads first. Raises BadCursor."""
+    query = _best_columns().order_by(bests.c.id.desc()).limit(limit + 1)
+    if operator is not None:
+        if not storable(operator):
+            return Page([], None)
+        query = query.where(workloads.c.operator == operator)
+    if cursor is not None:
+        query = query.where(bests.c.id < read_cursor("best", cursor))
+    with reading(engine) as connection:
+        found = _read(connection, query)
+    return page("best", limit, found, [best.id for best in found])
+
+
+def _shown(best: NewBest) -> dict[str, Any]:
+    shown = {"config": best.config, "time_us": best.time_us, "gflops": best.gflops}
+    return {"best": shown, "device_id": best.device_id}
+
+
+def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
+    key = select(workloads.c.key).where(workloads.c.id == job["workload_id"])
+    if connection.execute(key).scalar_one() != best.workload_key:
+        raise ValueError(f"job {job['id']} tunes another workload than {best.workload_key}")
+    named = set(best.artifacts.values())
+    query = select(artifacts.c.sha256).where(artifacts.c.sha256.in_(named))
+    for sha256 in sorted(named - set(connection.execute(query).scalars())):
+        raise NotFound("artifact", sha256)
+    values = {
+        name: value
+        for name, value in asdict(best).items()
+        if name not in ("operator", "workload_key", "workload", "artifacts")
+    }
+    values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
+    statement = (
+        upsert(connection, bests)
+        .values(**values)
+        .on_conflict_do_update(index_elements=[bests.c.workload_id, bests.c.device_id], set_=values)
+        .returning(bests.c.id)
+    )
+    best_id = int(connection.execute(statement).scalar_one())
+    connection.execute(delete(best_artifacts).where(best_artifacts.c.best_id == best_id))
+    if best.artifacts:
+        connection.execute(
+            insert(best_artifacts),
+            [
+                {"best_id": best_id, "kind": kind, "sha256": sha256}
+                for kind, sha256 in best.artifacts.items()
+            ],
+        )
+    return best_id
+
+
+def _best_columns() -> Select[Any]:
+    return (
+        select(
+            bests,
+            jobs.c.id.label("job_id"),
+            workloads.c.key.label("workload_key"),
+            workloads.c.operator,
+            workloads.c.workload,
+            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+        )
+        .join(jobs, jobs.c.seq == bests.c.job_seq)
+        .join(workloads, workloads.c.id == bests.c.workload_id)
+        .join(devices, devices.c.id == bests.c.device_id)
+    )
+
+
+def _fastest(
+    engine: Engine, query: Select[Any], kind: str | None, device: int | str | None
+) -> list[Best]:
+    if kind is not None:
+        query = query.where(devices.c.kind == kind)
+    if isinstance(device, int):
+        query = query.where(devices.c.id == device)
+    elif device is not None:
+        if not storable(device):
+            return []
+        same = devices.c.name == device
+        if device.isdecimal() and device.isascii() and len(device) < 19:
+            same = or_(same, devices.c.id == int(device))
+        query = query.where(same)
+    with reading(engine) as connection:
+        return _read(connection, query.order_by(bests.c.time_us, bests.c.id))
+
+
+def _read(connection: Connection, query: Select[Any]) -> list[Best]:
+    rows = connection.execute(query).mappings().all()
+    links: dict[int, dict[str, str]] = {row["id"]: {} for row in rows}
+    stored = select(best_artifacts).where(best_artifacts.c.best_id.in_(links))
+    for link in connection.execute(stored.order_by(best_artifacts.c.kind)):
+        links[link.best_id][link.kind] = link.sha256
+    computed = ("artifacts", "device", "tuned_at")
+    return [
+        Best(
+            **{name: row[name] for name in Best.__dataclass_fields__ if name not in computed},
+            artifacts=links[row["id"]],
+            device=Device.from_row(row, "device_"),
+            tuned_at=utc(row["tuned_at"]),
+        )
+        for row in rows
+    ]

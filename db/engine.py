@@ -1,0 +1,112 @@
+"""Opening the database, and everything else that is done to it as a whole."""
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from db.columns import to_json
+from db.errors import DatabaseUnavailable
+from db.schema import check_schema, migrate
+from db.transaction import reading, writing
+
+__all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
+
+BUSY_SECONDS = 30
+
+
+def open_engine(url: str) -> Engine:
+    """`sqlite:///file` or `postgresql+psycopg://user:password@host/name`, connected to once.
+
+    Raises DatabaseUnavailable, which names the URL without its password, and the way out."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise DatabaseUnavailable(
+            "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
+            "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",
+        ) from None
+    shown = parsed.render_as_string(hide_password=True)
+    dialect = parsed.get_backend_name()
+    if dialect == "sqlite":
+        return _connected(_sqlite(parsed, shown), shown)
+    if dialect in ("postgresql", "postgres"):
+        return _connected(_postgresql(parsed, shown), shown)
+    raise DatabaseUnavailable(
+        shown, f"{dialect} is not supported; use sqlite:///file.db or postgresql+psycopg://…"
+    )
+
+
+def _connected(engine: Engine, shown: str) -> Engine:
+    try:
+        with engine.connect():
+            return engine
+    except SQLAlchemyError as error:
+        engine.dispose()
+        cause = str(getattr(error, "orig", None) or error).strip()
+        hint = (
+            "is the file a database of convtune, and may this user write it and its folder?"
+            if engine.dialect.name == "sqlite"
+            else "is the server running, and are host, name, user and password right?"
+        )
+        raise DatabaseUnavailable(shown, f"{cause}; {hint}") from error
+
+
+def _postgresql(url: URL, shown: str) -> Engine:
+    url = url.set(drivername="postgresql+psycopg")
+    try:
+        return create_engine(
+            url,
+            json_serializer=to_json,
+            pool_pre_ping=True,
+            max_overflow=35,  # a web server's forty threads
+            connect_args={"connect_timeout": 10} if "connect_timeout" not in url.query else {},
+        )
+    except ModuleNotFoundError as error:
+        raise DatabaseUnavailable(
+            shown, "its driver is missing; pip install 'convtune[postgres]'"
+        ) from error
+
+
+def _sqlite(url: URL, shown: str) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise DatabaseUnavailable(shown, "name a file: processes can't share one in memory")
+    folder = Path(url.database).absolute().parent
+    if not folder.is_dir():
+        raise DatabaseUnavailable(shown, f"there is no folder {folder}; create it first")
+    engine = create_engine(
+        url.set(drivername="sqlite+pysqlite"),
+        json_serializer=to_json,
+        max_overflow=35,
+        connect_args={"timeout": BUSY_SECONDS},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None  # BEGIN is ours, below
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        _use_wal(connection)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # changing to WAL does not wait for the busy timeout, and a starting neighbour may be at it
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

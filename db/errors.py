@@ -1,0 +1,80 @@
+"""Everything the storage can refuse, one sentence each:
+
+StorageError
+├── DatabaseUnavailable
+├── SchemaMismatch
+├── NotFound
+├── JobEnded
+├── LeaseLost
+├── DuplicateTrial
+├── IdempotencyConflict
+├── BadCursor
+└── CorruptArtifact
+"""
+
+
+class StorageError(Exception):
+    """The storage refused; nothing was written."""
+
+
+class DatabaseUnavailable(StorageError):  # noqa: N818
+    """The database can't be opened, or did not answer: check TUNER_DATABASE_URL and its server."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"the database {url} is not available: {reason}")
+        self.url = url
+
+
+class SchemaMismatch(StorageError):  # noqa: N818
+    """The database's schema is not the one this code was written for."""
+
+
+class NotFound(StorageError):  # noqa: N818
+    """There is no such row: check the id."""
+
+    def __init__(self, what: str, name: object) -> None:
+        super().__init__(f"there is no {what} {str(name)[:80]!r}")
+
+
+class JobEnded(StorageError):  # noqa: N818
+    """The job has ended already and can't be cancelled any more."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(
+            f"job {job_id} has already {state}"
+            if state != "cancelled"
+            else f"job {job_id} was already cancelled"
+        )
+        self.state = state
+
+
+class LeaseLost(StorageError):  # noqa: N818
+    """The job belongs to another attempt by now, or has ended: stop working on it."""
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__(f"attempt {attempt} no longer holds job {job_id}; nothing was written")
+
+
+class DuplicateTrial(StorageError):  # noqa: N818
+    """One of these configurations is stored already: read known() before measuring."""
+
+
+class IdempotencyConflict(StorageError):  # noqa: N818
+    """The Idempotency-Key was used for another order: send a new key with a new order."""
+
+
+class BadCursor(StorageError):  # noqa: N818
+    """The cursor was not made by this list: start again without one."""
+
+    def __init__(self) -> None:
+        super().__init__("the cursor was not made by this list; start again without one")
+
+
+class CorruptArtifact(StorageError):  # noqa: N818
+    """The stored bytes do not hash to their name: tune the workload again to replace them."""
+
+    def __init__(self, sha256: str) -> None:
+        super().__init__(
+            f"the stored bytes of artifact {sha256} do not match their name; "
+            "tune its workload again to replace them"
+        )

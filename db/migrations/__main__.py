@@ -1,0 +1,20 @@
+"""`python -m db.migrations`: bring the database of TUNER_DATABASE_URL to this code's schema."""
+
+import os
+import sys
+
+from db.engine import migrate, open_engine
+from db.errors import StorageError
+
+
+def main() -> int:
+    try:
+        migrate(open_engine(os.environ.get("TUNER_DATABASE_URL", "sqlite:///convtune.db")))
+    except StorageError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""The first tables."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# written out, not imported from db.models: a revision stays as it was released
+ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+UNENDED = sa.text("state IN ('queued', 'running')")
+JOINABLE = sa.text("state IN ('queued', 'running') AND NOT cancel_requested")
+
+
+def _need(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False)
+
+
+def _may(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=True)
+
+
+def upgrade() -> None:
+    op.create_table(
+        "devices",
+        sa.Column("id", ID, primary_key=True),
+        _need("identity", sa.String(64)),
+        _need("kind", sa.Text()),
+        _need("name", sa.Text()),
+        _need("arch", sa.Text()),
+        _need("memory_bytes", sa.BigInteger()),
+        _need("driver", sa.Text()),
+        _need("limits", sa.JSON()),
+        sa.UniqueConstraint("identity", name="uq_devices_identity"),
+    )
+    op.create_table(
+        "workloads",
+        sa.Column("id", ID, primary_key=True),
+        _need("key", sa.Text()),
+        _need("operator", sa.Text()),
+        _need("workload", sa.JSON()),
+        sa.UniqueConstraint("key", name="uq_workloads_key"),
+    )
+    op.create_index("ix_workloads_operator", "workloads", ["operator"])
+    _jobs()
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("key", sa.Text(), primary_key=True),
+        _need("order_key", sa.String(64)),
+        _need("job_seq", ID),
+        _need("created_at", sa.Double()),
+        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_idempotency_keys_job"),
+    )
+    _trials()
+    _bests()
+    op.create_table(
+        "workers",
+        sa.Column("name", sa.Text(), primary_key=True),
+        _need("host", sa.Text()),
+        _need("pid", sa.Integer()),
+        _may("device_id", ID),
+        _need("version", sa.Text()),
+        _may("job_id", sa.String(32)),
+        _need("started_at", sa.Double()),
+        _need("seen_at", sa.Double()),
+        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_workers_device"),
+    )
+
+
+def _jobs() -> None:
+    op.create_table(
+        "jobs",
+        sa.Column("seq", ID, primary_key=True),
+        _need("id", sa.String(32)),
+        _need("order_key", sa.String(64)),
+        _need("workload_id", ID),
+        _need("target", sa.Text()),
+        _need("search", sa.Text()),
+        _need("on_existing", sa.Text()),
+        _need("trials_requested", sa.Integer()),
+        _may("budget_seconds", sa.Double()),
+        _may("seed", sa.BigInteger()),
+        _need("state", sa.Text()),
+        _need("cancel_requested", sa.Boolean()),
+        _need("attempt", sa.Integer()),
+        _need("released", sa.Integer()),
+        _may("worker", sa.Text()),
+        _may("lease_expires_at", sa.Double()),
+        _need("trials_measured", sa.Integer()),
+        _need("trials_ok", sa.Integer()),
+        _need("trials_failed", sa.Integer()),
+        _may("device_id", ID),
+        _may("best", sa.JSON()),
+        _may("eta_seconds", sa.Double()),
+        _may("error", sa.Text()),
+        _need("created_at", sa.Double()),
+        _may("started_at", sa.Double()),
+        _may("finished_at", sa.Double()),
+        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_jobs_workload"),
+        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_jobs_device"),
+        sa.UniqueConstraint("id", name="uq_jobs_id"),
+        sa.CheckConstraint(
+            "state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')",
+            name="ck_jobs_state",
+        ),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "ix_jobs_claim", "jobs", ["seq"], sqlite_where=UNENDED, postgresql_where=UNENDED
+    )
+    op.create_index(
+        "uq_jobs_order",
+        "jobs",
+        ["order_key"],
+        unique=True,
+        sqlite_where=JOINABLE,
+        postgresql_where=JOINABLE,
+    )
+    op.create_index("ix_jobs_state", "jobs", ["state", "seq"])
+    op.create_index("ix_jobs_workload", "jobs", ["workload_id"])
+
+
+def _trials() -> None:
+    op.create_table(
+        "trials",
+        sa.Column("id", ID, primary_key=True),
+        _need("job_seq", ID),
+        _need("number", sa.Integer()),
+        _need("workload_id", ID),
+        _need("device_id", ID),
+        _need("tvm_version", sa.Text()),
+        _need("template", sa.Text()),
+        _need("template_version", sa.Integer()),
+        _need("config_key", sa.String(32)),
+        _need("config", sa.JSON()),
+        _need("status", sa.Text()),
+        _may("time_us", sa.Double()),
+        _may("timing", sa.JSON()),
+        _may("max_error", sa.Double()),
+        _may("error", sa.Text()),
+        _need("seconds", sa.JSON()),
+        _need("created_at", sa.Double()),
+        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_trials_job"),
+        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_trials_workload"),
+        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_trials_device"),
+        sa.UniqueConstraint("job_seq", "number", name="uq_trials_number"),
+        sa.UniqueConstraint(
+            "workload_id",
+            "device_id",
+            "tvm_version",
+            "template",
+            "template_version",
+            "config_key",
+            name="uq_trials_measured_once",
+        ),
+        sqlite_autoincrement=True,
+    )
+
+
+def _bests() -> None:
+    op.create_table(
+        "artifacts",
+        sa.Column("sha256", sa.String(64), primary_key=True),
+        _need("size", sa.BigInteger()),
+        _need("kind", sa.Text()),
+        _need("media_type", sa.Text()),
+        _need("content", sa.LargeBinary()),
+        _need("created_at", sa.Double()),
+    )
+    op.create_table(
+        "bests",
+        sa.Column("id", ID, primary_key=True),
+        _need("workload_id", ID),
+        _need("device_id", ID),
+        _need("job_seq", ID),
+        _need("template", sa.Text()),
+        _need("template_version", sa.Integer()),
+        _need("tvm_version", sa.Text()),
+        _need("config", sa.JSON()),
+        _need("time_us", sa.Double()),
+        _need("timing", sa.JSON()),
+        _may("gflops", sa.Double()),
+        _need("roofline", sa.JSON()),
+        _may("max_error", sa.Double()),
+        _need("baselines", sa.JSON()),
+        _need("trials_measured", sa.Integer()),
+        _need("versions", sa.JSON()),
+        _need("tuned_at", sa.Double()),
+        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_bests_workload"),
+        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_bests_device"),
+        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_bests_job"),
+        sa.UniqueConstraint("workload_id", "device_id", name="uq_bests_workload_device"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "best_artifacts",
+        sa.Column("best_id", ID, primary_key=True),
+        sa.Column("kind", sa.Text(), primary_key=True),
+        _need("sha256", sa.String(64)),
+        sa.ForeignKeyConstraint(["best_id"], ["bests.id"], name="fk_best_artifacts_best"),
+        sa.ForeignKeyConstraint(
+            ["sha256"], ["artifacts.sha256"], name="fk_best_artifacts_artifact"
+        ),
+    )
+    op.create_index("ix_best_artifacts_sha256", "best_artifacts", ["sha256"])
+
+
+def downgrade() -> None:
+    raise NotImplementedError("take the copy of the database from before the first migration")

@@ -1,0 +1,202 @@
+"""The tables. Times are seconds since 1970 by the database's clock; migrations/ builds the same."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from db.columns import BigId, Finite, FreeText
+
+# literal SQL: both engines use a partial index only for a condition they can compare as text
+UNENDED = text("state IN ('queued', 'running')")
+JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
+
+metadata = MetaData()
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("identity", String(64), nullable=False),  # sha256 over the fingerprint but its limits
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("arch", Text, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("driver", Text, nullable=False),
+    Column("limits", JSON, nullable=False),
+    UniqueConstraint("identity", name="uq_devices_identity"),
+)
+
+workloads = Table(
+    "workloads",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("workload", JSON, nullable=False),
+    UniqueConstraint("key", name="uq_workloads_key"),
+    Index("ix_workloads_operator", "operator"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("seq", BigId, primary_key=True),  # order of submission; clocks can step back
+    Column("id", String(32), nullable=False),
+    Column("order_key", String(64), nullable=False),  # sha256 over the whole order
+    Column("workload_id", ForeignKey("workloads.id", name="fk_jobs_workload"), nullable=False),
+    Column("target", Text, nullable=False),
+    Column("search", Text, nullable=False),
+    Column("on_existing", Text, nullable=False),
+    Column("trials_requested", Integer, nullable=False),
+    Column("budget_seconds", Double),
+    Column("seed", BigInteger),
+    Column("state", Text, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("released", Integer, nullable=False),
+    Column("worker", Text),
+    Column("lease_expires_at", Double),
+    Column("trials_measured", Integer, nullable=False),
+    Column("trials_ok", Integer, nullable=False),
+    Column("trials_failed", Integer, nullable=False),
+    Column("device_id", ForeignKey("devices.id", name="fk_jobs_device")),
+    Column("best", JSON(none_as_null=True)),
+    Column("eta_seconds", Finite),
+    Column("error", FreeText),
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("finished_at", Double),
+    UniqueConstraint("id", name="uq_jobs_id"),
+    CheckConstraint(
+        "state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="ck_jobs_state"
+    ),
+    Index("ix_jobs_claim", "seq", sqlite_where=UNENDED, postgresql_where=UNENDED),
+    Index(
+        "uq_jobs_order",
+        "order_key",
+        unique=True,
+        sqlite_where=JOINABLE,
+        postgresql_where=JOINABLE,
+    ),
+    Index("ix_jobs_state", "state", "seq"),
+    Index("ix_jobs_workload", "workload_id"),
+    sqlite_autoincrement=True,  # a deleted job's number never comes back: cursors hold it
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("order_key", String(64), nullable=False),
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_idempotency_keys_job"), nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_trials_job"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("workload_id", ForeignKey("workloads.id", name="fk_trials_workload"), nullable=False),
+    Column("device_id", ForeignKey("devices.id", name="fk_trials_device"), nullable=False),
+    Column("tvm_version", Text, nullable=False),
+    Column("template", Text, nullable=False),
+    Column("template_version", Integer, nullable=False),
+    Column("config_key", String(32), nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("time_us", Finite),
+    Column("timing", JSON(none_as_null=True)),
+    Column("max_error", Finite),
+    Column("error", FreeText),
+    Column("seconds", JSON, nullable=False),
+    Column("created_at", Double, nullable=False),
+    UniqueConstraint("job_seq", "number", name="uq_trials_number"),
+    UniqueConstraint(
+        "workload_id",
+        "device_id",
+        "tvm_version",
+        "template",
+        "template_version",
+        "config_key",
+        name="uq_trials_measured_once",
+    ),
+    sqlite_autoincrement=True,
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+bests = Table(
+    "bests",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("workload_id", ForeignKey("workloads.id", name="fk_bests_workload"), nullable=False),
+    Column("device_id", ForeignKey("devices.id", name="fk_bests_device"), nullable=False),
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_bests_job"), nullable=False),
+    Column("template", Text, nullable=False),
+    Column("template_version", Integer, nullable=False),
+    Column("tvm_version", Text, nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("time_us", Double, nullable=False),
+    Column("timing", JSON, nullable=False),
+    Column("gflops", Finite),
+    Column("roofline", JSON, nullable=False),
+    Column("max_error", Finite),
+    Column("baselines", JSON, nullable=False),
+    Column("trials_measured", Integer, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("tuned_at", Double, nullable=False),
+    UniqueConstraint("workload_id", "device_id", name="uq_bests_workload_device"),
+    sqlite_autoincrement=True,
+)
+
+best_artifacts = Table(
+    "best_artifacts",
+    metadata,
+    Column("best_id", ForeignKey("bests.id", name="fk_best_artifacts_best"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column(
+        "sha256",
+        ForeignKey("artifacts.sha256", name="fk_best_artifacts_artifact"),
+        nullable=False,
+    ),
+    Index("ix_best_artifacts_sha256", "sha256"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("device_id", ForeignKey("devices.id", name="fk_workers_device")),
+    Column("version", Text, nullable=False),
+    Column("job_id", String(32)),
+    Column("started_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),
+)

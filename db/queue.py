@@ -1,0 +1,33 @@
+"""The job queue: orders come in (submit), workers hold jobs under leases (lease), users look (jobs)
+and change their minds (cancel)."""
+
+from db.cancel import cancel
+from db.jobs import STATES, Job, JobOrder, JobState, get, list_jobs
+from db.lease import (
+    LEASE_SECONDS,
+    MAX_ATTEMPTS,
+    claim,
+    finish,
+    heartbeat,
+    progress,
+    release,
+)
+from db.submit import submit
+
+__all__ = [
+    "LEASE_SECONDS",
+    "MAX_ATTEMPTS",
+    "STATES",
+    "Job",
+    "JobOrder",
+    "JobState",
+    "cancel",
+    "claim",
+    "finish",
+    "get",
+    "heartbeat",
+    "list_jobs",
+    "progress",
+    "release",
+    "submit",
+]

@@ -1,0 +1,123 @@
+"""Taking an order: a new job, or the one that answers it already."""
+
+import hashlib
+from dataclasses import asdict
+from uuid import uuid4
+
+from sqlalchemy import Connection, Engine, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from db.columns import canonical, now, upsert
+from db.errors import IdempotencyConflict
+from db.jobs import Job, JobOrder, by_seq
+from db.models import JOINABLE, bests, devices, idempotency_keys, jobs, trials, workloads
+from db.transaction import writing
+
+
+def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
+    """The job for an order, and whether it was created by this call.
+
+    Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
+    with at least as many stored trials is there (the job that made it); or an equal job is queued
+    or running (one that is being cancelled does not count). Raises IdempotencyConflict."""
+    while True:
+        try:
+            with writing(engine) as connection:
+                return _submit(connection, order, idempotency_key)
+        except IntegrityError as error:
+            # a neighbour took the same order or key between our look and our insert: look again
+            if "unique" not in str(error.orig).lower():
+                raise
+
+
+def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
+    order_key = hashlib.sha256(canonical(asdict(order)).encode()).hexdigest()
+    seq = _seen(connection, key, order_key) if key is not None else None
+    if seq is not None:
+        return by_seq(connection, seq), False
+    if order.on_existing == "reuse":
+        seq = _answered(connection, order)
+    if seq is None:
+        equal = select(jobs.c.seq).where(jobs.c.order_key == order_key, JOINABLE)
+        seq = connection.execute(equal).scalar()
+    created = seq is None
+    if seq is None:
+        seq = _create(connection, order, order_key)
+    if key is not None:
+        connection.execute(
+            insert(idempotency_keys).values(
+                key=key, order_key=order_key, job_seq=seq, created_at=now()
+            )
+        )
+    return by_seq(connection, seq), created
+
+
+def _seen(connection: Connection, key: str, order_key: str) -> int | None:
+    row = (
+        connection.execute(select(idempotency_keys).where(idempotency_keys.c.key == key))
+        .mappings()
+        .first()
+    )
+    if row is None:
+        return None
+    if row["order_key"] != order_key:
+        raise IdempotencyConflict(
+            f"Idempotency-Key {key[:80]!r} was used for another order; send a new key"
+        )
+    return int(row["job_seq"])
+
+
+def _answered(connection: Connection, order: JobOrder) -> int | None:
+    """The succeeded job behind a best of this workload that rests on enough trials."""
+    evidence = (
+        select(func.count())
+        .select_from(trials)
+        .where(trials.c.workload_id == bests.c.workload_id, trials.c.device_id == bests.c.device_id)
+        .correlate(bests)
+        .scalar_subquery()
+    )
+    query = (
+        select(bests.c.job_seq)
+        .join(workloads, workloads.c.id == bests.c.workload_id)
+        .join(devices, devices.c.id == bests.c.device_id)
+        .join(jobs, jobs.c.seq == bests.c.job_seq)
+        .where(
+            workloads.c.key == order.workload_key,
+            jobs.c.state == "succeeded",
+            evidence >= order.trials,
+        )
+        .order_by(bests.c.time_us)
+        .limit(1)
+    )
+    if order.target != "auto":
+        query = query.where(devices.c.kind == order.target)
+    return connection.execute(query).scalar()
+
+
+def _create(connection: Connection, order: JobOrder, order_key: str) -> int:
+    connection.execute(
+        upsert(connection, workloads)
+        .values(key=order.workload_key, operator=order.operator, workload=order.workload)
+        .on_conflict_do_nothing()
+    )
+    workload_id = select(workloads.c.id).where(workloads.c.key == order.workload_key)
+    statement = insert(jobs).values(
+        id=uuid4().hex,
+        order_key=order_key,
+        workload_id=workload_id.scalar_subquery(),
+        target=order.target,
+        search=order.search,
+        on_existing=order.on_existing,
+        trials_requested=order.trials,
+        budget_seconds=order.budget_seconds,
+        seed=order.seed,
+        state="queued",
+        cancel_requested=False,
+        attempt=0,
+        released=0,
+        trials_measured=0,
+        trials_ok=0,
+        trials_failed=0,
+        created_at=now(),
+    )
+    return int(connection.execute(statement.returning(jobs.c.seq)).scalar_one())
