@@ -40,12 +40,12 @@ class NewBest:
     artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Best(NewBest):
-    id: int = 0
-    job_id: str = ""
-    device: Device = field(kw_only=True)
-    tuned_at: datetime = field(kw_only=True)
+    id: int
+    job_id: str
+    device: Device
+    tuned_at: datetime
 
 
 def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:

@@ -24,7 +24,7 @@ def open_engine(url: str) -> Engine:
     Raises DatabaseUnavailable, which names the URL without its password, and the way out."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise DatabaseUnavailable(
             "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
             "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",

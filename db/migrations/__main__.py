@@ -9,7 +9,9 @@ from db.errors import StorageError
 
 def main() -> int:
     try:
-        migrate(open_engine(os.environ.get("TUNER_DATABASE_URL", "sqlite:///convtune.db")))
+        engine = open_engine(os.environ.get("TUNER_DATABASE_URL", "sqlite:///convtune.db"))
+        migrate(engine)
+        engine.dispose()
     except StorageError as error:
         sys.stderr.write(f"{error}\n")
         return 1
