@@ -1,0 +1,31 @@
+"""``python -m api``: the service on TUNER_HOST and TUNER_PORT."""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+
+from api import logs
+from api.lifespan import StartupError, read_settings
+
+
+def main() -> int:
+    try:
+        settings = read_settings()
+    except StartupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    logs.configure(settings.log_format)
+    uvicorn.run(
+        "api.main:app",
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""``/best/{operator}?M=…&N=…``: text to a workload and filters, or every field at fault."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from starlette.datastructures import QueryParams
+
+from api.messages import FieldError, field_errors, summary
+from api.problems import Problem
+from templates import Operator, operators
+from templates.workload import Workload
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}")
+
+
+class BestFilters(BaseModel):
+    """What may be asked of a best beside its workload."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
+    device: str | None = Field(None, max_length=200, description="only this device, by its name")
+    match: Literal["exact", "nearest"] = Field(
+        "exact", description="nearest: the closest tuned shape where this one is not tuned"
+    )
+
+    @classmethod
+    def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
+        """Raises Problem, which names every field at fault."""
+        given = {name: text for name, text in query.items() if text != ""}
+        filters = {name: given.pop(name) for name in cls.model_fields if name in given}
+        fields = operator.workload.model_fields
+        wrong = _repeated(query) + _unknown(given, operator)
+        values = {name: _value(fields[name], given[name]) for name in fields if name in given}
+        workload = _validated(operator.workload, values, wrong)
+        chosen = _validated(cls, filters, wrong)
+        if wrong or workload is None or chosen is None:
+            raise Problem("invalid-request", summary(wrong), errors=wrong)
+        return workload, chosen
+
+
+def query_parameters() -> list[dict[str, Any]]:
+    """The query of every operator as OpenAPI parameters, for the one route that serves them all."""
+    parameters: dict[str, dict[str, Any]] = {}
+    for operator in operators():
+        schema = operator.workload.model_json_schema()
+        for name, field in schema["properties"].items():
+            said = f"{operator.name}: {field.pop('description', name)}"
+            if name in parameters:
+                parameters[name]["description"] += f"; {said}"
+                continue
+            example = operator.example.get(name)
+            parameters[name] = {
+                "name": name,
+                "in": "query",
+                "description": said,
+                "schema": field,
+                **({} if example is None else {"example": example}),
+            }
+    filters = BestFilters.model_json_schema()["properties"]
+    return [*parameters.values()] + [
+        {
+            "name": name,
+            "in": "query",
+            "description": field.pop("description"),
+            "schema": field,
+        }
+        for name, field in filters.items()
+    ]
+
+
+def _repeated(query: QueryParams) -> list[FieldError]:
+    return [
+        FieldError(field=name, message="is given more than once; give it once")
+        for name in query
+        if len(query.getlist(name)) > 1
+    ]
+
+
+def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
+    fields = operator.workload.model_fields
+    known = ", ".join([*fields, *BestFilters.model_fields])
+    return [
+        FieldError(field=name, message=f"is not known for {operator.name}; known are {known}")
+        for name in given
+        if name not in fields
+    ]
+
+
+def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldError]) -> Model | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        wrong += field_errors(error.errors(), place="query")
+        return None
+
+
+def _value(field: FieldInfo, text: str) -> Any:
+    """The JSON value that the text stands for; the text itself where it stands for none, which the
+    strict model then refuses by name."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)
+    if whole and _INTEGER.fullmatch(text):
+        return int(text)
+    if field.annotation is float:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text

@@ -1,0 +1,94 @@
+"""Starting and stopping: settings, logs, the database; a failure to start is one line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import structlog
+from anyio.to_thread import run_sync
+from fastapi import FastAPI
+from pydantic import ValidationError
+from sqlalchemy import Engine
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import logs
+from api.messages import FieldError, field_errors, summary
+from api.settings import Settings
+from db.engine import check_schema, migrate, open_engine
+from db.errors import StorageError
+
+_log = structlog.get_logger("api.lifespan")
+
+
+class StartupError(Exception):
+    """The service can't start; the message says what to correct."""
+
+
+def lifespan_of(
+    settings: Settings | None,
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Settings that are not given are read from the environment at startup, not at import."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        used = read_settings() if settings is None else settings
+        logs.configure(used.log_format)
+        engine = await run_sync(_open, used.database_url)
+        app.state.engine = engine
+        _log.info("started", database=engine.url.render_as_string(hide_password=True))
+        yield
+        engine.dispose()
+        _log.info("stopped")
+
+    return lifespan
+
+
+def read_settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        found = field_errors(error.errors(), place="environment")
+        named = [
+            FieldError(field=f"TUNER_{each.field.upper()}", message=each.message) for each in found
+        ]
+        raise StartupError(summary(named)) from error
+
+
+def _open(url: str) -> Engine:
+    try:
+        engine = open_engine(url)
+        migrate(engine)
+        check_schema(engine)
+    except StorageError as error:
+        raise StartupError(str(error)) from error
+    return engine
+
+
+class LifespanMiddleware:
+    """Gives the server a failed startup as its one line instead of a traceback."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        failed: Message | None = None
+
+        async def held_back(message: Message) -> None:
+            nonlocal failed
+            if message["type"] == "lifespan.startup.failed":
+                failed = message
+            else:
+                await send(message)
+
+        try:
+            await self.app(scope, receive, held_back)
+        except StartupError as error:
+            await send({"type": "lifespan.startup.failed", "message": " ".join(str(error).split())})
+        except BaseException:
+            if failed is not None:
+                await send(failed)
+            raise

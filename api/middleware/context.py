@@ -1,0 +1,83 @@
+"""Each request has an id and leaves one line in the log; nothing escapes as a bare 500."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.metrics import Metrics
+from api.problems import Problem
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_PROBES = {"/healthz", "/readyz", "/metrics"}
+_log = structlog.get_logger("api.request")
+
+
+class ContextMiddleware:
+    """Takes ``X-Request-ID`` where it is well formed, makes one where not, and answers with it."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        given = request.headers.get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+        request.state.request_id = request_id
+        request.state.log = {}
+        started, status = time.perf_counter(), 0
+
+        async def tagged(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
+                await self.app(scope, receive, tagged)
+            except Exception:
+                _log.exception("request_failed", method=scope["method"], path=scope["path"])
+                if status:
+                    raise
+                problem = Problem(
+                    "internal-error",
+                    f"the service failed; its log names this request {request_id}; try again, "
+                    "and report it where it happens twice",
+                )
+                await problem.response(request)(scope, receive, tagged)
+            finally:
+                seconds = time.perf_counter() - started
+                self.metrics.observe(scope["method"], _route(scope), status, seconds)
+                _write_line(scope, request, status, seconds)
+
+
+def _route(scope: Scope) -> str:
+    """The path as it was declared, or a word for none: ids would be a label each."""
+    return getattr(scope.get("route"), "path", "unmatched")
+
+
+def _write_line(scope: Scope, request: Request, status: int, seconds: float) -> None:
+    if scope["path"] in _PROBES and status == 200:
+        return
+    said: dict[str, Any] = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "ms": round(seconds * 1000, 2),
+        **scope.get("path_params", {}),
+        **request.state.log,
+    }
+    (_log.error if status >= 500 else _log.info)("request", **said)

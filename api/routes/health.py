@@ -1,0 +1,53 @@
+"""The service itself: where things are, and how it is."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from api.dependencies import EngineDep
+from api.metrics import Metrics
+from api.schemas.service import Health, Index
+from api.version import VERSION
+from db.engine import check_schema
+
+router = APIRouter(tags=["service"])
+
+
+@router.get("/", summary="Where to go from here")
+def index(request: Request) -> Index:
+    paths = request.app.openapi()["paths"]
+    routes = {
+        f"{method.upper()} {path}": operation["summary"]
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+    }
+    return Index(service="convtune", version=VERSION, routes=routes)
+
+
+@router.get("/healthz", summary="Whether the process is up")
+def healthz() -> Health:
+    return Health()
+
+
+@router.get("/readyz", summary="Whether the database is reachable and its schema right")
+def readyz(engine: EngineDep) -> Health:
+    check_schema(engine)
+    return Health()
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {
+                "text/plain": {"schema": {"type": "string"}, "example": "convtune_jobs 1.0\n"}
+            }
+        }
+    },
+)
+def metrics(request: Request, engine: EngineDep) -> Response:
+    kept: Metrics = request.app.state.metrics
+    return Response(kept.render(engine), media_type=CONTENT_TYPE_LATEST)

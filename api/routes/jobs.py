@@ -1,0 +1,95 @@
+"""Ordering jobs, and looking at them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Query, Request, Response
+from sqlalchemy import Engine
+
+from api.dependencies import EngineDep
+from api.problems import documented
+from api.schemas.common import Listing
+from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
+from api.schemas.order import ORDER_EXAMPLES, Order
+from api.schemas.trials import TrialView
+from db import queue, trials
+from db.devices import get_device, list_devices
+from db.queue import Job
+
+router = APIRouter(tags=["jobs"])
+
+_LOCATION = {"Location": {"description": "the job", "schema": {"type": "string"}}}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "An equal job, queued, running or already succeeded",
+        "model": JobView,
+        "headers": _LOCATION,
+    },
+    201: {"description": "The new job", "headers": _LOCATION},
+    **documented(400, 413, 415),
+}
+
+
+@router.post("/jobs", status_code=201, summary="Order a job", responses=_ANSWERS)
+def order_job(
+    order: Annotated[Order, Body(discriminator="operator", openapi_examples=ORDER_EXAMPLES)],
+    request: Request,
+    response: Response,
+    engine: EngineDep,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=255,
+            pattern="^[!-~]+$",
+            description="the same key with the same order gets the same job",
+            examples=["0b6a2f0e-9f0e-4b58-8a4c-5d1f0a0c7e11"],
+        ),
+    ] = None,
+) -> JobView:
+    job, created = queue.submit(engine, order.order(), idempotency_key)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/jobs/{job.id}"
+    request.state.log |= {"job_id": job.id, "created": created}
+    return _view(engine, job)
+
+
+@router.get("/jobs", summary="The jobs, newest first")
+def list_jobs(query: Annotated[JobsQuery, Query()], engine: EngineDep) -> Listing[JobView]:
+    page = queue.list_jobs(engine, query.state, query.operator, query.limit, query.cursor)
+    devices = {device.id: device for device in list_devices(engine)}
+    items = [JobView.of(job, devices.get(job.device_id or 0)) for job in page.items]
+    return Listing(items=items, next_cursor=page.next_cursor)
+
+
+@router.get("/jobs/{job_id}", summary="A job", responses=documented(404))
+def get_job(job_id: str, engine: EngineDep) -> JobView:
+    return _view(engine, queue.get(engine, job_id))
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    status_code=202,
+    summary="Cancel a job; what was measured is kept",
+    responses=documented(404, 409),
+)
+def cancel_job(job_id: str, engine: EngineDep) -> JobView:
+    return _view(engine, queue.cancel(engine, job_id))
+
+
+@router.get(
+    "/jobs/{job_id}/trials", summary="A job's trials, first to last", responses=documented(404)
+)
+def list_trials(
+    job_id: str, query: Annotated[TrialsQuery, Query()], engine: EngineDep
+) -> Listing[TrialView]:
+    page = trials.list_trials(engine, job_id, query.status, query.limit, query.cursor)
+    return Listing(
+        items=[TrialView.of(trial) for trial in page.items], next_cursor=page.next_cursor
+    )
+
+
+def _view(engine: Engine, job: Job) -> JobView:
+    return JobView.of(job, None if job.device_id is None else get_device(engine, job.device_id))

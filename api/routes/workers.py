@@ -1,0 +1,17 @@
+"""Who is at work."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.dependencies import EngineDep
+from api.schemas.common import Listing
+from api.schemas.workers import WorkerView
+from db import workers
+
+router = APIRouter(tags=["workers"])
+
+
+@router.get("/workers", summary="The workers, on what device, doing what")
+def list_workers(engine: EngineDep) -> Listing[WorkerView]:
+    return Listing(items=[WorkerView.of(worker) for worker in workers.list_workers(engine)])

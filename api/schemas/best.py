@@ -1,0 +1,156 @@
+"""A best as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
+from db.artifacts import ArtifactInfo
+from db.best import Best
+
+_ARTIFACT = {"url": f"/artifacts/{SHA256}", "sha256": SHA256, "size": 48_112}
+_EXAMPLE: dict[str, Any] = {
+    "match": "exact",
+    "operator": "conv1d",
+    "workload": {
+        "M": 16384,
+        "N": 32,
+        "mode": "full",
+        "kind": "convolve",
+        "dtype": "float32",
+        "max_error": 1e-5,
+    },
+    "device": DEVICE,
+    "devices": [{**DEVICE, "time_us": 1.71}],
+    "neighbour": None,
+    "config": CONFIG,
+    "template": "direct",
+    "time_us": 1.71,
+    "timing": {"warm": {"median": 1.71}, "cold": {"median": 4.9}},
+    "gflops": 614.3,
+    "roofline": {"bound": "compute", "floor_us": 0.02, "fraction": 0.01},
+    "max_error": 2.4e-7,
+    "baselines": [{"name": "torch", "time_us": 9.8, "speedup": 5.7}],
+    "trials": 200,
+    "job": JOB_ID,
+    "tuned_at": "2025-11-20T17:01:00Z",
+    "versions": {"convtune": "0.1.0", "tvm": "0.27.0"},
+    "artifacts": {
+        "library": _ARTIFACT,
+        "source": _ARTIFACT,
+        "manifest": _ARTIFACT,
+        "record": _ARTIFACT,
+    },
+}
+
+
+class DeviceTime(DeviceView):
+    """One of the devices that have an answer; its time is null where none is claimed."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**DEVICE, "time_us": 1.71}]})
+
+    time_us: float | None
+
+
+class Neighbour(BaseModel):
+    """The tuned shape that a nearest match borrows from, and its own time."""
+
+    workload: dict[str, Any]
+    time_us: float
+
+
+class ArtifactLink(BaseModel):
+    """A file to fetch: where it is, what it must hash to, its size in bytes."""
+
+    url: str
+    sha256: str
+    size: int
+
+
+class ArtifactLinks(BaseModel):
+    """The compiled library, its device source, its manifest, its MetaSchedule record."""
+
+    library: ArtifactLink | None = None
+    source: ArtifactLink | None = None
+    manifest: ArtifactLink | None = None
+    record: ArtifactLink | None = None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, ArtifactInfo]) -> Self:
+        links = {
+            kind: ArtifactLink(url=f"/artifacts/{info.sha256}", sha256=info.sha256, size=info.size)
+            for kind, info in stored.items()
+        }
+        return cls(**links)
+
+
+class BestView(BaseModel):
+    """The best configuration for a workload. A nearest match lends its configuration only: it was
+    neither timed nor checked for this shape, and the neighbour's library is of another shape."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    match: Literal["exact", "nearest"]
+    operator: str
+    workload: dict[str, Any] = Field(description="what was asked, defaults filled in")
+    device: DeviceView
+    devices: list[DeviceTime] = Field(description="all that have an answer, fastest first")
+    neighbour: Neighbour | None = Field(description="of a nearest match")
+    config: dict[str, Any]
+    template: str
+    time_us: float | None = Field(description="warm median")
+    timing: dict[str, Any] | None = Field(description="warm and cold")
+    gflops: float | None
+    roofline: dict[str, Any] | None = Field(description="bound, floor_us, fraction")
+    max_error: float | None
+    baselines: list[dict[str, Any]] | None = Field(description="name, time_us, speedup of each")
+    trials: int
+    job: str
+    tuned_at: datetime
+    versions: dict[str, Any]
+    artifacts: ArtifactLinks
+
+    @classmethod
+    def of(
+        cls,
+        workload: dict[str, Any],
+        bests: Sequence[Best],
+        stored: Mapping[str, ArtifactInfo],
+        match: Literal["exact", "nearest"] = "exact",
+    ) -> Self:
+        """``bests`` are of one workload, fastest first and not empty; ``stored`` the files of the
+        first, by kind."""
+        best, claimed = bests[0], match == "exact"
+        return cls(
+            match=match,
+            operator=best.operator,
+            workload=workload,
+            device=DeviceView.of(best.device),
+            devices=[
+                DeviceTime(
+                    kind=each.device.kind,
+                    name=each.device.name,
+                    arch=each.device.arch,
+                    time_us=each.time_us if claimed else None,
+                )
+                for each in bests
+            ],
+            neighbour=None if claimed else Neighbour(workload=best.workload, time_us=best.time_us),
+            config=best.config,
+            template=best.template,
+            time_us=best.time_us if claimed else None,
+            timing=best.timing if claimed else None,
+            gflops=best.gflops if claimed else None,
+            roofline=best.roofline if claimed else None,
+            max_error=best.max_error if claimed else None,
+            baselines=best.baselines if claimed else None,
+            trials=best.trials_measured,
+            job=best.job_id,
+            tuned_at=best.tuned_at,
+            versions=best.versions,
+            artifacts=ArtifactLinks.of(stored if claimed else {}),
+        )

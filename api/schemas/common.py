@@ -1,0 +1,76 @@
+"""What several answers share: pages, devices and what a list may be asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from db.devices import Device
+from templates import operators
+
+T = TypeVar("T")
+
+DEVICE: dict[str, Any] = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90"}
+CONFIG: dict[str, Any] = {
+    "template": "direct",
+    "threads": 128,
+    "outputs_per_thread": 20,
+    "taps_per_step": 32,
+}
+JOB_ID = "5f0c6d0e3b5a4e0f9f4f3b1c2d3e4f5a"
+SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+def _known_operator(name: str) -> str:
+    names = [operator.name for operator in operators()]
+    if name not in names:
+        raise PydanticCustomError(
+            "unknown_operator", "must be one of {known}", {"known": ", ".join(names)}
+        )
+    return name
+
+
+OperatorName = Annotated[str, AfterValidator(_known_operator)]
+
+
+class PageQuery(BaseModel):
+    """What every list may be asked; ``?state=`` means the same as no ``state`` at all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(50, ge=1, le=200, description="items a page")
+    cursor: str | None = Field(
+        None, max_length=512, description="next_cursor of the page before this one"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, query: Any) -> Any:
+        return {k: v for k, v in query.items() if v != ""} if isinstance(query, dict) else query
+
+
+class OperatorPageQuery(PageQuery):
+    operator: OperatorName | None = Field(None, description="only of this operator")
+
+
+class Listing(BaseModel, Generic[T]):
+    """One page; ``next_cursor`` is null on the last."""
+
+    items: list[T]
+    next_cursor: str | None = Field(None, examples=[None])
+
+
+class DeviceView(BaseModel):
+    """A machine part that results belong to."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [DEVICE]})
+
+    kind: str
+    name: str
+    arch: str
+
+    @classmethod
+    def of(cls, device: Device) -> Self:
+        return cls(kind=device.kind, name=device.name, arch=device.arch)

@@ -1,0 +1,74 @@
+"""An operator as it is shown."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from templates import Operator
+from templates.workload import Workload
+
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "const")
+
+
+class OperatorLinks(BaseModel):
+    self: str
+    best: str
+
+
+class OperatorView(BaseModel):
+    """What can be tuned: its shape's JSON Schema, and the templates for each kind of device."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "conv1d",
+                    "summary": "1-D convolution or correlation",
+                    "workload_schema": {"type": "object", "required": ["M", "N"]},
+                    "limits": {"M": {"minimum": 1, "maximum": 16777216}},
+                    "defaults": {"mode": "full", "max_error": 1e-5},
+                    "example": {"M": 16384, "N": 32},
+                    "templates": {"cpu": ["direct"], "cuda": ["direct"]},
+                    "links": {"self": "/operators/conv1d", "best": "/best/conv1d?M=16384&N=32"},
+                }
+            ]
+        }
+    )
+
+    name: str
+    summary: str
+    workload_schema: dict[str, Any] = Field(description="JSON Schema of a workload")
+    limits: dict[str, dict[str, Any]] = Field(
+        description="the limits of each field; refusals name those between fields"
+    )
+    defaults: dict[str, Any]
+    example: dict[str, Any]
+    templates: dict[str, list[str]] = Field(description="names, by kind of device")
+    links: OperatorLinks
+
+    @classmethod
+    def of(cls, operator: Operator, best: str) -> Self:
+        schema = operator.workload.model_json_schema()
+        templates: dict[str, list[str]] = {}
+        for template in operator.templates:
+            templates.setdefault(template.kind, []).append(template.name)
+        return cls(
+            name=operator.name,
+            summary=operator.summary,
+            workload_schema=schema,
+            limits={
+                name: {key: field[key] for key in _LIMITS if key in field}
+                for name, field in schema["properties"].items()
+            },
+            defaults=_defaults(operator.workload),
+            example=operator.example,
+            templates=templates,
+            links=OperatorLinks(self=f"/operators/{operator.name}", best=best),
+        )
+
+
+def _defaults(workload: type[Workload]) -> dict[str, Any]:
+    fields = workload.model_fields.items()
+    return {name: field.default for name, field in fields if not field.is_required()}

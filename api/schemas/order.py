@@ -1,0 +1,76 @@
+"""What ``POST /jobs`` takes: one model for each operator, told apart by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from db.queue import JobOrder
+from templates import Operator, operators
+from templates.workload import Workload
+
+MAX_TRIALS = 100_000
+MAX_BUDGET_SECONDS = 604_800  # a week
+MAX_SEED = 2**31 - 1
+
+Target = Literal["auto", "cpu", "cuda"]
+Search = Literal["random", "grid", "xgb"]  # tuner's strategies; a test holds the two together
+
+
+class OrderBase(BaseModel):
+    """A tuning job as it is ordered."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    operator: str
+    workload: Workload
+    target: Target = Field("auto", description="the kind of device; auto takes any worker's")
+    trials: int = Field(64, ge=1, le=MAX_TRIALS, description="configurations to measure")
+    search: Search = Field("xgb", description="the search strategy")
+    on_existing: Literal["reuse", "retune"] = Field(
+        "reuse", description="reuse answers with a succeeded job that measured at least as much"
+    )
+    budget_seconds: float | None = Field(
+        None,
+        gt=0,
+        le=MAX_BUDGET_SECONDS,
+        description="the job ends with what it has after so many seconds",
+    )
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="of the search's random choices")
+
+    def order(self) -> JobOrder:
+        return JobOrder(
+            operator=self.operator,
+            workload_key=self.workload.key,
+            workload=self.workload.model_dump(),
+            target=self.target,
+            trials=self.trials,
+            search=self.search,
+            on_existing=self.on_existing,
+            budget_seconds=self.budget_seconds,
+            seed=self.seed,
+        )
+
+
+def _order_model(operator: Operator) -> type[OrderBase]:
+    fields: dict[str, Any] = {
+        "operator": (Literal[operator.name], Field()),
+        "workload": (operator.workload, Field(examples=[operator.example])),
+    }
+    title = "".join(word.capitalize() for word in operator.name.split("_"))
+    return create_model(f"{title}Order", __base__=OrderBase, **fields)
+
+
+if TYPE_CHECKING:
+    Order = OrderBase
+else:
+    Order = Union[tuple(_order_model(operator) for operator in operators())]  # noqa: UP007
+
+ORDER_EXAMPLES: dict[str, Any] = {
+    operator.name: {
+        "summary": operator.summary,
+        "value": {"operator": operator.name, "workload": operator.example, "trials": 64},
+    }
+    for operator in operators()
+}

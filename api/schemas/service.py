@@ -1,0 +1,33 @@
+"""What the service says of itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Health(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
+
+    status: Literal["ok"] = "ok"
+
+
+class Index(BaseModel):
+    """Where to go from here."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "service": "convtune",
+                    "version": "0.1.0",
+                    "routes": {"GET /jobs": "The jobs, newest first"},
+                }
+            ]
+        }
+    )
+
+    service: str
+    version: str
+    routes: dict[str, str] = Field(description="method and path: what it answers")

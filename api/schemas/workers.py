@@ -1,0 +1,53 @@
+"""A worker as it is shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.common import DEVICE, JOB_ID, DeviceView
+from db.workers import Worker
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "gpu-host-1:4711",
+    "host": "gpu-host-1",
+    "pid": 4711,
+    "device": DEVICE,
+    "version": "0.1.0",
+    "job": JOB_ID,
+    "alive": True,
+    "started_at": "2025-11-20T16:00:00Z",
+    "seen_at": "2025-11-20T17:00:05Z",
+}
+
+
+class WorkerView(BaseModel):
+    """Who tunes, where, and on what."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: str
+    host: str
+    pid: int
+    device: DeviceView | None
+    version: str
+    job: str | None = Field(description="what it is doing")
+    alive: bool = Field(description="whether it was seen within the last minute")
+    started_at: datetime
+    seen_at: datetime
+
+    @classmethod
+    def of(cls, worker: Worker) -> Self:
+        return cls(
+            name=worker.name,
+            host=worker.host,
+            pid=worker.pid,
+            device=None if worker.device is None else DeviceView.of(worker.device),
+            version=worker.version,
+            job=worker.job_id,
+            alive=worker.alive,
+            started_at=worker.started_at,
+            seen_at=worker.seen_at,
+        )

@@ -1,0 +1,19 @@
+"""What the service reads from the environment."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """``TUNER_*`` variables; the worker reads the same ``TUNER_DATABASE_URL``."""
+
+    model_config = SettingsConfigDict(env_prefix="TUNER_", frozen=True, extra="ignore")
+
+    database_url: str = Field("sqlite:///convtune.db", min_length=1)
+    host: str = Field("127.0.0.1", min_length=1)
+    port: int = Field(8000, ge=0, le=65535)
+    log_format: Literal["json", "console"] = "json"
