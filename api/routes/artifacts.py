@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Response
 
 from api.conditional import byte_range, matches
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, IfNoneMatch
 from api.problems import documented
 from api.schemas.common import SHA256
 from db import artifacts

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from api.best_query import BestFilters, query_parameters
 from api.conditional import matches
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, IfNoneMatch
 from api.nearest import nearest
 from api.problems import Problem, documented
 from api.schemas.best import BestView
