@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
 from templates.workload import Workload
-
-if TYPE_CHECKING:
-    from tvm.s_tir import Schedule
 
 Config = dict[str, Any]
 W = TypeVar("W", bound=Workload)
@@ -46,11 +43,10 @@ class Template(ABC, Generic[W]):
     def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
         """Derived quantities for the cost model, the same names for every configuration."""
 
-    def schedule(self, workload: W, config: Config) -> Schedule:
-        """The configuration's program as a schedule whose ``mod`` has one function ``main``
-        of (input, weight, output). Imports TVM."""
+    def schedule(self, workload: W, config: Config) -> Any:
+        """The configuration's program, a ``tvm.s_tir.Schedule`` whose ``mod`` has one function
+        ``main`` of (input, weight, output). Imports TVM."""
         room = importlib.import_module(
             f"templates.{self.operator}.schedules.{self.kind}_{self.name}"
         )
-        result: Schedule = room.schedule(workload, config)
-        return result
+        return room.schedule(workload, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import te, tirx
 from tvm.s_tir import Schedule
@@ -61,7 +62,7 @@ def padded_schedule(workload: Conv1dWorkload, padding: Padding) -> Schedule:
     return Schedule(te.create_prim_func([x, w, y]))
 
 
-def _guarded(tensor, index, zero, conditions):
+def _guarded(tensor: Any, index: Any, zero: Any, conditions: list[tuple[Any, bool]]) -> Any:
     """``tensor[index]`` where all conditions that can fail hold, zero elsewhere."""
     needed = [condition for condition, can_fail in conditions if can_fail]
     if not needed:

@@ -103,13 +103,13 @@ def _shared_bytes(config: Config) -> int:
     floats = tile + config["taps_per_chunk"]
     if config["weights"] == "shared":
         floats += config["taps_per_chunk"]
-    return 4 * floats
+    return 4 * int(floats)
 
 
 def _registers(config: Config) -> int:
     """Estimated: sums (twice, for the chunk and the total), staged inputs, weights, addresses."""
     r, t = config["outputs_per_thread"], config["taps_per_step"]
-    return 2 * r + (r + t) + min(t, 32) + 24
+    return int(2 * r + (r + t) + min(t, 32) + 24)
 
 
 def _bank_conflict(stride: int) -> int:

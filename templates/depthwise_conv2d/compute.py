@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import te, tirx
 from tvm.s_tir import Schedule
@@ -35,7 +36,7 @@ def padded_schedule(workload: DepthwiseConv2dWorkload, padding: Padding) -> Sche
     x = te.placeholder((B, C, H, W), dtype, name="x")
     w = te.placeholder((C, 1, K, K), dtype, name="w")
 
-    def padded(n, h, v):
+    def padded(n: Any, h: Any, v: Any) -> Any:
         inside = [
             condition
             for condition, can_fail in (

@@ -153,7 +153,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
     segment = (columns - 1) * workload.stride + workload.K
     staged = rows * segment + workload.K if config["staging"] == "registers" else segment
-    return rows * columns + min(staged, 160) + 24
+    return int(rows * columns + min(staged, 160) + 24)
 
 
 def _unrolled(config: Config, K: int) -> int:

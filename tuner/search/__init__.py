@@ -1,0 +1,27 @@
+"""Search strategies by name. They know spaces and times, nothing of kernels or devices."""
+
+from tuner.errors import UnknownStrategy
+from tuner.search.grid import Grid
+from tuner.search.random_search import RandomSearch
+from tuner.search.space import Featurize, SearchSpace
+from tuner.search.strategy import Result, Strategy
+from tuner.search.xgb import Xgb
+
+__all__ = ["DEFAULT", "Result", "SearchSpace", "Strategy", "create", "strategies"]
+
+_STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (Xgb, RandomSearch, Grid)
+}
+DEFAULT = Xgb.name
+
+
+def strategies() -> list[str]:
+    """The names that `create` knows, the default first."""
+    return list(_STRATEGIES)
+
+
+def create(name: str, space: SearchSpace, featurize: Featurize, seed: int | None) -> Strategy:
+    """A strategy that has seen nothing yet. Raises UnknownStrategy."""
+    if name not in _STRATEGIES:
+        raise UnknownStrategy(name, strategies())
+    return _STRATEGIES[name](space, featurize, seed)

@@ -20,9 +20,7 @@ def schedule(workload: Conv1dWorkload, config: dict[str, Any]) -> Schedule:
         chunks=-(-workload.N // chunk),
     )
     sch = padded_schedule(workload, padding)
-    xp, wp, partial, total, y = (
-        sch.get_sblock(name) for name in ("xp", "wp", "partial", "total", "y")
-    )
+    xp, partial, total, y = (sch.get_sblock(name) for name in ("xp", "partial", "total", "y"))
 
     i, c = sch.get_loops(total)
     tasks, tile, vector, lane = sch.split(

@@ -1,0 +1,53 @@
+"""Building in a pool of processes that live on, each importing TVM once."""
+
+from __future__ import annotations
+
+import queue
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tuner.errors import ChildCrashed, ChildTimeout
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, Built, build
+
+BUILD_SECONDS = 60.0
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
+
+
+class Builder:
+    """Builds up to ``workers`` libraries at once."""
+
+    def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
+        self._timeout = timeout
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
+        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        self._children = [Child(ENVIRONMENT) for _ in range(workers)]
+        for child in self._children:
+            self._idle.put(child)
+
+    def submit(self, order: BuildOrder) -> Future[Built]:
+        """Start a build as soon as a process is free. Its result is a :class:`Built`, never an
+        exception, except NoLinker."""
+        return self._threads.submit(self._build, order)
+
+    def _build(self, order: BuildOrder) -> Built:
+        child = self._idle.get()
+        try:
+            return child.call(build, order, timeout=self._timeout)
+        except ChildTimeout as error:
+            return Built("build_timeout", order, error=str(error))
+        except ChildCrashed as error:
+            return Built("build_error", order, error=str(error))
+        finally:
+            self._idle.put(child)
+
+    def close(self) -> None:
+        """Kill what is running; what waits is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.close()
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

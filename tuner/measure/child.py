@@ -1,0 +1,118 @@
+"""A child process that lives on, runs one call at a time, and is killed at its deadline.
+
+Why not TVM's ``PopenWorker``, under MetaSchedule's builder and runner: its deadline is a timer
+thread inside the child, which a native call that holds the interpreter lock silences, so a
+kernel that hangs would hang the job; its child outlives a killed parent; and ``LocalBuilder``
+makes a new pool, importing TVM anew, for every batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, TypeVar
+
+from tuner.errors import ChildCrashed, ChildError, ChildTimeout
+
+START_SECONDS = 60.0
+STDERR_TAIL = 2000
+
+T = TypeVar("T")
+
+
+class Child:
+    """Runs module-level functions in a process of its own, in its own process group.
+
+    The process starts with the first call and anew after a crash, a timeout or :meth:`close`.
+    Starting does not count against a call's deadline. Not for use by two threads at once.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self._stderr: Any = None
+
+    @property
+    def pid(self) -> int | None:
+        """The running process, None before the first call and after the end of one."""
+        return self._process.pid if self._process else None
+
+    def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
+        """``function(*arguments)`` there; everything crosses by pickle.
+
+        Raises ChildError, ChildCrashed or ChildTimeout (``timeout`` in seconds).
+        """
+        connection = self._started()
+        try:
+            connection.send((function, arguments))
+            if not connection.poll(timeout):
+                self.close()
+                raise ChildTimeout(f"killed after {timeout:g} s")
+            succeeded, value = connection.recv()
+        except (EOFError, ConnectionError, BrokenPipeError) as error:
+            raise ChildCrashed(self._post_mortem()) from error
+        if not succeeded:
+            raise ChildError(value)
+        result: T = value
+        return result
+
+    def close(self) -> None:
+        """Kill the process with all it started, and wait for its end."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._stderr is not None:
+            self._stderr.close()
+        self._process = self._connection = self._stderr = None
+
+    def _started(self) -> Connection[Any, Any]:
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._connection is None:
+            self._start()
+        assert self._connection is not None  # noqa: S101  # _start() has just set it
+        return self._connection
+
+    def _start(self) -> None:
+        self._connection, far_end = Pipe()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
+        with far_end:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tuner.measure.child_main", str(far_end.fileno())],
+                env=self._environment,
+                pass_fds=(far_end.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=self._stderr,
+                stderr=self._stderr,
+                start_new_session=True,
+            )
+        try:
+            if not self._connection.poll(START_SECONDS):
+                self.close()
+                raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s")
+            self._connection.recv()
+        except (EOFError, ConnectionError) as error:
+            raise ChildCrashed(self._post_mortem()) from error
+
+    def _post_mortem(self) -> str:
+        """How the process ended and the last it said; cleans up."""
+        assert self._process is not None  # noqa: S101  # only called with a process
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+        code = self._process.returncode
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
+        said = self._stderr.read().decode(errors="replace").strip()
+        self.close()
+        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return f"the process died ({how}){': ' + said if said else ''}"

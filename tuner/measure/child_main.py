@@ -1,0 +1,44 @@
+"""The far end of :class:`tuner.measure.child.Child`: runs what it is sent until its parent ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    _die_with_parent()
+    connection = Connection(int(sys.argv[1]))
+    connection.send("ready")
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        except Exception:  # what was sent can't be unpickled here: an answer, not an end
+            connection.send((False, traceback.format_exc()))
+            continue
+        try:
+            answer = (True, function(*arguments))
+        except Exception:
+            answer = (False, traceback.format_exc())
+        connection.send(answer)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the parent ends, which holds in native code too."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""One configuration's program as a shared library. Runs in a builder's child; imports TVM."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import templates
+from tuner.errors import NoLinker
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """What to build. ``template`` is ``module:class``; an empty ``config`` asks for the empty
+    kernel, whose time is the cost of a launch."""
+
+    workload_key: str
+    template: str
+    config: dict[str, Any]
+    target: dict[str, Any]
+    library: Path
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it: ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
+    ``build_timeout``; seconds of each step."""
+
+    status: str
+    order: BuildOrder
+    error: str | None = None
+    source: str = ""
+    seconds: dict[str, float] | None = None
+
+
+def reference_to(template: Any) -> str:
+    """The import path by which a child finds a template."""
+    kind = type(template)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def scheduled(order: BuildOrder) -> Any:
+    """The order's schedule."""
+    workload = templates.parse_key(order.workload_key)
+    if not order.config:
+        return _empty(workload, order.target["kind"])
+    module, name = order.template.split(":")
+    template = getattr(importlib.import_module(module), name)()
+    return template.schedule(workload, order.config)
+
+
+def build(order: BuildOrder) -> Built:
+    """Schedule, compile and link. What fails is a value with its reason, not an exception."""
+    start = time.perf_counter()
+    try:
+        schedule = scheduled(order)
+    except Exception as error:
+        return Built("schedule_error", order, error=_brief(error))
+    middle = time.perf_counter()
+    try:
+        source = compile_library(schedule.mod, order.target, order.library)
+    except NoLinker:
+        raise
+    except Exception as error:
+        return Built("build_error", order, error=_brief(error))
+    seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
+    return Built("ok", order, source=source, seconds=seconds)
+
+
+def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
+    """Write the module's shared library; the device source (CUDA) or assembly (CPU)."""
+    import tvm
+    from tvm.support import cc
+
+    if target["kind"] == "cuda":
+        from tuner.measure import cuda_compile
+
+        cuda_compile.install()
+    compiler = os.environ.get("CXX") or cc.get_cc()
+    if not compiler or not shutil.which(compiler):
+        raise NoLinker
+    executable = tvm.compile(module, target=tvm.target.Target(target))
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=compiler)
+    if target["kind"] == "cuda":
+        return str(executable.mod.imports[0].inspect_source())
+    return str(executable.mod.inspect_source("asm"))
+
+
+def _empty(workload: Any, kind: str) -> Any:
+    from tvm import te
+    from tvm.s_tir import Schedule
+
+    x = te.placeholder(workload.input_shape, workload.dtype, name="x")
+    w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
+    y = te.compute((1,), lambda i: x[(0,) * len(x.shape)], name="y")
+    schedule = Schedule(te.create_prim_func([x, w, y]))
+    if kind == "cuda":
+        schedule.bind(schedule.get_loops(schedule.get_sblock("y"))[0], "blockIdx.x")
+    return schedule
+
+
+def _brief(error: Exception, limit: int = 2000) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= limit else f"{text[: limit // 2]} … {text[-limit // 2 :]}"

@@ -1,0 +1,65 @@
+"""Time on a CPU: TVM's loop around a compiled function, the interpreter's clock around others."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from tuner.measure.clock import Sampler
+from tuner.measure.kernel import Kernel
+
+SAMPLE_SECONDS = 1e-3
+MAX_CALLS = 10_000
+
+
+class CpuClock:
+    """``cache_bytes`` is the last cache of the CPU: cold calls are made after writing thrice as
+    much."""
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._flush_bytes = 3 * cache_bytes
+
+    def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
+        """Each sample is a loop of about a millisecond, shorter where the budget is."""
+        kernel.call()
+        once = _interpreted(kernel, 1)
+        span = min(SAMPLE_SECONDS, budget_seconds)
+        calls = min(MAX_CALLS, max(1, math.ceil(span / once)))
+        return _Looped(kernel, calls)
+
+    def cold(self, kernel: Kernel) -> Sampler:
+        return _Flushed(kernel, self._flush_bytes)
+
+
+class _Looped:
+    def __init__(self, kernel: Kernel, calls: int) -> None:
+        self._kernel = kernel
+        self.calls = calls
+
+    def sample(self) -> float:
+        if self._kernel.evaluator is None:
+            return _interpreted(self._kernel, self.calls)
+        return float(self._kernel.evaluator(number=self.calls, repeat=1)[0])
+
+
+class _Flushed:
+    calls = 1
+
+    def __init__(self, kernel: Kernel, flush_bytes: int) -> None:
+        import numpy as np
+
+        self._kernel = kernel
+        self._trash = np.zeros(flush_bytes, np.uint8)
+
+    def sample(self) -> float:
+        self._trash += 1
+        return _interpreted(self._kernel, 1)
+
+
+def _interpreted(kernel: Kernel, calls: int) -> float:
+    call: Any = kernel.call
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls

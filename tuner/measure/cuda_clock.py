@@ -1,0 +1,120 @@
+"""Time on a GPU: graphs of many copies of a kernel, replayed between two events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tuner.cuda import checked
+from tuner.measure.clock import Sampler
+from tuner.measure.kernel import Kernel
+
+COPIES = 100
+ROTATED_SETS = 50
+ROTATED_BYTES = 2**30
+WARM_UP_SECONDS = 5e-3
+
+
+class CudaClock:
+    """One stream, on which everything that is timed runs.
+
+    A graph takes the host out of the measurement: back-to-back launches of a kernel below about
+    4 µs measure how quickly the host can launch.
+    """
+
+    def __init__(self, cache_bytes: int, set_bytes: int) -> None:
+        from cuda.bindings import runtime
+
+        self._runtime = runtime
+        self.stream = int(checked(runtime.cudaStreamCreateWithFlags(1)))
+        self._start = checked(runtime.cudaEventCreate())
+        self._stop = checked(runtime.cudaEventCreate())
+        self._set_bytes = set_bytes
+        self._flush_bytes = 3 * cache_bytes
+        self._trash: Any = None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this stream the one that TVM launches on."""
+        import tvm
+        import tvm_ffi
+
+        with tvm_ffi.use_raw_stream(tvm.cuda(0), self.stream):
+            yield
+
+    def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
+        """Copies of the kernel in a graph: 100, or as many as the budget for a sample holds."""
+        if kernel.graphed is not None:
+            return _Replayed(self, kernel.graphed(COPIES, self.stream), COPIES)
+        once = self.elapsed(lambda: self._eager([kernel.call]))
+        copies = max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
+        graph = self.capture([kernel.call] * copies)
+        sampler = _Replayed(self, lambda: self._launch(graph), copies)
+        for _ in range(max(1, math.ceil(WARM_UP_SECONDS / max(once * copies, 1e-6)))):
+            sampler.sample()
+        return sampler
+
+    def cold(self, kernel: Kernel) -> Sampler:
+        """A graph over separate sets of tensors, replayed after the cache was overwritten."""
+        if kernel.rotated is None:
+            raise ValueError("a kernel without its own tensors can't be timed cold")
+        sets = max(1, min(ROTATED_SETS, ROTATED_BYTES // self._set_bytes))
+        calls = kernel.rotated(sets)
+        self._eager(calls)
+        graph = self.capture(calls)
+        if self._trash is None:
+            self._trash = checked(self._runtime.cudaMalloc(self._flush_bytes))
+        return _Replayed(self, lambda: self._launch(graph), sets, before=self._flush)
+
+    def elapsed(self, work: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
+        """Seconds between two events around ``work`` on the stream."""
+        if before is not None:
+            before()
+        checked(self._runtime.cudaEventRecord(self._start, self.stream))
+        work()
+        checked(self._runtime.cudaEventRecord(self._stop, self.stream))
+        checked(self._runtime.cudaEventSynchronize(self._stop))
+        milliseconds = checked(self._runtime.cudaEventElapsedTime(self._start, self._stop))
+        return float(milliseconds) * 1e-3
+
+    def capture(self, calls: Sequence[Callable[[], Any]]) -> Any:
+        """The calls as an executable graph."""
+        mode = self._runtime.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        with self.current():
+            calls[0]()  # what is loaded or allocated at the first call can't be captured
+            checked(self._runtime.cudaStreamSynchronize(self.stream))
+            checked(self._runtime.cudaStreamBeginCapture(self.stream, mode))
+            for call in calls:
+                call()
+            graph = checked(self._runtime.cudaStreamEndCapture(self.stream))
+        executable = checked(self._runtime.cudaGraphInstantiate(graph, 0))
+        checked(self._runtime.cudaGraphDestroy(graph))
+        return executable
+
+    def _eager(self, calls: Sequence[Callable[[], Any]]) -> None:
+        with self.current():
+            for call in calls:
+                call()
+
+    def _launch(self, graph: Any) -> None:
+        checked(self._runtime.cudaGraphLaunch(graph, self.stream))
+
+    def _flush(self) -> None:
+        checked(self._runtime.cudaMemsetAsync(self._trash, 0, self._flush_bytes, self.stream))
+
+
+class _Replayed:
+    def __init__(
+        self,
+        clock: CudaClock,
+        replay: Callable[[], Any],
+        calls: int,
+        before: Callable[[], Any] | None = None,
+    ) -> None:
+        self._clock, self._replay, self._before = clock, replay, before
+        self.calls = calls
+
+    def sample(self) -> float:
+        return self._clock.elapsed(self._replay, self._before) / self.calls

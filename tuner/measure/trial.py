@@ -1,0 +1,84 @@
+"""One candidate checked and timed. Runs in the runner's child."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import templates
+from tuner.measure import cases
+from tuner.measure.check import WrongAnswer, check
+from tuner.measure.clock import Clock, take
+from tuner.measure.kernel import Loaded
+
+SAMPLES = 10
+SAMPLE_BUDGET_SECONDS = 20e-3
+TRIAL_BUDGET_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class RunOrder:
+    """What to measure: a library of a workload, on the device of ``kind`` whose last cache holds
+    ``cache_bytes``, against the cases in a directory."""
+
+    workload_key: str
+    library: Path
+    cases: Path
+    kind: str
+    cache_bytes: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of it: ``status`` is ``ok``, ``wrong_answer``, ``run_error`` or
+    ``run_timeout``."""
+
+    status: str
+    error: str | None = None
+    max_error: float | None = None
+    timing: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def write_cases(workload_key: str, directory: Path, seed: int) -> None:
+    """Draw the inputs of a job and work out their references."""
+    cases.write(templates.parse_key(workload_key), directory, seed)
+
+
+def measure(order: RunOrder) -> Measured:
+    """Check, then time warm."""
+    workload = templates.parse_key(order.workload_key)
+    start = time.perf_counter()
+    loaded = Loaded(order.library, workload, order.kind)
+    known = _read(order.cases)
+    try:
+        error = check(loaded.run, known, workload.max_error)
+    except WrongAnswer as wrong:
+        seconds = {"check": time.perf_counter() - start}
+        return Measured("wrong_answer", error=str(wrong), seconds=seconds)
+    middle = time.perf_counter()
+    loaded.fill(known[0].x, known[0].w)
+    clock = clock_for(order.kind, order.cache_bytes, workload.bytes)
+    warm = take(clock.warm(loaded.kernel(), SAMPLE_BUDGET_SECONDS), SAMPLES, TRIAL_BUDGET_SECONDS)
+    seconds = {"check": middle - start, "run": time.perf_counter() - middle}
+    return Measured("ok", max_error=error, timing={"warm": warm}, seconds=seconds)
+
+
+@lru_cache(maxsize=1)
+def _read(directory: Path) -> list[cases.Case]:
+    return cases.read(directory)
+
+
+@lru_cache(maxsize=1)
+def clock_for(kind: str, cache_bytes: int, set_bytes: int) -> Clock:
+    """The clock of this process's device; ``set_bytes`` is what one set of tensors takes."""
+    if kind == "cuda":
+        from tuner.measure.cuda_clock import CudaClock
+
+        return CudaClock(cache_bytes, set_bytes)
+    from tuner.measure.cpu_clock import CpuClock
+
+    return CpuClock(cache_bytes)

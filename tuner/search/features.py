@@ -1,0 +1,86 @@
+"""Configurations as rows of numbers, each computed once."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.search.space import Featurize, Knob, SearchSpace
+
+Rows = NDArray[np.float32]
+Encoder = Callable[[dict[str, Any]], list[float]]
+
+
+class FeatureTable:
+    """First the knobs, each scaled to 0..1, then the derived features as they come.
+
+    Numbers count by their logarithm, splits by that of each part, all else one-hot; what a
+    configuration does not have is NaN, which XGBoost takes for "missing".
+    """
+
+    def __init__(self, space: SearchSpace, featurize: Featurize) -> None:
+        self._space = space
+        self._featurize = featurize
+        self._encoders = [_encoder(knob) for knob in space.knobs if len(knob.values) > 1]
+        empty = [encode({}) for encode in self._encoders]
+        self.knob_columns = sum(len(columns) for columns in empty)
+        self._derived: dict[str, int] = {}
+        self._row_of: dict[int, int] = {}
+        self._matrix: Rows = np.full((256, self.knob_columns), np.nan, np.float32)
+
+    def rows(self, indices: Sequence[int]) -> Rows:
+        """One row an index, (len(indices), features)."""
+        for index in indices:
+            if index not in self._row_of:
+                self._add(index)
+        return self._matrix[[self._row_of[index] for index in indices]]
+
+    def _add(self, index: int) -> None:
+        config = self._space[index]
+        derived = self._featurize(config)
+        for name in derived:
+            self._derived.setdefault(name, self.knob_columns + len(self._derived))
+        row = len(self._row_of)
+        height, width = self._matrix.shape
+        taller = 2 * height if row == height else height
+        wider = self.knob_columns + len(self._derived)
+        if (taller, wider) != (height, width):
+            larger = np.full((taller, wider), np.nan, np.float32)
+            larger[:height, :width] = self._matrix
+            self._matrix = larger
+        knobs = [number for encode in self._encoders for number in encode(config)]
+        self._matrix[row, : self.knob_columns] = knobs
+        for name, value in derived.items():
+            if math.isfinite(value):
+                self._matrix[row, self._derived[name]] = value
+        self._row_of[index] = row
+
+
+def _encoder(knob: Knob) -> Encoder:
+    name, values = knob.name, list(knob.values)
+    if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
+        return _split(name, values)
+    if all(isinstance(value, int | float) for value in values):
+        low, high = _log(min(values)), _log(max(values))
+        scale = 1 / (high - low)
+        return lambda c: [(_log(c[name]) - low) * scale if name in c else math.nan]
+    return lambda c: [float(c[name] == value) if name in c else math.nan for value in values]
+
+
+def _split(name: str, values: list[list[int]]) -> Encoder:
+    parts = len(values[0])
+    scale = 1 / max(1e-9, _log(max(max(value) for value in values)))
+
+    def encode(config: dict[str, Any]) -> list[float]:
+        if name not in config:
+            return [math.nan] * parts
+        return [_log(part) * scale for part in config[name]]
+
+    return encode
+
+
+def _log(number: float) -> float:
+    """log2 for what is at least 1, continued evenly through 0 to the negative."""
+    return math.copysign(math.log2(abs(number)) + 1 if abs(number) >= 1 else abs(number), number)

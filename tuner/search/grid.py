@@ -1,0 +1,18 @@
+"""Every configuration, in the order of the space."""
+
+from tuner.search.strategy import Strategy
+
+
+class Grid(Strategy):
+    """For small spaces and for repeatable sweeps: it ignores the results and the seed."""
+
+    name = "grid"
+    _next = 0
+
+    def propose(self, count: int) -> list[int]:
+        proposed: list[int] = []
+        while len(proposed) < count:
+            if self._next not in self.seen:
+                proposed.append(self._next)
+            self._next += 1
+        return proposed

@@ -1,0 +1,36 @@
+"""A first look at a space, before anything is known about it."""
+
+from collections.abc import Container
+
+import numpy as np
+
+from tuner.search.features import FeatureTable
+from tuner.search.space import SearchSpace
+
+CANDIDATES = 8
+
+
+def spread(
+    space: SearchSpace,
+    table: FeatureTable,
+    rng: np.random.Generator,
+    count: int,
+    exclude: Container[int],
+) -> list[int]:
+    """`count` indices outside `exclude`, far apart in their knobs: Mitchell's best candidate.
+
+    Each is the one of a few random candidates that is farthest from those before it, which
+    avoids near repeats without drifting into the corners of the space.
+    """
+    drawn = space.sample(rng, count * CANDIDATES, exclude)
+    points = np.nan_to_num(table.rows(drawn)[:, : table.knob_columns], nan=-0.5)
+    nearest = np.full(len(drawn), np.inf)
+    left = list(range(len(drawn)))
+    chosen: list[int] = []
+    while left and len(chosen) < count:
+        place = min(left[:CANDIDATES], key=lambda candidate: nearest[candidate])
+        chosen.append(drawn[place])
+        left.remove(place)
+        nearest = np.minimum(nearest, np.square(points - points[place]).sum(axis=1))
+        left = left[1:] + left[:1]
+    return chosen
