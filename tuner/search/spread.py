@@ -7,7 +7,7 @@ import numpy as np
 from tuner.search.features import FeatureTable
 from tuner.search.space import SearchSpace
 
-CANDIDATES = 8
+CANDIDATES = 16
 
 
 def spread(
@@ -28,9 +28,9 @@ def spread(
     left = list(range(len(drawn)))
     chosen: list[int] = []
     while left and len(chosen) < count:
-        place = min(left[:CANDIDATES], key=lambda candidate: nearest[candidate])
+        window = left[:CANDIDATES]
+        place = max(window, key=lambda candidate: nearest[candidate])
         chosen.append(drawn[place])
-        left.remove(place)
+        left = left[CANDIDATES:] + [candidate for candidate in window if candidate != place]
         nearest = np.minimum(nearest, np.square(points - points[place]).sum(axis=1))
-        left = left[1:] + left[:1]
     return chosen

@@ -1,0 +1,140 @@
+"""The model learns: on made-up devices, with the real XGBoost."""
+
+import subprocess
+import sys
+import time
+from statistics import median
+
+import numpy as np
+import pytest
+
+from templates.space import ConfigSpace
+from tests.tuner.search.surfaces import Surface, both, direct, rugged, tiled
+from tuner.search import Result, create
+
+SURFACES = {"direct": direct, "tiled": tiled, "rugged": rugged, "both": both}
+
+
+def trials(surface: Surface, name: str, seeds: range) -> float:
+    strategies = (create(name, surface.space, surface.featurize, seed) for seed in seeds)
+    return median(surface.trials_to_good(strategy) for strategy in strategies)
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_needs_at_most_half_the_trials_of_random(name: str) -> None:
+    surface = SURFACES[name]()
+    assert trials(surface, "xgb", range(9)) <= trials(surface, "random", range(41)) / 2
+
+
+def test_learns_from_failures_where_to_stay_away() -> None:
+    """The more work a thread has the faster it is, up to where the registers run out."""
+    space = ConfigSpace("cliff", 1)
+    space.knob("outputs", [1, 2, 3, 4, 6, 8, 12, 16, 24, 32])
+    space.knob("step", [1, 2, 4, 8, 16, 32])
+    space.knob("threads", [32, 64, 96, 128, 192, 256])
+    space.knob("stage", [1, 2, 3, 4])
+
+    def fails(index: int) -> bool:
+        return bool(space[index]["outputs"] * space[index]["step"] >= 64)
+
+    def time_us(index: int) -> float:
+        c = space[index]
+        return 100 / c["outputs"] / c["step"] + c["threads"] / 500 + c["stage"] / 50
+
+    early, late = 0, 0
+    for seed in range(3):
+        strategy = create("xgb", space, lambda _: {}, seed)
+        failed: list[bool] = []
+        for _ in range(14):
+            asked = strategy.ask(8)
+            failed += [fails(i) for i in asked]
+            strategy.tell([Result(i, None if fails(i) else time_us(i)) for i in asked])
+        early, late = early + sum(failed[:16]), late + sum(failed[-64:])
+    assert sum(map(fails, range(len(space)))) > 0.4 * len(space)
+    assert early > 0.3 * 3 * 16
+    assert late < 0.2 * 3 * 64
+
+
+def test_history_improves_the_first_batch() -> None:
+    surface = direct()
+    history = surface.space.sample(np.random.default_rng(0), 64)
+
+    def first_batch(told: list[int]) -> float:
+        strategy = create("xgb", surface.space, surface.featurize, seed=1)
+        strategy.tell(surface.results(told))
+        batch = strategy.ask(8)
+        assert not set(batch) & set(told)
+        return median(surface.times[index] or 1e9 for index in batch)
+
+    assert first_batch(history) < first_batch([]) / 1.5
+    assert first_batch(history) < median(surface.times[index] or 1e9 for index in history) / 1.5
+
+
+def test_when_all_fail_it_keeps_spreading() -> None:
+    surface = direct()
+    strategy = create("xgb", surface.space, surface.featurize, seed=1)
+    for _ in range(5):
+        strategy.tell([Result(index, None) for index in strategy.ask(8)])
+    assert len(strategy.seen) == 40
+
+
+def test_the_first_batch_is_spread_out() -> None:
+    surface = rugged()
+
+    def closest(name: str, seed: int) -> float:
+        asked = create(name, surface.space, lambda _: {}, seed).ask(8)
+        configs = [surface.space[index] for index in asked]
+        points = np.log2([[c[f"knob{place}"] for place in range(6)] for c in configs])
+        apart = np.square(points[:, None] - points).sum(axis=2)
+        return float(np.sqrt(apart[~np.eye(8, dtype=bool)].min()))
+
+    spread, chance = (sum(closest(n, seed) for seed in range(20)) for n in ("xgb", "random"))
+    assert spread > 1.15 * chance
+
+
+def large(values: int) -> ConfigSpace:
+    space = ConfigSpace("large", 1)
+    for place in range(5):
+        space.knob(f"knob{place}", [2**power for power in range(values)])
+    return space
+
+
+@pytest.mark.parametrize(("values", "limit"), [(5, 0.1), (12, 0.2)])
+def test_asking_is_quick(values: int, limit: float) -> None:
+    space = large(values)
+    strategy = create("xgb", space, lambda c: {f"f{n}": c["knob0"] * n for n in range(15)}, seed=0)
+
+    def result(index: int) -> Result:
+        c = space[index]
+        return Result(index, None if index % 7 == 0 else 1 + abs(c["knob0"] - 4) + 8 / c["knob1"])
+
+    strategy.tell([result(index) for index in space.sample(np.random.default_rng(0), 500)])
+    strategy.ask(8)  # imports XGBoost and computes the features of the whole space
+    seconds = []
+    for _ in range(5):
+        before = time.process_time()
+        batch = strategy.ask(8)
+        seconds.append(time.process_time() - before)
+        strategy.tell([result(index) for index in batch])
+    assert median(seconds) < limit
+
+
+def test_a_large_space_is_searched_beyond_the_first_pool() -> None:
+    space = large(12)
+
+    def result(index: int) -> Result:
+        logs = np.log2([value for name, value in space[index].items() if name != "template"])
+        return Result(index, float(1 + np.square(logs - [7, 2, 9, 4, 5]).sum()))
+
+    strategy = create("xgb", space, lambda _: {}, seed=0)
+    best = np.inf
+    for _ in range(20):
+        results = [result(index) for index in strategy.ask(8)]
+        strategy.tell(results)
+        best = min(best, *(r.time_us or np.inf for r in results))
+    assert best <= 3  # of 248832 configurations, 51 are as good
+
+
+def test_xgboost_is_imported_only_when_it_is_needed() -> None:
+    code = "import sys, tuner.search; sys.exit('xgboost' in sys.modules or 'tvm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
