@@ -17,7 +17,7 @@ class StorageError(Exception):
     """The storage refused; nothing was written."""
 
 
-class DatabaseUnavailable(StorageError):  # noqa: N818
+class DatabaseUnavailable(StorageError):
     """The database can't be opened, or did not answer: check TUNER_DATABASE_URL and its server."""
 
     def __init__(self, url: str, reason: str) -> None:
@@ -25,18 +25,18 @@ class DatabaseUnavailable(StorageError):  # noqa: N818
         self.url = url
 
 
-class SchemaMismatch(StorageError):  # noqa: N818
+class SchemaMismatch(StorageError):
     """The database's schema is not the one this code was written for."""
 
 
-class NotFound(StorageError):  # noqa: N818
+class NotFound(StorageError):
     """There is no such row: check the id."""
 
     def __init__(self, what: str, name: object) -> None:
         super().__init__(f"there is no {what} {str(name)[:80]!r}")
 
 
-class JobEnded(StorageError):  # noqa: N818
+class JobEnded(StorageError):
     """The job has ended already and can't be cancelled any more."""
 
     def __init__(self, job_id: str, state: str) -> None:
@@ -48,29 +48,29 @@ class JobEnded(StorageError):  # noqa: N818
         self.state = state
 
 
-class LeaseLost(StorageError):  # noqa: N818
+class LeaseLost(StorageError):
     """The job belongs to another attempt by now, or has ended: stop working on it."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} no longer holds job {job_id}; nothing was written")
 
 
-class DuplicateTrial(StorageError):  # noqa: N818
+class DuplicateTrial(StorageError):
     """One of these configurations is stored already: read known() before measuring."""
 
 
-class IdempotencyConflict(StorageError):  # noqa: N818
+class IdempotencyConflict(StorageError):
     """The Idempotency-Key was used for another order: send a new key with a new order."""
 
 
-class BadCursor(StorageError):  # noqa: N818
+class BadCursor(StorageError):
     """The cursor was not made by this list: start again without one."""
 
     def __init__(self) -> None:
         super().__init__("the cursor was not made by this list; start again without one")
 
 
-class CorruptArtifact(StorageError):  # noqa: N818
+class CorruptArtifact(StorageError):
     """The stored bytes do not hash to their name: tune the workload again to replace them."""
 
     def __init__(self, sha256: str) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.engine import RowMapping
 
 from db.columns import storable, utc
 from db.errors import NotFound
-from db.models import jobs, workloads
+from db.models import ENDED, UNENDED, jobs, workloads
 from db.pages import Page, page, read_cursor
 from db.transaction import reading
 
@@ -112,7 +112,8 @@ def list_jobs(
     """Newest first. Raises BadCursor."""
     query = job_columns().order_by(jobs.c.seq.desc()).limit(limit + 1)
     if state is not None:
-        query = query.where(jobs.c.state == state)
+        part = UNENDED if state in ("queued", "running") else ENDED
+        query = query.where(jobs.c.state == state, part)
     if operator is not None:
         query = query.where(workloads.c.operator == operator)
     if cursor is not None:

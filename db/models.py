@@ -23,6 +23,7 @@ from db.columns import BigId, Finite, FreeText
 
 # literal SQL: both engines use a partial index only for a condition they can compare as text
 UNENDED = text("state IN ('queued', 'running')")
+ENDED = text("state IN ('succeeded', 'failed', 'cancelled')")
 JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
 
 metadata = MetaData()
@@ -93,7 +94,8 @@ jobs = Table(
         sqlite_where=JOINABLE,
         postgresql_where=JOINABLE,
     ),
-    Index("ix_jobs_state", "state", "seq"),
+    # apart from the unended: SQLite would take it for a claim, and sort the whole queue
+    Index("ix_jobs_ended", "state", "seq", sqlite_where=ENDED, postgresql_where=ENDED),
     Index("ix_jobs_workload", "workload_id"),
     sqlite_autoincrement=True,  # a deleted job's number never comes back: cursors hold it
 )

@@ -13,6 +13,7 @@ depends_on = None
 # written out, not imported from db.models: a revision stays as it was released
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UNENDED = sa.text("state IN ('queued', 'running')")
+ENDED = sa.text("state IN ('succeeded', 'failed', 'cancelled')")
 JOINABLE = sa.text("state IN ('queued', 'running') AND NOT cancel_requested")
 
 
@@ -120,7 +121,9 @@ def _jobs() -> None:
         sqlite_where=JOINABLE,
         postgresql_where=JOINABLE,
     )
-    op.create_index("ix_jobs_state", "jobs", ["state", "seq"])
+    op.create_index(
+        "ix_jobs_ended", "jobs", ["state", "seq"], sqlite_where=ENDED, postgresql_where=ENDED
+    )
     op.create_index("ix_jobs_workload", "jobs", ["workload_id"])
 
 

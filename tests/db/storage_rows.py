@@ -1,0 +1,104 @@
+"""Rows to store in tests, and a picture of everything that is stored."""
+
+import json
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from db import artifacts, best, devices, queue, trials
+from db.models import metadata
+from db.transaction import reading
+
+FINGERPRINT = {
+    "kind": "cuda",
+    "name": "Test GPU",
+    "arch": "sm_90",
+    "memory_bytes": 150_000_000_000,  # more than 32 bits hold
+    "driver": "580.1",
+    "limits": {"units": 132},
+}
+
+
+def order(length: int = 64, **changes: Any) -> queue.JobOrder:
+    workload = {"M": length, "N": 3}
+    values: dict[str, Any] = {
+        "operator": "conv1d",
+        "workload_key": json.dumps({"operator": "conv1d", **workload}),
+        "workload": workload,
+        "target": "auto",
+        "trials": 4,
+        "search": "xgb",
+        "on_existing": "retune",
+    }
+    return queue.JobOrder(**values | changes)
+
+
+def submitted(engine: Engine, length: int = 64, **changes: Any) -> queue.Job:
+    job, created = queue.submit(engine, order(length, **changes))
+    assert created
+    return job
+
+
+def claimed(engine: Engine, worker: str = "worker", seconds: float = 30) -> queue.Job:
+    """The next job; `seconds` below 0 make a lease that has run out already."""
+    job = queue.claim(engine, worker, ["cuda"], seconds)
+    assert job is not None
+    return job
+
+
+def device(engine: Engine, **changes: Any) -> devices.Device:
+    return devices.upsert_device(engine, FINGERPRINT | changes)
+
+
+def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
+    values: dict[str, Any] = {
+        "device_id": device_id,
+        "config": {"template": "direct", "threads": knob},
+        "template": "direct",
+        "template_version": 1,
+        "tvm_version": "0.27.0",
+        "status": "ok",
+        "time_us": 1.5,
+        "timing": {"warm": {"median": 1.5}},
+        "max_error": 1e-7,
+        "error": None,
+        "seconds": {"build": 0.25, "run": 0.5},
+    }
+    return trials.NewTrial(**values | changes)
+
+
+def new_best(job: queue.Job, device_id: int, **changes: Any) -> best.NewBest:
+    values: dict[str, Any] = {
+        "operator": job.operator,
+        "workload_key": job.workload_key,
+        "workload": job.workload,
+        "device_id": device_id,
+        "template": "direct",
+        "template_version": 1,
+        "tvm_version": "0.27.0",
+        "config": {"template": "direct", "threads": 64},
+        "time_us": 1.5,
+        "timing": {"warm": {"median": 1.5}, "cold": {"median": 4.0}},
+        "gflops": 600.0,
+        "roofline": {"bound": "compute"},
+        "max_error": 1e-7,
+        "baselines": [{"name": "numpy", "time_us": 300.0, "speedup": 200.0}],
+        "trials_measured": 4,
+        "versions": {"tvm": "0.27.0"},
+    }
+    return best.NewBest(**values | changes)
+
+
+FILES = [
+    artifacts.NewArtifact(b"\x7fELF\0library", "library", "application/x-sharedlib"),
+    artifacts.NewArtifact(b"int main;", "source", "text/x-c"),
+]
+
+
+def everything(engine: Engine) -> dict[str, list[Any]]:
+    """All rows of all tables: equal before and after means that nothing was written."""
+    with reading(engine) as connection:
+        return {
+            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for table in metadata.sorted_tables
+        }

@@ -1,0 +1,115 @@
+from dataclasses import asdict, replace
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import FILES, claimed, device, everything, new_best, submitted
+
+from db import artifacts, best, queue
+from db.errors import NotFound
+
+
+def job_of(engine: Engine, length: int = 64) -> queue.Job:
+    submitted(engine, length)
+    return claimed(engine)
+
+
+def test_finishing_stores_artifacts_best_and_state_together(engine: Engine) -> None:
+    job, gpu = job_of(engine), device(engine)
+    given = new_best(job, gpu.id)
+    best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+    [found] = best.lookup(engine, job.workload_key)
+    files = {new.kind: new.sha256 for new in FILES}
+    assert asdict(found).items() >= asdict(replace(given, artifacts=files)).items()
+    assert (found.job_id, found.device) == (job.id, gpu)
+    assert found.tuned_at.tzname() == "UTC"
+    assert artifacts.get(engine, files["library"]).content == FILES[0].content
+    ended = queue.get(engine, job.id)
+    assert (ended.state, ended.error, ended.device_id) == ("succeeded", None, gpu.id)
+    assert ended.finished_at is not None
+    assert ended.best == {"config": given.config, "time_us": 1.5, "gflops": 600.0}
+
+
+def test_a_best_that_names_a_missing_artifact_leaves_nothing_behind(engine: Engine) -> None:
+    job, gpu = job_of(engine), device(engine)
+    given = new_best(job, gpu.id, artifacts={"manifest": "0" * 64})
+    before = everything(engine)
+    with pytest.raises(NotFound, match="no artifact"):
+        best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+    with pytest.raises(NotFound, match="no artifact"):
+        best.record(engine, job.id, job.attempt, given)
+    assert everything(engine) == before
+    manifest = artifacts.put(engine, b"{}", "manifest", "application/json")
+    given = replace(given, artifacts={"manifest": manifest})
+    best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+    assert set(best.lookup(engine, job.workload_key)[0].artifacts) == {
+        "library",
+        "source",
+        "manifest",
+    }
+
+
+def test_a_best_of_another_workload_is_refused(engine: Engine) -> None:
+    job, other, gpu = job_of(engine, 64), submitted(engine, 65), device(engine)
+    before = everything(engine)
+    with pytest.raises(ValueError, match="another workload"):
+        best.record(engine, job.id, job.attempt, new_best(other, gpu.id))
+    assert everything(engine) == before
+
+
+def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
+    first, gpu = job_of(engine), device(engine)
+    best.finish_with_best(engine, first.id, first.attempt, new_best(first, gpu.id), FILES)
+    second = job_of(engine)
+    given = new_best(second, gpu.id, time_us=1.25)
+    recorded = best.record(engine, second.id, second.attempt, given)
+    [found] = best.lookup(engine, first.workload_key)
+    assert found == recorded
+    assert (found.time_us, found.job_id, found.artifacts) == (1.25, second.id, {})
+    running = queue.get(engine, second.id)
+    assert running.state == "running"
+    assert running.best is not None
+    assert running.best["time_us"] == 1.25
+
+
+def test_lookup_by_device_fastest_first(engine: Engine) -> None:
+    job = job_of(engine)
+    gpu, cpu = device(engine), device(engine, kind="cpu", name="Test CPU")
+    slow = best.record(engine, job.id, 1, new_best(job, cpu.id, time_us=90.0))
+    fast = best.record(engine, job.id, 1, new_best(job, gpu.id, time_us=2.0))
+    key = job.workload_key
+    assert best.lookup(engine, key) == [fast, slow]
+    assert best.lookup(engine, key, kind="cpu") == [slow]
+    assert best.lookup(engine, key, device="Test GPU") == [fast]
+    assert best.lookup(engine, key, device=cpu.id) == [slow]
+    assert best.lookup(engine, key, device=str(cpu.id)) == [slow]
+    assert best.lookup(engine, key, kind="cuda", device="Test CPU") == []
+    for nothing in ("", "\0", "9" * 40, "٣"):
+        assert best.lookup(engine, key, device=nothing) == []
+    assert best.lookup(engine, "another workload") == []
+
+
+def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
+    gpu = device(engine)
+    made = []
+    for length, time_us in ((10, 3.0), (11, 1.0), (12, 2.0)):
+        job = job_of(engine, length)
+        made.append(best.record(engine, job.id, 1, new_best(job, gpu.id, time_us=time_us)))
+    assert best.candidates(engine, "conv1d") == [made[1], made[2], made[0]]
+    assert best.candidates(engine, "conv1d", kind="cpu") == []
+    assert best.candidates(engine, "depthwise_conv2d") == []
+
+
+def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
+    gpu, held = device(engine), []
+    for length in range(5):
+        job = job_of(engine, length)
+        best.record(engine, job.id, job.attempt, new_best(job, gpu.id))
+        held.append(job)
+    first = best.list_best(engine, "conv1d", limit=2)
+    best.record(engine, held[0].id, 1, new_best(held[0], gpu.id, time_us=0.5))
+    second = best.list_best(engine, "conv1d", limit=2, cursor=first.next_cursor)
+    third = best.list_best(engine, "conv1d", limit=2, cursor=second.next_cursor)
+    listed = [found.job_id for page in (first, second, third) for found in page.items]
+    assert listed == [job.id for job in reversed(held)]
+    assert third.next_cursor is None
+    assert best.list_best(engine, "depthwise_conv2d").items == []

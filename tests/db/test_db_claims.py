@@ -1,0 +1,61 @@
+"""Claims by many at once."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import Engine
+from storage_rows import submitted
+
+from db import queue
+
+CLAIM_ALL = """
+import sys
+from db import queue
+from db.engine import open_engine
+engine = open_engine(sys.argv[1])
+sys.stdin.readline()
+while (job := queue.claim(engine, sys.argv[2], ["cuda"])) is not None:
+    print(job.id, job.attempt)
+"""
+
+
+def test_threads_never_get_the_same_job(engine: Engine) -> None:
+    waiting = {submitted(engine, length).id for length in range(40)}
+
+    def claim_all(worker: str) -> list[str]:
+        mine = []
+        while (job := queue.claim(engine, worker, ["cuda"])) is not None:
+            mine.append(job.id)
+        return mine
+
+    with ThreadPoolExecutor(8) as threads:
+        shares = list(threads.map(claim_all, [f"worker {n}" for n in range(8)]))
+    taken = [job for share in shares for job in share]
+    assert len(taken) == len(set(taken)) == 40
+    assert set(taken) == waiting
+
+
+def test_processes_never_get_the_same_job(engine: Engine, url: str) -> None:
+    waiting = {submitted(engine, length).id for length in range(60)}
+    commands = [[sys.executable, "-c", CLAIM_ALL, url, f"worker {n}"] for n in range(3)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for command in commands]  # type: ignore[call-overload]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    taken = []
+    for process in processes:
+        taken += process.communicate(timeout=60)[0].splitlines()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sorted(taken) == sorted(f"{job} 1" for job in waiting)
+
+
+def test_an_expired_job_goes_to_one_of_those_who_ask(engine: Engine) -> None:
+    for length in range(10):
+        submitted(engine, length)
+        held = queue.claim(engine, "gone", ["cuda"], lease_seconds=-1)
+        assert held is not None
+        with ThreadPoolExecutor(4) as threads:
+            got = list(threads.map(lambda n: queue.claim(engine, f"{n}", ["cuda"]), range(4)))
+        assert [job.attempt for job in got if job is not None] == [2]

@@ -1,0 +1,78 @@
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, update
+from storage_rows import FINGERPRINT, device
+
+from db import devices, models, workers
+from db.columns import now
+from db.errors import NotFound
+from db.transaction import writing
+
+
+def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> None:
+    first = device(engine)
+    assert {"id": first.id, **FINGERPRINT} == first.__dict__
+    again = device(engine, limits={"units": 114})
+    assert (again.id, again.limits) == (first.id, {"units": 114})
+    assert devices.get_device(engine, first.id) == again
+    assert devices.list_devices(engine) == [again]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "cpu"}, {"name": "n"}, {"arch": "a"}, {"memory_bytes": 1}, {"driver": "d"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_other_part_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
+    assert device(engine, **change).id != device(engine).id
+
+
+def test_an_unknown_device(engine: Engine) -> None:
+    with pytest.raises(NotFound, match="no device"):
+        devices.get_device(engine, 1)
+
+
+def beat(engine: Engine, name: str, **changes: Any) -> None:
+    values: dict[str, Any] = {
+        "host": "host",
+        "pid": 7,
+        "device_id": None,
+        "version": "0.1.0",
+        "job_id": None,
+    }
+    workers.beat(engine, name, **values | changes)
+
+
+def test_workers_are_listed_with_what_they_do(engine: Engine) -> None:
+    gpu = device(engine)
+    beat(engine, "b", device_id=gpu.id)
+    beat(engine, "a")
+    beat(engine, "b", device_id=gpu.id, job_id="1" * 32)
+    first, second = workers.list_workers(engine)
+    assert (first.name, first.device, first.job_id, first.alive) == ("a", None, None, True)
+    assert (second.name, second.device, second.job_id) == ("b", gpu, "1" * 32)
+    assert second.alive is True
+    assert (second.host, second.pid, second.version) == ("host", 7, "0.1.0")
+    assert second.started_at <= second.seen_at
+    assert second.seen_at.tzname() == "UTC"
+    workers.leave(engine, "b")
+    workers.leave(engine, "b")
+    assert [worker.name for worker in workers.list_workers(engine)] == ["a"]
+
+
+def seen_ago(engine: Engine, name: str, seconds: float) -> None:
+    with writing(engine) as connection:
+        statement = update(models.workers).where(models.workers.c.name == name)
+        connection.execute(statement.values(seen_at=now() - seconds))
+
+
+def test_a_silent_worker_is_not_alive_and_forgotten_after_a_week(engine: Engine) -> None:
+    beat(engine, "silent")
+    beat(engine, "loud")
+    seen_ago(engine, "silent", 61)
+    assert [worker.alive for worker in workers.list_workers(engine)] == [True, False]
+    assert all(worker.alive for worker in workers.list_workers(engine, alive_seconds=120))
+    seen_ago(engine, "silent", workers.FORGET_SECONDS + 1)
+    beat(engine, "loud")
+    assert [worker.name for worker in workers.list_workers(engine)] == ["loud"]

@@ -1,0 +1,158 @@
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
+
+from db import best, queue, trials
+from db.errors import LeaseLost
+
+Write = Callable[[Engine, str, int, int], object]
+
+WRITES: dict[str, Write] = {
+    "heartbeat": lambda e, job, attempt, _: queue.heartbeat(e, job, attempt),
+    "progress": lambda e, job, attempt, dev: queue.progress(
+        e, job, attempt, measured=9, ok=9, failed=0, best=None, eta_seconds=1, device_id=dev
+    ),
+    "trials": lambda e, job, attempt, dev: trials.add(e, job, attempt, [new_trial(dev, 1)]),
+    "best": lambda e, job, attempt, dev: best.record(
+        e, job, attempt, new_best(queue.get(e, job), dev)
+    ),
+    "finish_with_best": lambda e, job, attempt, dev: best.finish_with_best(
+        e, job, attempt, new_best(queue.get(e, job), dev), FILES
+    ),
+    "finish": lambda e, job, attempt, _: queue.finish(e, job, attempt, "succeeded"),
+    "release": lambda e, job, attempt, _: queue.release(e, job, attempt),
+}
+
+
+@pytest.fixture(params=WRITES)
+def write(request: pytest.FixtureRequest) -> Write:
+    return WRITES[request.param]
+
+
+def refused(engine: Engine, write: Write, job: queue.Job, device_id: int) -> None:
+    before = everything(engine)
+    with pytest.raises(LeaseLost, match=f"attempt {job.attempt} .*{job.id}"):
+        write(engine, job.id, job.attempt, device_id)
+    assert everything(engine) == before
+
+
+def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write: Write) -> None:
+    submitted(engine)
+    stale = claimed(engine, "first", seconds=-1)
+    current = claimed(engine, "second")
+    assert (current.id, current.attempt, current.worker) == (stale.id, 2, "second")
+    gpu = device(engine).id
+    refused(engine, write, stale, gpu)
+    write(engine, current.id, current.attempt, gpu)  # the same write by the holder is taken
+
+
+def test_a_worker_can_write_nothing_once_its_job_ended(engine: Engine, write: Write) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    queue.finish(engine, job.id, job.attempt, "failed", "no template applies")
+    refused(engine, write, job, device(engine).id)
+
+
+def test_a_worker_can_write_nothing_once_it_gave_its_job_back(engine: Engine, write: Write) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    queue.release(engine, job.id, job.attempt)
+    refused(engine, write, job, device(engine).id)
+
+
+def test_a_late_heartbeat_renews_a_lease_nobody_took(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine, seconds=-1)
+    assert queue.heartbeat(engine, job.id, job.attempt) is False
+    assert queue.claim(engine, "other", ["cuda"]) is None
+
+
+def test_a_heartbeat_sets_when_the_lease_ends(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    queue.heartbeat(engine, job.id, job.attempt, lease_seconds=-1)
+    assert claimed(engine, "other").attempt == 2
+
+
+def test_a_job_fails_after_three_attempts(engine: Engine) -> None:
+    job = submitted(engine)
+    for attempt in (1, 2, 3):
+        assert claimed(engine, f"worker {attempt}", seconds=-1).attempt == attempt
+    assert queue.claim(engine, "worker 4", ["cuda"]) is None
+    ended = queue.get(engine, job.id)
+    assert (ended.state, ended.attempt) == ("failed", 3)
+    assert ended.error is not None
+    assert "after 3 attempts" in ended.error
+    assert "worker 3" in ended.error
+    assert ended.finished_at is not None
+
+
+def test_an_attempt_given_back_is_not_charged(engine: Engine) -> None:
+    job = submitted(engine)
+    for _ in range(5):
+        held = claimed(engine)
+        queue.release(engine, held.id, held.attempt)
+    waiting = queue.get(engine, job.id)
+    assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 5, 5)
+    assert waiting.worker is None
+    for _ in range(3):
+        claimed(engine, seconds=-1)
+    assert queue.claim(engine, "worker", ["cuda"]) is None
+    assert queue.get(engine, job.id).state == "failed"
+
+
+def test_the_oldest_job_goes_first_even_where_it_was_taken_before(engine: Engine) -> None:
+    first, second = submitted(engine, 10), submitted(engine, 11)
+    claimed(engine, seconds=-1)
+    assert claimed(engine).id == first.id
+    assert claimed(engine).id == second.id
+    assert queue.claim(engine, "worker", ["cuda"]) is None
+
+
+def test_a_worker_gets_only_jobs_for_its_kind_of_device(engine: Engine) -> None:
+    submitted(engine, target="cuda")
+    assert queue.claim(engine, "worker", ["cpu"]) is None
+    anywhere = submitted(engine, target="auto")
+    cpu = submitted(engine, target="cpu")
+    taken = [queue.claim(engine, "worker", ["cpu"]) for _ in range(3)]
+    assert [job and job.id for job in taken] == [anywhere.id, cpu.id, None]
+
+
+def test_what_a_claim_says(engine: Engine) -> None:
+    job = submitted(engine, seed=7, budget_seconds=2.5)
+    first = claimed(engine, "one", seconds=-1)
+    assert (first.id, first.state, first.worker) == (job.id, "running", "one")
+    assert (first.seed, first.budget_seconds) == (7, 2.5)
+    assert first.started_at is not None
+    assert first.started_at >= job.created_at
+    assert first.started_at.tzname() == "UTC"
+    assert claimed(engine, "two").started_at == first.started_at
+
+
+def test_progress_is_kept_for_the_next_attempt(engine: Engine) -> None:
+    submitted(engine)
+    gpu = device(engine).id
+    job = claimed(engine, seconds=-1)
+    shown = {"config": {"threads": 64}, "time_us": 1.5, "gflops": 2.0}
+    figures = {"measured": 3, "ok": 2, "failed": 1, "best": shown}
+    queue.progress(engine, job.id, job.attempt, **figures, eta_seconds=9.5, device_id=gpu)
+    assert queue.get(engine, job.id).eta_seconds == 9.5
+    again = claimed(engine)
+    assert (again.trials_measured, again.trials_ok, again.trials_failed) == (3, 2, 1)
+    assert (again.best, again.device_id, again.eta_seconds) == (shown, gpu, None)
+    queue.progress(engine, job.id, 2, **figures, eta_seconds=float("inf"), device_id=None)
+    later = queue.get(engine, job.id)
+    assert (later.device_id, later.eta_seconds) == (gpu, None)
+
+
+def test_finish_keeps_the_reason_whatever_is_in_it(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    queue.finish(engine, job.id, job.attempt, "failed", "NUL \0, half a pair \ud800, µ")
+    ended = queue.get(engine, job.id)
+    assert (ended.state, ended.error) == ("failed", "NUL \ufffd, half a pair ?, µ")
+    assert ended.finished_at is not None
+    assert ended.started_at is not None
+    assert ended.finished_at >= ended.started_at

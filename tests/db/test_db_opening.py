@@ -1,0 +1,158 @@
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event, make_url, select, text
+from storage_rows import everything, order, submitted
+
+from db import queue
+from db.columns import now
+from db.engine import open_engine, reading, writing
+from db.errors import DatabaseUnavailable
+
+
+@pytest.fixture
+def dialect() -> str:  # most of this file is about SQLite alone
+    return "sqlite"
+
+
+def both(test: object) -> object:
+    return pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])(test)  # type: ignore[arg-type]
+
+
+def test_sqlite_is_set_up_on_every_connection(engine: Engine) -> None:
+    with engine.connect() as first, engine.connect() as second:
+        for connection in (first, second):
+            settings = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("journal_mode", "busy_timeout", "foreign_keys", "synchronous")
+            }
+            assert settings == {
+                "journal_mode": "wal",
+                "busy_timeout": 30_000,
+                "foreign_keys": 1,
+                "synchronous": 2,
+            }
+
+
+def test_a_writing_transaction_locks_from_its_first_moment(engine: Engine, url: str) -> None:
+    other = sqlite3.connect(str(make_url(url).database), timeout=0, isolation_level=None)
+    try:
+        with reading(engine):
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        with writing(engine), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+    finally:
+        other.close()
+
+
+def test_a_locked_database_is_unavailable_and_then_works_again(engine: Engine, url: str) -> None:
+    @event.listens_for(engine, "connect")
+    def hurry(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA busy_timeout = 20")
+
+    engine.dispose()
+    other = sqlite3.connect(str(make_url(url).database), isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match="locked"):
+            queue.submit(engine, order())
+        assert queue.list_jobs(engine).items == []  # readers are not held up
+        other.execute("ROLLBACK")
+        submitted(engine)
+    finally:
+        other.close()
+
+
+@both
+def test_an_exception_rolls_everything_back(engine: Engine) -> None:
+    submitted(engine)
+    before = everything(engine)
+    with pytest.raises(RuntimeError, match="halfway"), writing(engine) as connection:
+        connection.execute(text("UPDATE jobs SET state = 'failed'"))
+        raise RuntimeError("halfway")
+    assert everything(engine) == before
+
+
+@both
+def test_a_reader_has_one_view_while_others_write(engine: Engine) -> None:
+    with reading(engine) as connection:
+        count = text("SELECT count(*) FROM jobs")
+        assert connection.execute(count).scalar() == 0
+        submitted(engine)
+        assert connection.execute(count).scalar() == 0
+    assert len(queue.list_jobs(engine).items) == 1
+
+
+@both
+def test_the_clock_is_the_databases_and_runs_within_a_transaction(engine: Engine) -> None:
+    with writing(engine) as connection:
+        first = connection.execute(select(now())).scalar_one()
+        time.sleep(0.005)
+        second = connection.execute(select(now())).scalar_one()
+    assert 0 < second - first < 5
+    assert abs(second - time.time()) < 60
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> None:
+    cut = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(DatabaseUnavailable), writing(engine) as connection:
+        with writing(engine) as other:
+            other.execute(cut)
+        connection.execute(text("SELECT 1"))
+    with writing(engine) as connection:
+        connection.execute(cut)  # the idle ones, which the pool still holds
+    submitted(engine)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable, match="create it first"):
+        open_engine(f"sqlite:///{tmp_path}/missing/a.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable, match="unable to open"):
+        open_engine(f"sqlite:///{tmp_path}")
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, " * 100)
+    with pytest.raises(DatabaseUnavailable, match="not a database"):
+        open_engine(f"sqlite:///{path}")
+    assert path.read_text().startswith("not a database")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_memory_is_refused(url: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match="name a file"):
+        open_engine(url)
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "://", "postgresql+psycopg://u:hush@h:port/d"])
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match="TUNER_DATABASE_URL") as refusal:
+        open_engine(url)
+    assert "hush" not in str(refusal.value)
+
+
+def test_another_database() -> None:
+    with pytest.raises(DatabaseUnavailable, match="mysql is not supported") as refusal:
+        open_engine("mysql://user:hush@localhost/x")
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "postgres"])
+def test_a_server_that_is_not_there(tmp_path: Path, scheme: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match="is the server running") as refusal:
+        open_engine(f"{scheme}://user:hush@/name?host={tmp_path}")
+    assert "hush" not in str(refusal.value)
+    assert "user:***@" in str(refusal.value)
+    assert refusal.value.url.startswith(scheme)

@@ -1,0 +1,66 @@
+"""That no index is lost unseen: what the engines plan among many jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, insert, select, text
+from storage_rows import submitted
+
+from db import queue
+from db.models import jobs
+from db.transaction import reading, writing
+
+
+def fill(engine: Engine, state: str, count: int) -> None:
+    """Many jobs in one state, and one that waits."""
+    submitted(engine, 1)
+    with writing(engine) as connection:
+        row = {**connection.execute(select(jobs)).mappings().one(), "state": state}
+        del row["seq"]
+        copies = [{**row, "id": f"{n:032x}", "order_key": str(n)} for n in range(count)]
+        connection.execute(insert(jobs), copies)
+        if engine.dialect.name == "postgresql":  # SQLite is never analyzed
+            connection.execute(text("ANALYZE"))
+
+
+def plans(engine: Engine, action: Callable[[], object], part: str) -> list[str]:
+    """The plans of the statements of an action that contain this part."""
+    seen: list[tuple[str, Any]] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, _x: Any, _m: bool) -> None:
+        if part in statement:
+            seen.append((statement, parameters))
+
+    action()
+    event.remove(engine, "before_cursor_execute", note)
+    explain = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
+    with reading(engine) as connection:
+        return [
+            "\n".join(str(row) for row in connection.exec_driver_sql(explain + sql, values))
+            for sql, values in seen
+        ]
+
+
+@pytest.mark.parametrize("state", ["succeeded", "queued"])
+def test_a_claim_walks_the_unended_jobs_in_their_order(engine: Engine, state: str) -> None:
+    fill(engine, state, 3000)
+    claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "LIMIT")
+    assert len(claim) == 1
+    assert "ix_jobs_claim" in claim[0], claim[0]
+    for wasteful in ("Seq Scan", "SCAN jobs'", "TEMP B-TREE", "Sort"):
+        assert wasteful not in claim[0], claim[0]
+
+
+def test_abandoned_jobs_are_not_sought_among_the_ended(engine: Engine) -> None:
+    fill(engine, "succeeded", 3000)
+    claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "SELECT jobs.seq, ")
+    assert "ix_jobs_claim" in claim[0], claim[0]
+
+
+def test_rare_states_are_listed_without_reading_the_others(engine: Engine) -> None:
+    fill(engine, "succeeded", 3000)
+    for state, index in (("failed", "ix_jobs_ended"), ("running", "ix_jobs_claim")):
+        [listing] = plans(engine, lambda s=state: queue.list_jobs(engine, s), "ORDER BY")  # type: ignore[misc]
+        assert index in listing, listing

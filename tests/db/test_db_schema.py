@@ -1,0 +1,118 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Engine, inspect, text
+
+from db.engine import check_schema, migrate, open_engine, reading, writing
+from db.errors import SchemaMismatch
+from db.models import metadata
+
+
+@pytest.fixture
+def blank(blank_url: str) -> Iterator[Engine]:
+    engine = open_engine(blank_url)
+    yield engine
+    engine.dispose()
+
+
+def run_migrations(url: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "db.migrations"],
+        env={**os.environ, "TUNER_DATABASE_URL": url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_migrations_make_what_the_models_say(engine: Engine) -> None:
+    with reading(engine) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_migrations_make_what_no_comparison_sees(engine: Engine, blank: Engine) -> None:
+    """Checks and the conditions of indexes: alembic does not compare them."""
+    with writing(blank) as connection:
+        metadata.create_all(connection)
+    checks, conditions = [], []
+    for made in (engine, blank):
+        look = inspect(made)
+        checks.append({t: look.get_check_constraints(t) for t in metadata.tables})
+        conditions.append(
+            {
+                index["name"]: {k: str(v) for k, v in index["dialect_options"].items()}
+                for table in metadata.tables
+                for index in look.get_indexes(table)
+            }
+        )
+    assert checks[0] == checks[1]
+    assert conditions[0] == conditions[1]
+    where = f"{engine.dialect.name}_where"
+    assert {name for name, options in conditions[0].items() if where in options} == {
+        "ix_jobs_claim",
+        "ix_jobs_ended",
+        "uq_jobs_order",
+    }
+
+
+def test_migrating_twice_changes_nothing(blank: Engine) -> None:
+    migrate(blank)
+    tables = sorted(inspect(blank).get_table_names())
+    assert tables == sorted([*metadata.tables, "alembic_version"])
+    migrate(blank)
+    check_schema(blank)
+
+
+def test_an_empty_database_is_refused_with_what_to_run(blank: Engine) -> None:
+    with pytest.raises(SchemaMismatch, match=r"empty.*python -m db\.migrations"):
+        check_schema(blank)
+    assert inspect(blank).get_table_names() == []
+
+
+def test_a_newer_schema_is_refused_and_left_alone(engine: Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    for refuse in (check_schema, migrate):
+        with pytest.raises(SchemaMismatch, match="9999 is newer"):
+            refuse(engine)
+    with reading(engine) as connection:
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    assert found == "9999"
+
+
+def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
+    with writing(blank) as connection:  # the last table that is made is in the way
+        connection.execute(text("CREATE TABLE workers (x INTEGER)"))
+    with pytest.raises(Exception, match="already exists"):
+        migrate(blank)
+    assert inspect(blank).get_table_names() == ["workers"]
+
+
+def test_several_processes_may_start_at_once(blank_url: str) -> None:
+    processes = [run_migrations(blank_url) for _ in range(4)]
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert outputs == [("", "")] * 4
+    assert [process.returncode for process in processes] == [0] * 4
+    engine = open_engine(blank_url)
+    check_schema(engine)
+    engine.dispose()
+
+
+def test_several_threads_may_start_at_once(blank: Engine) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: migrate(blank), range(4)))
+    check_schema(blank)
+
+
+def test_the_command_says_in_one_line_why_it_can_not() -> None:
+    process = run_migrations("sqlite:////no/such/folder/a.db")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "no folder" in err

@@ -1,0 +1,158 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import claimed, device, everything, new_best, new_trial, order, submitted
+
+from db import best, queue, trials
+from db.errors import IdempotencyConflict
+
+
+def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
+    asked = order(on_existing="reuse", budget_seconds=60.0, seed=2**62)
+    job, created = queue.submit(engine, asked)
+    assert created
+    assert (job.state, job.attempt, job.trials_measured) == ("queued", 0, 0)
+    assert (job.best, job.error, job.started_at, job.finished_at) == (None, None, None, None)
+    assert job.created_at.tzname() == "UTC"
+    got = queue.JobOrder(
+        job.operator,
+        job.workload_key,
+        job.workload,
+        job.target,
+        job.trials_requested,
+        job.search,
+        job.on_existing,
+        job.budget_seconds,
+        job.seed,
+    )
+    assert got == asked
+    assert queue.get(engine, job.id) == job
+
+
+def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
+    job = submitted(engine)
+    assert queue.submit(engine, order()) == (job, False)
+    running = claimed(engine)
+    assert queue.submit(engine, order()) == (running, False)
+    queue.finish(engine, job.id, running.attempt, "succeeded")
+    again, created = queue.submit(engine, order())
+    assert created
+    assert again.id != job.id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workload_key": '{"operator":"conv1d","M":65}', "workload": {"M": 65}},
+        {"target": "cpu"},
+        {"trials": 5},
+        {"search": "random"},
+        {"on_existing": "reuse"},
+        {"budget_seconds": 10.0},
+        {"seed": 0},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_difference_makes_another_job(engine: Engine, change: dict[str, Any]) -> None:
+    job = submitted(engine)
+    other, created = queue.submit(engine, replace(order(), **change))
+    assert created
+    assert other.id != job.id
+
+
+def test_an_order_does_not_join_a_job_that_is_being_cancelled(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    queue.cancel(engine, job.id)
+    other, created = queue.submit(engine, order())
+    assert created
+    assert other.id != job.id
+    queue.release(engine, job.id, job.attempt)
+    assert queue.submit(engine, order()) == (other, False)
+
+
+def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engine) -> None:
+    job, created = queue.submit(engine, order(), "key 1")
+    assert created
+    cancelled = queue.cancel(engine, job.id)
+    assert queue.submit(engine, order(), "key 1") == (cancelled, False)
+    assert queue.submit(engine, order(), "key 2")[1]
+
+
+def test_an_idempotency_key_with_another_order_is_refused(engine: Engine) -> None:
+    queue.submit(engine, order(), "key 1")
+    before = everything(engine)
+    with pytest.raises(IdempotencyConflict, match="key 1"):
+        queue.submit(engine, order(trials=5), "key 1")
+    assert everything(engine) == before
+
+
+def test_a_key_remembers_the_job_it_joined(engine: Engine) -> None:
+    job = submitted(engine)
+    assert queue.submit(engine, order(), "late") == (job, False)
+    cancelled = queue.cancel(engine, job.id)
+    assert queue.submit(engine, order(), "late") == (cancelled, False)
+
+
+@pytest.mark.parametrize("key", [None, "one key"])
+def test_equal_orders_at_the_same_moment_make_one_job(engine: Engine, key: str | None) -> None:
+    for length in range(5):
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda _, n=length: _try(engine, n, key), range(8)))
+        assert sum(created for _, created in answers) == (0 if key and length else 1)
+        assert len({job for job, _ in answers}) == 1
+
+
+def _try(engine: Engine, length: int, key: str | None) -> tuple[str, bool]:
+    try:
+        job, created = queue.submit(engine, order(length), key)
+    except IdempotencyConflict:
+        return "refused", False
+    return job.id, created
+
+
+def tuned(engine: Engine, kind: str, count: int, time_us: float) -> queue.Job:
+    """A succeeded job with `count` stored trials and a best on a device of this kind."""
+    submitted(engine, trials=count, target=kind)
+    job = queue.claim(engine, "worker", [kind])
+    assert job is not None
+    part = device(engine, kind=kind).id
+    stored = [new_trial(part, knob) for knob in range(count)]
+    trials.add(engine, job.id, job.attempt, stored)
+    best.finish_with_best(engine, job.id, job.attempt, new_best(job, part, time_us=time_us), [])
+    return queue.get(engine, job.id)
+
+
+def test_reuse_answers_with_the_job_behind_the_best(engine: Engine) -> None:
+    gpu = tuned(engine, "cuda", 4, time_us=1.0)
+    cpu = tuned(engine, "cpu", 8, time_us=50.0)
+    reuse = order(on_existing="reuse")
+    assert queue.submit(engine, reuse) == (gpu, False)  # auto: the fastest
+    assert queue.submit(engine, replace(reuse, target="cpu")) == (cpu, False)
+    assert queue.submit(engine, replace(reuse, trials=8)) == (cpu, False)
+    assert queue.submit(engine, replace(reuse, search="random", seed=1)) == (gpu, False)
+
+
+def test_reuse_tunes_where_the_evidence_is_thin(engine: Engine) -> None:
+    tuned(engine, "cuda", 4, time_us=1.0)
+    assert queue.submit(engine, order(on_existing="reuse", trials=5))[1]
+    assert queue.submit(engine, order(on_existing="reuse", target="cpu"))[1]
+    assert queue.submit(engine, order(length=65, on_existing="reuse"))[1]
+
+
+def test_retune_tunes_again(engine: Engine) -> None:
+    tuned(engine, "cuda", 4, time_us=1.0)
+    assert queue.submit(engine, order(on_existing="retune"))[1]
+
+
+def test_reuse_does_not_answer_with_a_job_that_did_not_succeed(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    gpu = device(engine).id
+    trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(4)])
+    best.record(engine, job.id, job.attempt, new_best(job, gpu))
+    queue.finish(engine, job.id, job.attempt, "failed", "the last check failed")
+    assert queue.submit(engine, order(on_existing="reuse"))[1]
