@@ -1,0 +1,24 @@
+"""What every error of the service looks like."""
+
+from typing import Any
+
+from httpx2 import Response
+
+
+def problem(response: Response, status: int, kind: str, *fields: str) -> dict[str, Any]:
+    """The document of an error, after checking its shape, its kind and the fields at fault."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert {"type", "title", "status", "detail", "instance", "request_id"} <= set(document)
+    assert document["type"] == f"urn:convtune:problem:{kind}", document
+    assert document["status"] == status
+    assert document["title"]
+    assert " " in document["detail"]
+    assert document["instance"] == response.request.url.path
+    assert document["request_id"] == response.headers["x-request-id"]
+    errors = document.get("errors", [])
+    assert [error["field"] for error in errors] == list(fields)
+    assert all(set(error) == {"field", "message"} for error in errors)
+    assert all(error["message"] in document["detail"] for error in errors[:5])
+    return document

@@ -1,0 +1,137 @@
+"""Rows as a worker would write them, through the storage's own functions."""
+
+import json
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from db import artifacts, best, devices, queue, trials
+from db.engine import reading
+from db.models import metadata
+from templates import operator, templates_for
+from templates.limits import DeviceLimits
+
+CUDA = DeviceLimits(
+    kind="cuda",
+    arch="sm_90",
+    units=132,
+    threads_per_block=1024,
+    shared_memory_per_block=232_448,
+    warp_size=32,
+    registers_per_unit=65_536,
+)
+CPU = DeviceLimits(kind="cpu", arch="znver4", units=2, vector_bytes=64)
+GPU = {
+    "kind": "cuda",
+    "name": "Test GPU",
+    "arch": "sm_90",
+    "memory_bytes": 150_000_000_000,
+    "driver": "580.1",
+    "limits": CUDA.to_json(),
+}
+HOST = {
+    "kind": "cpu",
+    "name": "Test CPU",
+    "arch": "znver4",
+    "memory_bytes": 8_000_000_000,
+    "driver": "",
+    "limits": CPU.to_json(),
+}
+LIBRARY = b"\x7fELF" + bytes(range(256)) * 4
+RECORD = ["conv1d", [[["GetBlock", "y"]], [1.5e-6]]]
+
+
+_number = count(1)  # no configuration is measured twice
+
+
+def files(tag: str = "") -> list[artifacts.NewArtifact]:
+    return [
+        artifacts.NewArtifact(LIBRARY + tag.encode(), "library", "application/octet-stream"),
+        artifacts.NewArtifact(f"// {tag}".encode(), "source", "text/x-cuda"),
+        artifacts.NewArtifact(json.dumps({"tag": tag}).encode(), "manifest", "application/json"),
+        artifacts.NewArtifact(json.dumps([*RECORD, tag]).encode(), "record", "application/json"),
+    ]
+
+
+def running(engine: Engine, name: str, shape: dict[str, Any], **order: Any) -> queue.Job:
+    """A job for the shape, claimed; nothing else may be queued."""
+    workload = operator(name).workload.model_validate(shape)
+    values: dict[str, Any] = {
+        "target": "auto",
+        "trials": 2,
+        "search": "xgb",
+        "on_existing": "retune",
+    }
+    queue.submit(
+        engine,
+        queue.JobOrder(name, workload.key, workload.model_dump(), **(values | order)),
+    )
+    job = queue.claim(engine, "worker-1", ["cpu", "cuda"])
+    assert job is not None
+    assert job.workload_key == workload.key
+    return job
+
+
+def new_trial(device: devices.Device, number: int, **changes: Any) -> trials.NewTrial:
+    values: dict[str, Any] = {
+        "device_id": device.id,
+        "config": {"template": "direct", "threads": number},
+        "template": "direct",
+        "template_version": 1,
+        "tvm_version": "0.27.0",
+        "status": "ok",
+        "time_us": 1.0 + number,
+        "timing": {"warm": {"median": 1.0 + number}},
+        "max_error": 1e-7,
+        "error": None,
+        "seconds": {"schedule": 0.1, "build": 0.2, "check": 0.1, "run": 0.1},
+    }
+    return trials.NewTrial(**values | changes)
+
+
+def tuned(
+    engine: Engine,
+    name: str,
+    shape: dict[str, Any],
+    fingerprint: dict[str, Any] = GPU,
+    time_us: float = 1.5,
+    **changes: Any,
+) -> queue.Job:
+    """A job that succeeded: two trials, a best with the template's default, its four files."""
+    device = devices.upsert_device(engine, fingerprint)
+    job = running(engine, name, shape)
+    trials.add(engine, job.id, job.attempt, [new_trial(device, next(_number)) for _ in range(2)])
+    workload = operator(name).workload.model_validate(shape)
+    limits = DeviceLimits.from_json(device.limits)
+    template = templates_for(workload, limits)[0]
+    values: dict[str, Any] = {
+        "operator": name,
+        "workload_key": job.workload_key,
+        "workload": job.workload,
+        "device_id": device.id,
+        "template": template.name,
+        "template_version": template.version,
+        "tvm_version": "0.27.0",
+        "config": template.default(workload, limits),
+        "time_us": time_us,
+        "timing": {"warm": {"median": time_us}, "cold": {"median": 3 * time_us}},
+        "gflops": 600.0,
+        "roofline": {"bound": "compute", "floor_us": 0.1, "fraction": 0.07},
+        "max_error": 1e-7,
+        "baselines": [{"name": "numpy", "time_us": 300.0, "speedup": 200.0}],
+        "trials_measured": 2,
+        "versions": {"tvm": "0.27.0"},
+    }
+    new = best.NewBest(**values | changes)
+    best.finish_with_best(engine, job.id, job.attempt, new, files(f"{job.id}"))
+    return queue.get(engine, job.id)
+
+
+def rows(engine: Engine) -> dict[str, int]:
+    """How many each table has."""
+    with reading(engine) as connection:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        }

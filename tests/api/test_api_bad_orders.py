@@ -1,0 +1,168 @@
+"""Every order that can't be taken is refused by name, and nothing is written."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from problem_shape import problem
+from service_rows import rows
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+from api.middleware.body_limit import MAX_BODY_BYTES
+
+SHAPE = {"M": 100, "N": 3}
+IMAGE = {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3}
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_written(engine: Engine) -> Iterator[None]:
+    before = rows(engine)
+    yield
+    assert rows(engine) == before
+
+
+def conv1d(**changes: Any) -> dict[str, Any]:
+    return {"operator": "conv1d", "workload": SHAPE} | changes
+
+
+def image(**changes: Any) -> dict[str, Any]:
+    return {"operator": "depthwise_conv2d", "workload": IMAGE | changes}
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "says"),
+    [
+        (conv1d(operator="conv3d"), "operator", "'conv1d', 'depthwise_conv2d'"),
+        (conv1d(operator=None), "operator", "must be one of"),
+        (conv1d(operator=["conv1d"]), "operator", "must be one of"),
+        ({"workload": SHAPE}, "operator", "required"),
+        ({"operator": "conv1d"}, "workload", "required"),
+        (conv1d(workload=[1]), "workload", "JSON object"),
+        (conv1d(workload={"M": 100}), "workload.N", "required"),
+        (conv1d(workload=SHAPE | {"L": 1}), "workload.L", "remove it"),
+        (conv1d(workload=SHAPE | {"M": 0, "N": 0}), "workload.M workload.N", "at least 1"),
+        (conv1d(workload={"M": 3, "N": 4}), "workload.N", "at most M = 3"),
+        (conv1d(workload=SHAPE | {"M": 100.0}), "workload.M", "integer, but is 100.0"),
+        (conv1d(workload=SHAPE | {"M": "100"}), "workload.M", 'integer, but is "100"'),
+        (conv1d(workload=SHAPE | {"M": True}), "workload.M", "integer, but is true"),
+        (conv1d(workload=SHAPE | {"M": None}), "workload.M", "integer, but is null"),
+        (conv1d(workload=SHAPE | {"M": 2**24 + 1}), "workload.M", "at most 16777216"),
+        (conv1d(workload=SHAPE | {"M": 10**400}), "workload.M", "at most 16777216"),
+        (conv1d(workload={"M": 2**24, "N": 2**16}), "workload.M", "2^40"),
+        (conv1d(workload=SHAPE | {"mode": "half"}), "workload.mode", "'full', 'same' or 'valid'"),
+        (conv1d(workload=SHAPE | {"dtype": "float64"}), "workload.dtype", "'float32'"),
+        (conv1d(workload=SHAPE | {"max_error": 0.5}), "workload.max_error", "at most 0.1"),
+        (image(K=4), "workload.K", "odd"),
+        (image(K=65), "workload.K", "at most 63"),
+        (image(stride=3), "workload.stride", "1 or 2"),
+        (image(B=2**15, C=2**15), "workload.B", "2^31 bytes"),
+        (conv1d(trials=0), "trials", "at least 1"),
+        (conv1d(trials=100_001), "trials", "at most 100000"),
+        (conv1d(trials=1.5), "trials", "integer"),
+        (conv1d(search="annealing"), "search", "'random', 'grid' or 'xgb'"),
+        (conv1d(target="tpu"), "target", "'auto', 'cpu' or 'cuda'"),
+        (conv1d(on_existing="ignore"), "on_existing", "'reuse' or 'retune'"),
+        (conv1d(budget_seconds=0), "budget_seconds", "more than 0"),
+        (conv1d(budget_seconds=1e9), "budget_seconds", "at most 604800"),
+        (conv1d(seed=-1), "seed", "at least 0"),
+        (conv1d(seed=2**31), "seed", "at most 2147483647"),
+        (conv1d(priority=9), "priority", "remove it"),
+        ([], "body", "JSON object"),
+        ("conv1d", "body", "JSON object"),
+        (None, "body", "required"),
+        (conv1d(search="x", trials=0, seed=-1), "trials search seed", "at least 1"),
+    ],
+)
+def test_an_order_that_is_not_valid(client: TestClient, body: Any, field: str, says: str) -> None:
+    response = client.post("/jobs", json=body)
+    document = problem(response, 422, "invalid-request", *field.split())
+    assert says in document["detail"]
+
+
+@pytest.mark.parametrize("text", ["{no", "{'M': 1}", "[1,]", "\0", '{"operator": "conv1d"'])
+def test_a_body_that_is_no_json(client: TestClient, text: str) -> None:
+    response = client.post("/jobs", content=text, headers=JSON)
+    problem(response, 400, "body-not-json", "body")
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\xfa", b"[" * 30_000, b'{"M":' + b"9" * 5000 + b"}"])
+def test_a_body_that_no_parser_takes(client: TestClient, text: bytes) -> None:
+    problem(client.post("/jobs", content=text, headers=JSON), 400, "bad-request")
+
+
+def test_no_body(client: TestClient) -> None:
+    problem(client.post("/jobs"), 422, "invalid-request", "body")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_json_does_not_have(client: TestClient, value: str) -> None:
+    text = json.dumps(conv1d()).replace("}}", f', "max_error": {value}}}}}')
+    response = client.post("/jobs", content=text, headers=JSON)
+    problem(response, 422, "invalid-request", "workload.max_error")
+    text = json.dumps(conv1d())[:-1] + f', "budget_seconds": {value}}}'
+    response = client.post("/jobs", content=text, headers=JSON)
+    problem(response, 422, "invalid-request", "budget_seconds")
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_that_does_not_say_it_is_json(client: TestClient, kind: str | None) -> None:
+    headers = {} if kind is None else {"content-type": kind}
+    response = client.post("/jobs", content=json.dumps(conv1d()).encode(), headers=headers)
+    document = problem(response, 415, "unsupported-media-type")
+    assert "content-type: application/json" in document["detail"]
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient) -> None:
+    body = json.dumps(conv1d()).encode().ljust(MAX_BODY_BYTES + 1)
+    document = problem(client.post("/jobs", content=body, headers=JSON), 413, "body-too-large")
+    assert str(MAX_BODY_BYTES) in document["detail"]
+
+
+def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) -> None:
+    pieces = iter([json.dumps(conv1d()).encode(), b" " * MAX_BODY_BYTES])
+    problem(client.post("/jobs", content=pieces, headers=JSON), 413, "body-too-large")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+almost_orders = st.fixed_dictionaries(
+    {},
+    optional={
+        "operator": st.sampled_from(["conv1d", "depthwise_conv2d"]) | json_values,
+        "workload": st.dictionaries(
+            st.sampled_from(["M", "N", "B", "C", "H", "W", "K", "mode", "max_error"]),
+            st.integers(-1, 100) | json_values,
+        ),
+        "trials": json_values,
+        "search": json_values,
+        "target": json_values,
+        "budget_seconds": json_values,
+        "seed": json_values,
+    },
+)
+# The field that no order has keeps each of them from being valid, and so from being written.
+wrong_orders = almost_orders.map(lambda order: order | {"not a field": 1}) | json_values
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(wrong_orders)
+def test_whatever_is_sent_the_answer_is_a_problem(client: TestClient, body: Any) -> None:
+    text = json.dumps(body)
+    response = client.post("/jobs", content=text, headers=JSON)
+    assert 400 <= response.status_code < 500
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["detail"]

@@ -1,0 +1,122 @@
+"""The best for a shape: exact answers, and what is said where there is none."""
+
+from urllib.parse import urlencode
+
+import pytest
+from problem_shape import problem
+from service_rows import GPU, HOST, LIBRARY, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+SHAPE = {"M": 16384, "N": 32}
+URL = f"/best/conv1d?{urlencode(SHAPE)}"
+
+
+def test_an_exact_match(client: TestClient, engine: Engine) -> None:
+    job = tuned(engine, "conv1d", SHAPE, time_us=1.7)
+    response = client.get(URL)
+    best = response.json()
+    assert response.status_code == 200, response.text
+    assert (best["match"], best["neighbour"], best["operator"]) == ("exact", None, "conv1d")
+    assert best["workload"] == job.workload
+    assert best["device"] == {"kind": "cuda", "name": "Test GPU", "arch": "sm_90"}
+    assert best["devices"] == [best["device"] | {"time_us": 1.7}]
+    assert best["config"]["template"] == best["template"]
+    assert best["time_us"] == best["timing"]["warm"]["median"] == 1.7
+    assert best["roofline"]["bound"] == "compute"
+    assert best["baselines"] == [{"name": "numpy", "time_us": 300.0, "speedup": 200.0}]
+    assert (best["job"], best["trials"]) == (job.id, 2)
+    assert best["tuned_at"].endswith("Z")
+
+
+def test_its_artifacts_can_be_fetched(client: TestClient, engine: Engine) -> None:
+    job = tuned(engine, "conv1d", SHAPE)
+    links = client.get(URL).json()["artifacts"]
+    assert set(links) == {"library", "source", "manifest", "record"}
+    library = client.get(links["library"]["url"])
+    assert library.content == LIBRARY + job.id.encode()
+    assert links["library"]["size"] == len(library.content)
+    assert links["library"]["url"].endswith(links["library"]["sha256"])
+
+
+def test_the_link_of_a_job_leads_to_its_best(client: TestClient, engine: Engine) -> None:
+    shape = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7, "stride": 2}
+    job = tuned(engine, "depthwise_conv2d", shape)
+    links = client.get(f"/jobs/{job.id}").json()["links"]
+    assert client.get(links["best"]).json()["job"] == job.id
+
+
+def test_of_several_devices_the_fastest_answers_and_all_are_named(
+    client: TestClient, engine: Engine
+) -> None:
+    host = tuned(engine, "conv1d", SHAPE, HOST, time_us=40.0)
+    gpu = tuned(engine, "conv1d", SHAPE, GPU, time_us=1.5)
+    best = client.get(URL).json()
+    assert best["job"] == gpu.id
+    named = [(each["name"], each["time_us"]) for each in best["devices"]]
+    assert named == [("Test GPU", 1.5), ("Test CPU", 40.0)]
+    assert client.get(f"{URL}&target=cpu").json()["job"] == host.id
+    assert client.get(f"{URL}&device=Test+CPU").json()["job"] == host.id
+    assert client.get(f"{URL}&target=auto&device=").json()["job"] == gpu.id
+
+
+def test_where_nothing_is_tuned_the_call_that_would_is_given(
+    client: TestClient, engine: Engine
+) -> None:
+    tuned(engine, "conv1d", SHAPE, GPU)
+    document = problem(client.get(f"{URL}&target=cpu"), 404, "not-tuned")
+    assert "Test GPU" in document["detail"]
+    call = document["tune"]
+    assert call["body"]["target"] == "cpu"
+    taken = client.request(call["method"], call["url"], json=call["body"])
+    assert taken.status_code == 201
+    assert taken.json()["workload"]["M"] == 16384
+    problem(client.get(f"{URL}&mode=valid"), 404, "not-tuned")
+    problem(client.get(f"{URL}&device=Other+GPU"), 404, "not-tuned")
+    problem(client.get(f"{URL}&device=%00%ED%A0%80"), 404, "not-tuned")
+
+
+def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", SHAPE)
+    tag = client.get(URL).headers["etag"]
+    for sent in (tag, f'"other", W/{tag}', "*"):
+        again = client.get(URL, headers={"If-None-Match": sent})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert client.get(URL, headers={"If-None-Match": '"other"'}).status_code == 200
+    tuned(engine, "conv1d", SHAPE, time_us=1.4)
+    changed = client.get(URL, headers={"If-None-Match": tag})
+    assert (changed.status_code, changed.json()["time_us"]) == (200, 1.4)
+
+
+@pytest.mark.parametrize(
+    ("query", "fields", "says"),
+    [
+        ("M=100", "N", "required"),
+        ("M=0&N=0", "M N", "at least 1"),
+        ("M=3&N=4", "N", "at most M = 3"),
+        ("M=1e3&N=4", "M", "integer"),
+        ("M=100.0&N=4", "M", "integer"),
+        ("M=1_00&N=4", "M", "integer"),
+        ("M=%20100&N=4", "M", "integer"),
+        ("M=" + "9" * 5000 + "&N=4", "M", "integer"),
+        ("M=100&M=200&N=4", "M", "once"),
+        ("M=100&N=4&K=3", "K", "known are"),
+        ("M=100&N=4&kind=mirror", "kind", "'convolve' or 'correlate'"),
+        ("M=100&N=4&max_error=much", "max_error", "number"),
+        ("M=100&N=4&max_error=nan", "max_error", "0.1"),
+        ("M=100&N=4&target=tpu", "target", "'auto', 'cpu' or 'cuda'"),
+        ("M=100&N=4&match=near", "match", "'exact' or 'nearest'"),
+        ("M=100&N=4&device=" + "d" * 201, "device", "at most 200"),
+        ("M=0&N=4&match=near&x=1", "x M match", "at least 1"),
+    ],
+)
+def test_a_query_that_is_not_valid(client: TestClient, query: str, fields: str, says: str) -> None:
+    response = client.get(f"/best/conv1d?{query}")
+    document = problem(response, 422, "invalid-request", *fields.split())
+    assert says in document["detail"]
+
+
+def test_an_unknown_operator(client: TestClient) -> None:
+    for path in ("/best/conv3d?M=1", "/operators/conv3d", "/best/%00"):
+        document = problem(client.get(path), 404, "unknown-operator")
+        assert "conv1d, depthwise_conv2d" in document["detail"]

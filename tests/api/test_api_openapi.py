@@ -1,0 +1,124 @@
+"""The OpenAPI document: complete, with examples, and every route errs in one shape."""
+
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from starlette.testclient import TestClient
+
+from api.main import create_app
+from api.problems import KINDS, MEDIA_TYPE, ProblemDocument
+
+DOCUMENT: dict[str, Any] = create_app().openapi()
+OPERATIONS = [
+    (method, path) for path, operations in DOCUMENT["paths"].items() for method in operations
+]
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def test_every_route_of_the_design_is_there() -> None:
+    assert {f"{method} {path}" for method, path in OPERATIONS} == {
+        "post /jobs",
+        "get /jobs",
+        "get /jobs/{job_id}",
+        "post /jobs/{job_id}/cancel",
+        "get /jobs/{job_id}/trials",
+        "get /best/{operator}",
+        "get /artifacts/{sha256}",
+        "get /operators",
+        "get /operators/{name}",
+        "get /workers",
+        "get /records",
+        "get /",
+        "get /healthz",
+        "get /readyz",
+        "get /metrics",
+    }
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_a_route_is_documented(method: str, path: str) -> None:
+    operation = DOCUMENT["paths"][path][method]
+    assert operation["summary"]
+    assert operation["tags"]
+    answers = operation["responses"]
+    errors = [answer for status, answer in answers.items() if int(status) >= 400]
+    assert len(errors) >= 3
+    for answer in errors:
+        assert resolved(answer["content"][MEDIA_TYPE]["schema"])["title"] == "ProblemDocument"
+    success = next(answer for status, answer in answers.items() if int(status) < 300)
+    for media_type, content in success["content"].items():
+        if media_type == "application/json":
+            schema = resolved(content["schema"])
+            items = resolved(schema.get("properties", {}).get("items", {}).get("items", {}))
+            assert path == "/records" or schema.get("examples") or items.get("examples")
+        else:
+            assert "schema" in content
+
+
+def test_the_order_has_an_example_for_each_operator() -> None:
+    body = DOCUMENT["paths"]["/jobs"]["post"]["requestBody"]["content"]["application/json"]
+    assert set(body["examples"]) == {"conv1d", "depthwise_conv2d"}
+    assert body["schema"]["discriminator"]["propertyName"] == "operator"
+
+
+def test_best_names_every_field_of_every_operator() -> None:
+    parameters = DOCUMENT["paths"]["/best/{operator}"]["get"]["parameters"]
+    names = [each["name"] for each in parameters if each["in"] == "query"]
+    assert len(names) == len(set(names))
+    assert {"M", "N", "mode", "B", "C", "H", "W", "K", "stride", "match", "device"} <= set(names)
+
+
+def test_the_examples_are_what_the_service_would_answer() -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for example in schema.get("examples", []):
+            missing = set(schema["properties"]) - set(example)
+            assert set(example) <= set(schema["properties"]), name
+            # FastAPI leaves nulls out of the document.
+            assert all("null" in str(schema["properties"][field]) for field in missing), name
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_error_of_every_route_has_one_shape(
+    client: TestClient, method: str, path: str
+) -> None:
+    asked = path.replace("{", "nothing-").replace("}", "")
+    problem(client.request("TRACE", asked), 405, "method-not-allowed")
+    response = client.request(method, f"{asked}?limit=0&cursor=!")
+    if "{" in path or "limit" in str(DOCUMENT["paths"][path][method].get("parameters")):
+        assert response.status_code in {404, 422}
+    if response.status_code >= 400:
+        ProblemDocument.model_validate(response.json())
+        assert response.headers["content-type"] == MEDIA_TYPE
+    large = client.request(method, asked, headers={"content-length": "70000"})
+    problem(large, 413, "body-too-large")
+    nowhere = client.request(method, f"{asked}/nothing/there".replace("//", "/"))
+    problem(nowhere, 404, "route-not-found")
+
+
+def test_a_405_names_all_that_is_taken(client: TestClient) -> None:
+    assert client.delete("/jobs").headers["allow"] == "GET, HEAD, POST"
+    assert client.get("/jobs/1/cancel").headers["allow"] == "POST"
+
+
+def test_every_kind_of_problem_has_an_error_status() -> None:
+    assert all(400 <= status < 600 and title for status, title in KINDS.values())
+
+
+def test_the_pages_of_the_documentation(client: TestClient) -> None:
+    assert "swagger" in client.get("/docs").text
+    assert client.get("/openapi.json").json() == DOCUMENT
+
+
+@pytest.mark.parametrize(("method", "path"), [o for o in OPERATIONS if o[0] == "get"])
+def test_head_is_get_without_its_body(client: TestClient, method: str, path: str) -> None:
+    asked = path.replace("{", "nothing-").replace("}", "")
+    get, head = client.get(asked), client.head(asked)
+    assert head.status_code == get.status_code
+    assert head.content == b""
+    assert head.headers["content-type"] == get.headers["content-type"]

@@ -1,0 +1,179 @@
+"""The service as a process of its own: starting, failing to start, its log, its size."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+from problem_shape import problem
+
+ROOT = Path(__file__).parents[2]
+ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
+SERVE = [sys.executable, "-m", "uvicorn", "api.main:app", "--port", "0"]
+HEAVY = ("tvm", "tvm_ffi", "xgboost", "scipy", "torch", "tuner")
+
+
+class Service:
+    """A started process and the lines it writes; ``url`` once it says where it listens."""
+
+    def __init__(self, command: list[str], **settings: str) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **settings},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._fresh: Queue[str] = Queue()
+        Thread(target=self._read, daemon=True).start()
+        found = None
+        while found is None:
+            found = re.search(r"running on (http://\S+)", self._fresh.get(timeout=60))
+        self.url = found[1]
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                self.lines.append(line)
+                self._fresh.put(line)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    started: list[Service] = []
+
+    def start(command: list[str] = SERVE, **settings: str) -> Service:
+        database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
+        started.append(Service(command, **(database | settings)))
+        return started[-1]
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.stop()
+
+
+def events(service: Service) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in service.lines if line.startswith("{")]
+
+
+def test_from_an_order_to_its_cancelling(serve: Callable[..., Service]) -> None:
+    service = serve()
+    with httpx2.Client(base_url=service.url) as client:
+        made = client.post("/jobs", json=ORDER, headers={"X-Request-ID": "my-order"})
+        job = client.get(made.headers["location"]).json()
+        assert (made.status_code, job["state"]) == (201, "queued")
+        problem(client.get(job["links"]["best"]), 404, "not-tuned")
+        assert client.post(job["links"]["cancel"]).json()["state"] == "cancelled"
+        assert client.head("/jobs").content == b""
+    assert service.stop() in {0, -signal.SIGTERM}
+    lines = [line for line in events(service) if line["event"] == "request"]
+    assert len(lines) == 5
+    first = lines[0]
+    assert (first["method"], first["path"], first["status"]) == ("POST", "/jobs", 201)
+    assert (first["request_id"], first["job_id"]) == ("my-order", job["id"])
+    assert [line["job_id"] for line in lines if "/jobs/" in line["path"]] == [job["id"]] * 2
+    assert not [line for line in service.lines if '"POST /jobs' in line]
+
+
+def test_python_m_api(serve: Callable[..., Service]) -> None:
+    service = serve([sys.executable, "-m", "api"], TUNER_PORT="0")
+    assert httpx2.get(f"{service.url}/readyz").json() == {"status": "ok"}
+    service.stop()
+    assert all(line.startswith("{") for line in service.lines)
+
+
+def test_a_log_for_people(serve: Callable[..., Service]) -> None:
+    service = serve(TUNER_LOG_FORMAT="console")
+    httpx2.get(f"{service.url}/jobs")
+    service.stop()
+    assert not events(service)
+    assert any("path=/jobs" in line for line in service.lines)
+
+
+def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> None:
+    host, port = serve().url.removeprefix("http://").split(":")
+    chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(
+            b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        # The last chunk never comes: only a server that stops reading can answer.
+        connection.sendall(chunk * 17)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"application/problem+json" in answer
+
+
+@pytest.mark.parametrize("command", [SERVE, [sys.executable, "-m", "api"]])
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"TUNER_DATABASE_URL": "sqlite:////no/such/folder/x.db"}, "/no/such/folder"),
+        ({"TUNER_DATABASE_URL": "nonsense"}, "TUNER_DATABASE_URL"),
+        ({"TUNER_DATABASE_URL": "sqlite:///README_IS_NO_DATABASE"}, "README_IS_NO_DATABASE"),
+        ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
+    ],
+)
+def test_failing_to_start_is_one_line(
+    tmp_path: Path, command: list[str], settings: dict[str, str], says: str
+) -> None:
+    (tmp_path / "README_IS_NO_DATABASE").write_text("no database " * 100)
+    database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TUNER_PORT": "0", **database, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode not in {0, -signal.SIGTERM}
+    assert "Traceback" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if says in line]) == 1, done.stderr
+
+
+def test_importing_the_service_opens_nothing_and_brings_no_compiler(tmp_path: Path) -> None:
+    code = f"import sys, api.main; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TUNER_DATABASE_URL": "nonsense"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_stays_small(serve: Callable[..., Service]) -> None:
+    service = serve()
+    paths = ["/jobs", "/operators", "/best/conv1d?M=100&N=3", "/workers", "/metrics"]
+    with httpx2.Client(base_url=service.url) as client:
+        for turn in range(200):
+            client.post("/jobs", json=ORDER | {"seed": turn})
+            for path in paths:
+                client.get(path)
+    assert psutil.Process(service.process.pid).memory_info().rss < 150e6

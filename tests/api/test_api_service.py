@@ -1,0 +1,141 @@
+"""Operators, workers, records, and what the service says of itself."""
+
+import re
+
+import pytest
+from fastapi import FastAPI
+from problem_shape import problem
+from prometheus_client.parser import text_string_to_metric_families
+from service_rows import GPU, RECORD, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+from db import devices, workers
+from db.engine import writing
+from db.models import metadata
+from templates import operators
+from templates.workload import Workload
+
+
+def test_the_operators(client: TestClient) -> None:
+    page = client.get("/operators").json()
+    assert page["next_cursor"] is None
+    assert [each["name"] for each in page["items"]] == [each.name for each in operators()]
+    for each in page["items"]:
+        assert client.get(each["links"]["self"]).json() == each
+        assert set(each["templates"]) == {"cpu", "cuda"}
+        assert all(each["templates"].values())
+        order = {"operator": each["name"], "workload": each["example"]}
+        assert client.post("/jobs", json=order).status_code == 201
+
+
+def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
+    conv1d = client.get("/operators/conv1d").json()
+    assert conv1d["workload_schema"]["required"] == ["M", "N"]
+    assert conv1d["workload_schema"]["additionalProperties"] is False
+    assert conv1d["limits"]["M"] == {"minimum": 1, "maximum": 2**24}
+    assert conv1d["limits"]["mode"] == {"enum": ["full", "same", "valid"]}
+    assert conv1d["defaults"] == {
+        "mode": "full",
+        "kind": "convolve",
+        "dtype": "float32",
+        "max_error": 1e-5,
+    }
+
+
+def test_no_workload_field_is_taken_for_a_filter_of_best() -> None:
+    fields = {name for each in operators() for name in each.workload.model_fields}
+    assert not fields & {"target", "device", "match"}
+    assert all(issubclass(each.workload, Workload) for each in operators())
+
+
+def test_the_workers(client: TestClient, engine: Engine) -> None:
+    assert client.get("/workers").json() == {"items": [], "next_cursor": None}
+    device = devices.upsert_device(engine, GPU)
+    job = "0" * 32
+    said = {"host": "here", "pid": 7, "version": "0.1.0"}
+    workers.beat(engine, "worker-1", device_id=device.id, job_id=job, **said)
+    workers.beat(engine, "worker-2", device_id=None, job_id=None, **said)
+    first, second = client.get("/workers").json()["items"]
+    assert (first["name"], first["alive"], first["job"]) == ("worker-1", True, job)
+    assert first["device"] == {"kind": "cuda", "name": "Test GPU", "arch": "sm_90"}
+    assert (second["device"], second["job"]) == (None, None)
+
+
+def test_the_records(client: TestClient, engine: Engine) -> None:
+    jobs = [tuned(engine, "conv1d", {"M": length, "N": 3}).id for length in (10, 20, 30)]
+    tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
+    first = client.get("/records?operator=conv1d&limit=2").json()
+    cursor = {"operator": "conv1d", "cursor": first["next_cursor"]}
+    rest = client.get("/records", params=cursor).json()
+    assert first["items"] + rest["items"] == [[*RECORD, job] for job in jobs[::-1]]
+    assert rest["next_cursor"] is None
+    assert len(client.get("/records").json()["items"]) == 4
+    problem(client.get("/records?operator=conv3d"), 422, "invalid-request", "operator")
+    problem(client.get("/records?cursor=x"), 422, "invalid-cursor", "cursor")
+
+
+def test_the_index_names_every_route(client: TestClient) -> None:
+    index = client.get("/").json()
+    assert index["service"] == "convtune"
+    assert {"POST /jobs", "GET /best/{operator}", "GET /artifacts/{sha256}"} <= set(index["routes"])
+
+
+def test_ready_only_with_its_own_schema(client: TestClient, engine: Engine) -> None:
+    assert client.get("/readyz").json() == client.get("/healthz").json() == {"status": "ok"}
+    with writing(engine) as connection:
+        connection.exec_driver_sql("DELETE FROM alembic_version")
+    problem(client.get("/readyz"), 503, "schema-mismatch")
+    assert client.get("/healthz").status_code == 200
+
+
+def test_a_database_that_does_not_answer(client: TestClient, engine: Engine) -> None:
+    with writing(engine) as connection:
+        metadata.drop_all(connection)
+    for path in ("/jobs", "/metrics", "/workers"):
+        response = client.get(path)
+        problem(response, 503, "database-unavailable")
+        assert int(response.headers["retry-after"]) > 0
+        assert "SELECT" not in response.text
+
+
+def test_what_nobody_foresaw_is_a_problem_too(app: FastAPI, client: TestClient) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError("a secret of the inside")
+
+    app.add_api_route("/fails", fails)
+    response = client.get("/fails")
+    document = problem(response, 500, "internal-error")
+    assert document["request_id"] in document["detail"]
+    assert "secret" not in response.text
+
+
+def test_the_metrics(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 10, "N": 3})
+    client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 100, "N": 3}})
+    client.get("/jobs/" + "0" * 32)
+    client.get("/nowhere/1")
+    text = client.get("/metrics").text
+    samples = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["convtune_jobs", "queued"] == 1
+    assert samples["convtune_jobs", "succeeded"] == 1
+    assert samples["convtune_jobs", "failed"] == 0
+    assert samples["convtune_trials", "ok"] == 0  # progress() was never called
+    assert samples["convtune_http_request_seconds_count", "/jobs", "201", "POST"] == 1
+    assert samples["convtune_http_request_seconds_count", "/jobs/{job_id}", "404", "GET"] == 1
+    assert samples["convtune_http_request_seconds_count", "404", "GET", "unmatched"] == 1
+
+
+@pytest.mark.parametrize("given", ["abc-1.2_X", "0" * 128])
+def test_a_request_id_is_kept(client: TestClient, given: str) -> None:
+    assert client.get("/jobs", headers={"X-Request-ID": given}).headers["x-request-id"] == given
+
+
+@pytest.mark.parametrize("given", ["", "two words", "0" * 129, "a\tb", "é".encode()])
+def test_a_malformed_request_id_is_replaced(client: TestClient, given: str | bytes) -> None:
+    answered = client.get("/jobs", headers={"X-Request-ID": given}).headers["x-request-id"]
+    assert re.fullmatch("[0-9a-f]{32}", answered)
