@@ -32,20 +32,15 @@ def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
 def distance(workload: Workload, best: Best) -> float:
     """Euclidean, on log2 of the extents; infinite where anything but the extents differs, or where
     the neighbour was allowed a larger error."""
-    asked = workload.model_dump()
-    extents = {
-        name for name, field in type(workload).model_fields.items() if field.annotation is int
-    }
-    for name, value in asked.items():
-        there = best.workload.get(name)
-        if name in extents:
-            continue
-        if name == "max_error":
-            if there is None or there > value:
-                return math.inf
-        elif there != value:
-            return math.inf
-    return math.hypot(*(math.log2(asked[name] / best.workload[name]) for name in sorted(extents)))
+    asked, there = workload.model_dump(), best.workload
+    if set(asked) != set(there):  # a field that one of two releases does not have
+        return math.inf
+    fields = type(workload).model_fields.items()
+    extents = [name for name, field in fields if field.annotation is int]
+    fixed = set(asked) - {*extents, "max_error"}
+    if any(asked[name] != there[name] for name in fixed) or there["max_error"] > asked["max_error"]:
+        return math.inf
+    return math.hypot(*(math.log2(asked[name] / there[name]) for name in extents))
 
 
 class _Spaces:

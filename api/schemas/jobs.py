@@ -12,9 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, DeviceView, OperatorPageQuery, PageQuery
 from api.schemas.order import Target
 from db.devices import Device
-from db.queue import Job
-
-JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+from db.queue import Job, JobState
 
 _EXAMPLE: dict[str, Any] = {
     "id": JOB_ID,

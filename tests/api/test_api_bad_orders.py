@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from problem_shape import problem
 from service_rows import rows
 from sqlalchemy import Engine
@@ -126,43 +124,3 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient) 
 def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) -> None:
     pieces = iter([json.dumps(conv1d()).encode(), b" " * MAX_BODY_BYTES])
     problem(client.post("/jobs", content=pieces, headers=JSON), 413, "body-too-large")
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-almost_orders = st.fixed_dictionaries(
-    {},
-    optional={
-        "operator": st.sampled_from(["conv1d", "depthwise_conv2d"]) | json_values,
-        "workload": st.dictionaries(
-            st.sampled_from(["M", "N", "B", "C", "H", "W", "K", "mode", "max_error"]),
-            st.integers(-1, 100) | json_values,
-        ),
-        "trials": json_values,
-        "search": json_values,
-        "target": json_values,
-        "budget_seconds": json_values,
-        "seed": json_values,
-    },
-)
-# The field that no order has keeps each of them from being valid, and so from being written.
-wrong_orders = almost_orders.map(lambda order: order | {"not a field": 1}) | json_values
-
-
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(wrong_orders)
-def test_whatever_is_sent_the_answer_is_a_problem(client: TestClient, body: Any) -> None:
-    text = json.dumps(body)
-    response = client.post("/jobs", content=text, headers=JSON)
-    assert 400 <= response.status_code < 500
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["detail"]

@@ -75,6 +75,15 @@ def test_what_differs_in_more_than_its_extents_lends_nothing(
     assert "no tuned shape can lend" in document["detail"]
 
 
+def test_another_stride_lends_nothing(client: TestClient, engine: Engine) -> None:
+    shape = {"B": 1, "C": 8, "H": 32, "W": 32, "K": 3}
+    tuned(engine, "depthwise_conv2d", shape | {"stride": 2})
+    query = urlencode(shape | {"C": 9, "match": "nearest"})
+    problem(client.get(f"/best/depthwise_conv2d?{query}"), 404, "not-tuned")
+    tuned(engine, "depthwise_conv2d", shape)
+    assert nearest(client, "depthwise_conv2d", **shape | {"C": 9})["workload"]["stride"] == 1
+
+
 def test_a_stricter_neighbour_may_lend(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 4096, "N": 32})
     assert nearest(client, M=4000, N=32, max_error=1e-2)["neighbour"] is not None
