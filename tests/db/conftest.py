@@ -6,16 +6,17 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from db.engine import migrate, open_engine
-
-_number = count()
+from db.models import metadata
+from db.transaction import writing
 
 
 @pytest.fixture(scope="session")
@@ -49,69 +50,57 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def make_database(
-    dialect: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Callable[[str | None], str]]:
-    """Makes a database, a copy of a template where one is named, and returns its URL."""
-    if dialect == "sqlite":
-
-        def copy(template: str | None) -> str:
-            path = tmp_path / f"{next(_number)}.db"
-            if template is not None:
-                shutil.copy(str(make_url(template).database), path)
-            return f"sqlite:///{path}"
-
-        yield copy
-        return
-    admin: Engine = request.getfixturevalue("postgres_admin")
-    made: list[str] = []
-
-    def create(template: str | None) -> str:
-        made.append(f"convtune_test_{os.getpid()}_{next(_number)}")
-        source = "template0" if template is None else make_url(template).database
-        with admin.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {made[-1]} TEMPLATE {source}"))
-        return admin.url.set(database=made[-1]).render_as_string(hide_password=False)
-
-    yield create
+@contextmanager
+def _database(admin: Engine) -> Iterator[str]:
+    name = f"convtune_test_{uuid4().hex}"
     with admin.connect() as connection:
-        for name in made:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-@pytest.fixture
-def blank_url(make_database: Callable[[str | None], str]) -> str:
-    return make_database(None)
-
-
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _migrated(f"sqlite:///{tmp_path_factory.mktemp('template') / 'template.db'}")
-
-
-@pytest.fixture(scope="session")
-def migrated_postgresql(postgres_admin: Engine) -> Iterator[str]:
-    name = f"convtune_test_{os.getpid()}_template"
-    with postgres_admin.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0"))
-    yield _migrated(postgres_admin.url.set(database=name).render_as_string(hide_password=False))
-    with postgres_admin.connect() as connection:
+    yield admin.url.set(database=name).render_as_string(hide_password=False)
+    with admin.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-def _migrated(url: str) -> str:
+@pytest.fixture
+def blank_url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    if dialect == "sqlite":
+        yield f"sqlite:///{tmp_path / 'blank.db'}"
+    else:
+        with _database(request.getfixturevalue("postgres_admin")) as url:
+            yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "convtune.db"
+    _migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgres_admin: Engine) -> Iterator[Engine]:
+    with _database(postgres_admin) as url:
+        _migrate(url)
+        engine = open_engine(url)
+        yield engine
+        engine.dispose()
+
+
+def _migrate(url: str) -> None:
     engine = open_engine(url)
     migrate(engine)
     engine.dispose()
-    return url
 
 
 @pytest.fixture
-def url(
-    dialect: str, make_database: Callable[[str | None], str], request: pytest.FixtureRequest
-) -> str:
-    return make_database(request.getfixturevalue(f"migrated_{dialect}"))
+def url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if dialect == "sqlite":
+        path = tmp_path / "convtune.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+        return f"sqlite:///{path}"
+    shared: Engine = request.getfixturevalue("migrated_postgresql")
+    with writing(shared) as connection:
+        connection.execute(text(f"TRUNCATE {', '.join(metadata.tables)} RESTART IDENTITY"))
+    return shared.url.render_as_string(hide_password=False)
 
 
 @pytest.fixture
