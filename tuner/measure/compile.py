@@ -11,19 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from templates.template import Template
+from templates.workload import Workload
 from tuner.errors import NoLinker
 
 
 @dataclass(frozen=True)
 class BuildOrder:
-    """What to build. ``template`` is ``module:class``; an empty ``config`` asks for the empty
-    kernel, whose time is the cost of a launch."""
+    """What to build. ``program`` is ``module:name`` of a template's class, or of a function of
+    (workload, kind) that gives a schedule and needs no configuration."""
 
     workload_key: str
-    template: str
-    config: dict[str, Any]
+    program: str
+    config: dict[str, Any] | None
     target: dict[str, Any]
     library: Path
+
+
+EMPTY = f"{__name__}:empty"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Built:
     seconds: dict[str, float] | None = None
 
 
-def reference_to(template: Any) -> str:
+def program_of(template: Template[Any]) -> str:
     """The import path by which a child finds a template."""
     kind = type(template)
     return f"{kind.__module__}:{kind.__qualname__}"
@@ -47,11 +52,11 @@ def reference_to(template: Any) -> str:
 def scheduled(order: BuildOrder) -> Any:
     """The order's schedule."""
     workload = templates.parse_key(order.workload_key)
-    if not order.config:
-        return _empty(workload, order.target["kind"])
-    module, name = order.template.split(":")
-    template = getattr(importlib.import_module(module), name)()
-    return template.schedule(workload, order.config)
+    module, name = order.program.split(":")
+    program = getattr(importlib.import_module(module), name)
+    if order.config is None:
+        return program(workload, order.target["kind"])
+    return program().schedule(workload, order.config)
 
 
 def build(order: BuildOrder) -> Built:
@@ -80,7 +85,7 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
     if target["kind"] == "cuda":
         from tuner.measure import cuda_compile
 
-        cuda_compile.install()
+        cuda_compile.install(target["arch"])
     compiler = os.environ.get("CXX") or cc.get_cc()
     if not compiler or not shutil.which(compiler):
         raise NoLinker
@@ -91,16 +96,18 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
     return str(executable.mod.inspect_source("asm"))
 
 
-def _empty(workload: Any, kind: str) -> Any:
+def empty(workload: Workload, kind: str) -> Any:
+    """A program that does next to nothing: its time is the cost of a launch."""
     from tvm import te
     from tvm.s_tir import Schedule
 
     x = te.placeholder(workload.input_shape, workload.dtype, name="x")
     w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
-    y = te.compute((1,), lambda i: x[(0,) * len(x.shape)], name="y")
+    one = (1,) * len(workload.output_shape)
+    y = te.compute(one, lambda *_: x[(0,) * len(x.shape)], name="y")
     schedule = Schedule(te.create_prim_func([x, w, y]))
     if kind == "cuda":
-        schedule.bind(schedule.get_loops(schedule.get_sblock("y"))[0], "blockIdx.x")
+        schedule.bind(schedule.fuse(*schedule.get_loops(schedule.get_sblock("y"))), "blockIdx.x")
     return schedule
 
 

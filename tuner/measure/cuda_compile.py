@@ -5,18 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
-from typing import Any
 
 
-def install() -> None:
-    """Make TVM compile its CUDA source with :func:`cubin`."""
+def install(arch: str) -> None:
+    """Make TVM compile its CUDA source with :func:`cubin` for that arch."""
     import tvm_ffi
-    from tvm.target import Target
 
-    def callback(source: str) -> Any:
-        return cubin(source, str(Target.current().attrs["arch"]))
-
-    tvm_ffi.register_global_func("tvm_callback_cuda_compile", callback, override=True)
+    tvm_ffi.register_global_func(
+        "tvm_callback_cuda_compile", lambda source: cubin(source, arch), override=True
+    )
 
 
 def cubin(source: str, arch: str) -> bytes:

@@ -1,9 +1,11 @@
-"""A loaded library with its tensors on a device, ready to be called."""
+"""Tensors on a device and what is called on them."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,69 +32,79 @@ class Kernel:
 
 
 def device(kind: str) -> Any:
-    """TVM's name of device 0 of that kind."""
+    """TVM's name of device 0 of that kind, its runtime loaded."""
     import tvm
 
-    return tvm.cuda(0) if kind == "cuda" else tvm.cpu(0)
+    if kind != "cuda":
+        return tvm.cpu(0)
+    # without the compiler TVM loads no device runtime by itself
+    library = Path(tvm.__file__).parent / "lib" / "libtvm_runtime_cuda.so"
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    return tvm.cuda(0)
+
+
+class Tensors:
+    """One set of input, weight and output on a device, shared by all that is compared."""
+
+    def __init__(self, workload: Workload, kind: str) -> None:
+        self.workload = workload
+        self.device = device(kind)
+        self.x, self.w, self.y = self.another()
+        self._poison = np.full(workload.output_shape, np.nan, np.float32)
+
+    def another(self) -> tuple[Any, Any, Any]:
+        """A further set of the same shapes, uninitialised."""
+        import tvm
+
+        workload = self.workload
+        shapes = (workload.input_shape, workload.weight_shape, workload.output_shape)
+        x, w, y = (tvm.runtime.empty(shape, workload.dtype, self.device) for shape in shapes)
+        return x, w, y
+
+    def fill(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> None:
+        """Set input and weight, and the output to NaN."""
+        self.x.copyfrom(np.ascontiguousarray(x))
+        self.w.copyfrom(np.ascontiguousarray(w))
+        self.y.copyfrom(self._poison)
 
 
 class Loaded:
-    """A library loaded from disk, with one set of tensors for its workload."""
+    """A library loaded from disk, bound to a set of tensors."""
 
-    def __init__(self, library: Path, workload: Workload, kind: str) -> None:
+    def __init__(self, library: Path, tensors: Tensors) -> None:
         import tvm
 
-        self.device = device(kind)
+        self._tensors = tensors
         self._module = tvm.runtime.load_module(str(library))
         self._main = self._module["main"]
-        self._workload = workload
-        self._x, self._w, self._y = self._tensors()
-        self._poison = np.full(workload.output_shape, np.nan, np.float32)
 
     def run(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArray[np.float32]:
         """The output for x and w, computed into a tensor that was full of NaN."""
-        self._x.copyfrom(np.ascontiguousarray(x))
-        self._w.copyfrom(np.ascontiguousarray(w))
-        self._y.copyfrom(self._poison)
-        self._main(self._x, self._w, self._y)
-        self.device.sync()
-        result: NDArray[np.float32] = self._y.numpy()
+        tensors = self._tensors
+        tensors.fill(x, w)
+        self._main(tensors.x, tensors.w, tensors.y)
+        tensors.device.sync()
+        result: NDArray[np.float32] = tensors.y.numpy()
         return result
 
-    def fill(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> None:
-        """Set the tensors that :meth:`kernel` calls with."""
-        self._x.copyfrom(np.ascontiguousarray(x))
-        self._w.copyfrom(np.ascontiguousarray(w))
-
     def kernel(self) -> Kernel:
-        main, arguments = self._main, (self._x, self._w, self._y)
+        tensors = self._tensors
+        arguments = (tensors.x, tensors.w, tensors.y)
 
         def evaluate(**options: Any) -> list[float]:
-            evaluator = self._module.time_evaluator("main", self.device, **options)
+            evaluator = self._module.time_evaluator("main", tensors.device, **options)
             return list(evaluator(*arguments).results)
 
         return Kernel(
-            call=lambda: main(*arguments), evaluator=evaluate, rotated=self._rotated_calls
+            call=partial(self._main, *arguments), evaluator=evaluate, rotated=self._rotated
         )
 
-    def _rotated_calls(self, sets: int) -> list[Callable[[], Any]]:
-        """Calls on that many separate sets of tensors."""
-        x, w = self._x.numpy(), self._w.numpy()
+    def _rotated(self, sets: int) -> list[Callable[[], Any]]:
+        x, w = self._tensors.x.numpy(), self._tensors.w.numpy()
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
-            tensors = self._tensors()
-            tensors[0].copyfrom(x)
-            tensors[1].copyfrom(w)
-            calls.append(lambda tensors=tensors: self._main(*tensors))
+            copies = self._tensors.another()
+            copies[0].copyfrom(x)
+            copies[1].copyfrom(w)
+            calls.append(partial(self._main, *copies))
         return calls
-
-    def _tensors(self) -> tuple[Any, Any, Any]:
-        import tvm
-
-        shapes = (
-            self._workload.input_shape,
-            self._workload.weight_shape,
-            self._workload.output_shape,
-        )
-        x, w, y = (tvm.runtime.empty(shape, self._workload.dtype, self.device) for shape in shapes)
-        return x, w, y

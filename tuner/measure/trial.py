@@ -12,7 +12,7 @@ import templates
 from tuner.measure import cases
 from tuner.measure.check import WrongAnswer, check
 from tuner.measure.clock import Clock, take
-from tuner.measure.kernel import Loaded
+from tuner.measure.kernel import Loaded, Tensors
 
 SAMPLES = 10
 SAMPLE_BUDGET_SECONDS = 20e-3
@@ -52,15 +52,15 @@ def measure(order: RunOrder) -> Measured:
     """Check, then time warm."""
     workload = templates.parse_key(order.workload_key)
     start = time.perf_counter()
-    loaded = Loaded(order.library, workload, order.kind)
-    known = _read(order.cases)
+    tensors, known = _tensors(order.workload_key, order.kind), read_cases(order.cases)
+    loaded = Loaded(order.library, tensors)
     try:
         error = check(loaded.run, known, workload.max_error)
     except WrongAnswer as wrong:
         seconds = {"check": time.perf_counter() - start}
         return Measured("wrong_answer", error=str(wrong), seconds=seconds)
     middle = time.perf_counter()
-    loaded.fill(known[0].x, known[0].w)
+    tensors.fill(known[0].x, known[0].w)
     clock = clock_for(order.kind, order.cache_bytes, workload.bytes)
     warm = take(clock.warm(loaded.kernel(), SAMPLE_BUDGET_SECONDS), SAMPLES, TRIAL_BUDGET_SECONDS)
     seconds = {"check": middle - start, "run": time.perf_counter() - middle}
@@ -68,8 +68,13 @@ def measure(order: RunOrder) -> Measured:
 
 
 @lru_cache(maxsize=1)
-def _read(directory: Path) -> list[cases.Case]:
+def read_cases(directory: Path) -> list[cases.Case]:
     return cases.read(directory)
+
+
+@lru_cache(maxsize=1)
+def _tensors(workload_key: str, kind: str) -> Tensors:
+    return Tensors(templates.parse_key(workload_key), kind)
 
 
 @lru_cache(maxsize=1)
