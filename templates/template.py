@@ -43,10 +43,19 @@ class Template(ABC, Generic[W]):
     def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
         """Derived quantities for the cost model, the same names for every configuration."""
 
+    def computation(self, workload: W, config: Config) -> Any:
+        """The unscheduled program, a TIR function of (input, weight, output). Imports TVM."""
+        return self._room().computation(workload, config)
+
     def schedule(self, workload: W, config: Config) -> Any:
         """The configuration's program, a ``tvm.s_tir.Schedule`` whose ``mod`` has one function
-        ``main`` of (input, weight, output). Imports TVM."""
-        room = importlib.import_module(
+        ``main``. Imports TVM."""
+        room = self._room()
+        schedule = room.Schedule(room.computation(workload, config))
+        room.schedule(schedule, config)
+        return schedule
+
+    def _room(self) -> Any:
+        return importlib.import_module(
             f"templates.{self.operator}.schedules.{self.kind}_{self.name}"
         )
-        return room.schedule(workload, config)

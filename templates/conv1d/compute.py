@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
-from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
 
 
-@dataclass(frozen=True)
-class Padding:
-    """Lengths after padding. Every tile is whole, so that guards stand only where data is staged
-    in and written out, never in the inner loop."""
+def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
+    """The unscheduled program, a TIR function, in correlation form y[i] = sum_t xp[i + t] * wp[t].
 
-    outputs: int  # a multiple of the output tile, at least L
-    chunk: int  # taps summed in one go
-    chunks: int  # partial sums per output; chunk * chunks is at least N
-
-
-def padded_schedule(workload: Conv1dWorkload, padding: Padding) -> Schedule:
-    """The unscheduled program, in correlation form y[i] = sum_t xp[i + t] * wp[t].
+    Outputs are padded to a multiple of ``tile`` and taps to chunks of ``chunk``: every tile is
+    whole, so guards stand only where data is staged in and written out, never in the inner loop.
 
     Stages: ``xp`` padded input, ``wp`` padded (and for a convolution reversed) weights,
     ``partial[c, i]`` the sum over chunk c of the taps, ``total[i]`` the sum of the partials,
@@ -31,12 +22,13 @@ def padded_schedule(workload: Conv1dWorkload, padding: Padding) -> Schedule:
     summation", 1993).
     """
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
-    taps = padding.chunk * padding.chunks
+    outputs, chunks = -(-L // tile) * tile, -(-N // chunk)
+    taps = chunk * chunks
     zero = tirx.const(0.0, workload.dtype)
     x = te.placeholder((M,), workload.dtype, name="x")
     w = te.placeholder((N,), workload.dtype, name="w")
 
-    span = padding.outputs + taps
+    span = outputs + taps
     xp = te.compute(
         (span,),
         lambda p: _guarded(
@@ -50,16 +42,16 @@ def padded_schedule(workload: Conv1dWorkload, padding: Padding) -> Schedule:
         lambda t: _guarded(w, N - 1 - t if flip else t, zero, [(t < N, taps > N)]),
         name="wp",
     )
-    t = te.reduce_axis((0, padding.chunk), name="t")
+    t = te.reduce_axis((0, chunk), name="t")
     partial = te.compute(
-        (padding.chunks, padding.outputs),
-        lambda c, i: te.sum(xp[i + (c * padding.chunk + t)] * wp[c * padding.chunk + t], axis=t),
+        (chunks, outputs),
+        lambda c, i: te.sum(xp[i + (c * chunk + t)] * wp[c * chunk + t], axis=t),
         name="partial",
     )
-    c = te.reduce_axis((0, padding.chunks), name="c")
-    total = te.compute((padding.outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
+    c = te.reduce_axis((0, chunks), name="c")
+    total = te.compute((outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
     y = te.compute((L,), lambda i: total[i], name="y")
-    return Schedule(te.create_prim_func([x, w, y]))
+    return te.create_prim_func([x, w, y])
 
 
 def _guarded(tensor: Any, index: Any, zero: Any, conditions: list[tuple[Any, bool]]) -> Any:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
-from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
-@dataclass(frozen=True)
-class Padding:
-    """Output rows and columns after padding: multiples of the tile, so that guards stand only
-    where data is staged in and written out."""
-
-    rows: int
-    columns: int
-
-
-def padded_schedule(workload: DepthwiseConv2dWorkload, padding: Padding) -> Schedule:
-    """The unscheduled program. Batch and channel are one axis of planes, n = b*C + c.
+def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
+    """The unscheduled program, a TIR function. Batch and channel are one axis of planes, n = b*C + c;
+    output rows and columns are padded to multiples of the tile, so that guards stand only where
+    data is staged in and written out.
 
     Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's weights,
     ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo).
@@ -30,13 +21,14 @@ def padded_schedule(workload: DepthwiseConv2dWorkload, padding: Padding) -> Sche
         workload.B, workload.C, workload.H, workload.W, workload.K, workload.stride,
     )  # fmt: skip
     pad, planes, dtype = K // 2, B * C, workload.dtype
-    height = (padding.rows - 1) * s + K
-    width = (padding.columns - 1) * s + K
+    rows = -(-workload.out_height // tile_rows) * tile_rows
+    columns = -(-workload.out_width // tile_columns) * tile_columns
+    height, width = (rows - 1) * s + K, (columns - 1) * s + K
     zero = tirx.const(0.0, dtype)
     x = te.placeholder((B, C, H, W), dtype, name="x")
     w = te.placeholder((C, 1, K, K), dtype, name="w")
 
-    def padded(n: Any, h: Any, v: Any) -> Any:
+    def staged(n: Any, h: Any, v: Any) -> Any:
         inside = [
             condition
             for condition, can_fail in (
@@ -50,13 +42,13 @@ def padded_schedule(workload: DepthwiseConv2dWorkload, padding: Padding) -> Sche
         value = x[n // C, n % C, h - pad, v - pad]
         return tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value
 
-    xp = te.compute((planes, height, width), padded, name="xp")
+    xp = te.compute((planes, height, width), staged, name="xp")
     wp = te.compute((planes, K, K), lambda n, ky, kx: w[n % C, 0, ky, kx], name="wp")
     ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
     acc = te.compute(
-        (planes, padding.rows, padding.columns),
+        (planes, rows, columns),
         lambda n, i, j: te.sum(xp[n, i * s + ky, j * s + kx] * wp[n, ky, kx], axis=[ky, kx]),
         name="acc",
     )
     y = te.compute(workload.output_shape, lambda b, c, i, j: acc[b * C + c, i, j], name="y")
-    return Schedule(te.create_prim_func([x, w, y]))
+    return te.create_prim_func([x, w, y])

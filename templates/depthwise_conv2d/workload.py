@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -24,7 +24,7 @@ class DepthwiseConv2dWorkload(Workload):
     H: Extent = Field(description="input height")
     W: Extent = Field(description="input width")
     K: int = Field(ge=1, le=MAX_KERNEL, description="kernel height and width; odd")
-    stride: Literal[1, 2] = Field(1, description="output stride in both directions")
+    stride: int = Field(1, ge=1, le=2, description="output stride in both directions; 1 or 2")
 
     @model_validator(mode="after")
     def _within_limits(self) -> DepthwiseConv2dWorkload:

@@ -49,14 +49,18 @@ def program_of(template: Template[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+def program(order: BuildOrder) -> Any:
+    """What the order's ``program`` names."""
+    module, name = order.program.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def scheduled(order: BuildOrder) -> Any:
     """The order's schedule."""
     workload = templates.parse_key(order.workload_key)
-    module, name = order.program.split(":")
-    program = getattr(importlib.import_module(module), name)
     if order.config is None:
-        return program(workload, order.target["kind"])
-    return program().schedule(workload, order.config)
+        return program(order)(workload, order.target["kind"])
+    return program(order)().schedule(workload, order.config)
 
 
 def build(order: BuildOrder) -> Built:

@@ -77,7 +77,7 @@ def _tensors(workload_key: str, kind: str) -> Tensors:
     return Tensors(templates.parse_key(workload_key), kind)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def clock_for(kind: str, cache_bytes: int, set_bytes: int) -> Clock:
     """The clock of this process's device; ``set_bytes`` is what one set of tensors takes."""
     if kind == "cuda":

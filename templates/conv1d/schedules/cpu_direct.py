@@ -6,20 +6,17 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.conv1d.compute import Padding, padded_schedule
+from templates.conv1d.compute import padded
 from templates.conv1d.workload import Conv1dWorkload
 
 
-def schedule(workload: Conv1dWorkload, config: dict[str, Any]) -> Schedule:
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    tile = config["lanes"] * config["vectors"] * config["tiles_per_task"]
+    return padded(workload, tile, config["taps_per_chunk"])
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     lanes, vectors = config["lanes"], config["vectors"]
-    task = lanes * vectors * config["tiles_per_task"]
-    chunk = config["taps_per_chunk"]
-    padding = Padding(
-        outputs=-(-workload.length // task) * task,
-        chunk=chunk,
-        chunks=-(-workload.N // chunk),
-    )
-    sch = padded_schedule(workload, padding)
     xp, partial, total, y = (sch.get_sblock(name) for name in ("xp", "partial", "total", "y"))
 
     i, c = sch.get_loops(total)
@@ -52,4 +49,3 @@ def schedule(workload: Conv1dWorkload, config: dict[str, Any]) -> Schedule:
     *_, vector, lane = sch.get_loops(total_init)
     sch.unroll(vector)
     sch.vectorize(lane)
-    return sch

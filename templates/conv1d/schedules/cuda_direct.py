@@ -6,21 +6,18 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.conv1d.compute import Padding, padded_schedule
+from templates.conv1d.compute import padded
 from templates.conv1d.workload import Conv1dWorkload
 
 
-def schedule(workload: Conv1dWorkload, config: dict[str, Any]) -> Schedule:
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    tile = config["threads"] * config["outputs_per_thread"]
+    return padded(workload, tile, config["taps_per_chunk"])
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     threads, per_thread = config["threads"], config["outputs_per_thread"]
     step = config["taps_per_step"]
-    chunk = config["taps_per_chunk"]
-    tile = threads * per_thread
-    padding = Padding(
-        outputs=-(-workload.length // tile) * tile,
-        chunk=chunk,
-        chunks=-(-workload.N // chunk),
-    )
-    sch = padded_schedule(workload, padding)
     xp, wp, partial, total, y = (
         sch.get_sblock(name) for name in ("xp", "wp", "partial", "total", "y")
     )
@@ -67,7 +64,6 @@ def schedule(workload: Conv1dWorkload, config: dict[str, Any]) -> Schedule:
     sch.unroll(sch.get_loops(partial_init)[-1])
     total_init = sch.decompose_reduction(total, c)
     sch.unroll(sch.get_loops(total_init)[-1])
-    return sch
 
 
 def _cooperate(sch: Schedule, stage: Any, threads: int) -> None:

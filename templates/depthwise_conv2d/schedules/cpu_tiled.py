@@ -6,21 +6,20 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.depthwise_conv2d.compute import Padding, padded_schedule
+from templates.depthwise_conv2d.compute import padded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
-def schedule(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Schedule:
-    lanes, vectors, rows = config["lanes"], config["vectors"], config["rows"]
-    columns = lanes * vectors
-    task_rows = rows * config["tiles_per_task"]
-    sch = padded_schedule(
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return padded(
         workload,
-        Padding(
-            rows=-(-workload.out_height // task_rows) * task_rows,
-            columns=-(-workload.out_width // columns) * columns,
-        ),
+        tile_rows=config["rows"] * config["tiles_per_task"],
+        tile_columns=config["lanes"] * config["vectors"],
     )
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
+    lanes, vectors, rows = config["lanes"], config["vectors"], config["rows"]
     xp, wp, acc, y = (sch.get_sblock(name) for name in ("xp", "wp", "acc", "y"))
 
     n, i, j, ky, kx = sch.get_loops(acc)
@@ -50,4 +49,3 @@ def schedule(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Sched
     for loop in (row, vector):
         sch.unroll(loop)
     sch.vectorize(lane)
-    return sch

@@ -6,21 +6,21 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.depthwise_conv2d.compute import Padding, padded_schedule
+from templates.depthwise_conv2d.compute import padded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
-def schedule(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Schedule:
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return padded(
+        workload,
+        tile_rows=config["threads_y"] * config["rows_per_thread"],
+        tile_columns=config["threads_x"] * config["columns_per_thread"],
+    )
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     planes, ty, tx = config["planes"], config["threads_y"], config["threads_x"]
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
-    tile_h, tile_w = ty * rows, tx * columns
-    sch = padded_schedule(
-        workload,
-        Padding(
-            rows=-(-workload.out_height // tile_h) * tile_h,
-            columns=-(-workload.out_width // tile_w) * tile_w,
-        ),
-    )
     xp, wp, acc, y = (sch.get_sblock(name) for name in ("xp", "wp", "acc", "y"))
 
     n, i, j, ky, kx = sch.get_loops(acc)
@@ -59,7 +59,6 @@ def schedule(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Sched
     init = sch.decompose_reduction(acc, ky)
     for loop in sch.get_loops(init)[-2:]:
         sch.unroll(loop)
-    return sch
 
 
 def _cooperate(sch: Schedule, stage: Any, planes: int, ty: int, tx: int) -> None:

@@ -1,0 +1,45 @@
+"""Where the climb begins: the schedule nobody has touched."""
+
+from __future__ import annotations
+
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+
+THREADS = 256
+
+
+def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
+    """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
+    output, in blocks of 256."""
+    H, W, K, s = workload.H, workload.W, workload.K, workload.stride
+    pad = K // 2
+    x = te.placeholder(workload.input_shape, workload.dtype, name="x")
+    w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
+    ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
+    y = te.compute(
+        workload.output_shape,
+        lambda b, c, i, j: te.sum(
+            tirx.if_then_else(
+                tirx.all(
+                    i * s + ky >= pad,
+                    i * s + ky < H + pad,
+                    j * s + kx >= pad,
+                    j * s + kx < W + pad,
+                ),
+                x[b, c, i * s + ky - pad, j * s + kx - pad],
+                tirx.const(0.0, workload.dtype),
+            )
+            * w[c, 0, ky, kx],
+            axis=[ky, kx],
+        ),
+        name="y",
+    )
+    sch = Schedule(te.create_prim_func([x, w, y]))
+    if kind == "cuda":
+        outputs = sch.fuse(*sch.get_loops(sch.get_sblock("y"))[:4])
+        block, thread = sch.split(outputs, [None, THREADS])
+        sch.bind(block, "blockIdx.x")
+        sch.bind(thread, "threadIdx.x")
+    return sch
