@@ -1,7 +1,6 @@
 """The schema's revision: bringing a database to this code's, and refusing another."""
 
 from pathlib import Path
-from threading import Lock
 
 from alembic import command
 from alembic.config import Config
@@ -13,7 +12,6 @@ from db.errors import SchemaMismatch
 from db.transaction import reading, writing
 
 _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
-_one_thread = Lock()  # Alembic's environment is global to the process
 
 
 def migrate(engine: Engine) -> None:
@@ -23,7 +21,7 @@ def migrate(engine: Engine) -> None:
     with reading(engine) as connection:
         if _revision(connection) == _head():
             return
-    with _one_thread, writing(engine) as connection:
+    with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         _refuse_unknown(_revision(connection))

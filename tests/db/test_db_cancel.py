@@ -8,7 +8,7 @@ from db.errors import JobEnded, NotFound
 
 def test_a_queued_job_is_cancelled_at_once(engine: Engine) -> None:
     job = queue.cancel(engine, submitted(engine).id)
-    assert (job.state, job.attempt) == ("cancelled", 0)
+    assert (job.state, job.attempt, job.cancel_requested) == ("cancelled", 0, True)
     assert job.finished_at is not None
     assert queue.claim(engine, "worker", ["cuda"]) is None
 

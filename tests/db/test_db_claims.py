@@ -14,6 +14,7 @@ import sys
 from db import queue
 from db.engine import open_engine
 engine = open_engine(sys.argv[1])
+print("ready", flush=True)
 sys.stdin.readline()
 while (job := queue.claim(engine, sys.argv[2], ["cuda"])) is not None:
     print(job.id, job.attempt)
@@ -41,6 +42,8 @@ def test_processes_never_get_the_same_job(engine: Engine, url: str) -> None:
     commands = [[sys.executable, "-c", CLAIM_ALL, url, f"worker {n}"] for n in range(3)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command, **pipes) for command in commands]  # type: ignore[call-overload]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()

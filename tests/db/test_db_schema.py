@@ -95,10 +95,31 @@ def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
     assert inspect(blank).get_table_names() == ["workers"]
 
 
+MIGRATE_AT_ONCE = """
+import sys
+from db.engine import migrate, open_engine
+engine = open_engine(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+migrate(engine)
+engine.dispose()
+"""
+
+
 def test_several_processes_may_start_at_once(blank_url: str) -> None:
-    processes = [run_migrations(blank_url) for _ in range(4)]
-    outputs = [process.communicate(timeout=60) for process in processes]
-    assert outputs == [("", "")] * 4
+    command = [sys.executable, "-W", "error", "-c", MIGRATE_AT_ONCE, blank_url]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=60) for process in processes] == [("", "")] * 4
     assert [process.returncode for process in processes] == [0] * 4
     engine = open_engine(blank_url)
     check_schema(engine)
@@ -109,6 +130,15 @@ def test_several_threads_may_start_at_once(blank: Engine) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: migrate(blank), range(4)))
     check_schema(blank)
+
+
+def test_the_command_migrates(blank_url: str) -> None:
+    process = run_migrations(blank_url)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+    engine = open_engine(blank_url)
+    check_schema(engine)
+    engine.dispose()
 
 
 def test_the_command_says_in_one_line_why_it_can_not() -> None:
