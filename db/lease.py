@@ -6,7 +6,7 @@ other worker can claim the job."""
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Engine, and_, func, or_, select, update
+from sqlalchemy import Connection, Engine, and_, func, or_, select, true, update
 from sqlalchemy.engine import RowMapping
 
 from db.columns import now
@@ -23,9 +23,14 @@ _exhausted = jobs.c.attempt - jobs.c.released >= MAX_ATTEMPTS
 
 
 def claim(
-    engine: Engine, worker: str, kinds: Sequence[str], lease_seconds: float = LEASE_SECONDS
+    engine: Engine,
+    worker: str,
+    kinds: Sequence[str],
+    lease_seconds: float = LEASE_SECONDS,
+    job_id: str | None = None,
 ) -> Job | None:
     """The oldest job this worker's kinds of device may run, now held by it; None where none waits.
+    With `job_id` only that job will do.
 
     Jobs whose lease ran out are claimable again; the ones among them that were to be cancelled, or
     have used up their attempts, are ended here."""
@@ -39,6 +44,7 @@ def claim(
                     jobs.c.state == "queued", and_(_expired, ~_exhausted, ~jobs.c.cancel_requested)
                 ),
                 jobs.c.target.in_(("auto", *kinds)),
+                jobs.c.id == job_id if job_id is not None else true(),
             )
             .order_by(jobs.c.seq)
             .limit(1)

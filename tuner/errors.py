@@ -63,7 +63,16 @@ class ChildFailed(TunerError):
 
 
 class ChildError(ChildFailed):
-    """The call raised; the message holds its traceback."""
+    """The call raised: the message is its error, ``traceback`` says where."""
+
+    def __init__(self, traceback: str) -> None:
+        lines = [line for line in traceback.strip().splitlines() if line.strip()]
+        raised = [n for n, line in enumerate(lines) if not line.startswith((" ", "Traceback"))]
+        last = raised[-1] if raised else 0
+        while last and (last - 1) in raised:  # an error's text may have several lines
+            last -= 1
+        super().__init__("\n".join(lines[last:])[:2000])
+        self.traceback = traceback
 
 
 class ChildCrashed(ChildFailed):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from tuner.errors import ChildCrashed, ChildTimeout
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, Built, build
 
 BUILD_SECONDS = 60.0
+T = TypeVar("T")
+
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
 
 
@@ -17,6 +21,7 @@ class Builder:
     """Builds up to ``workers`` libraries at once."""
 
     def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
+        self.workers = workers
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
@@ -29,14 +34,23 @@ class Builder:
         exception, except NoLinker."""
         return self._threads.submit(self._build, order)
 
+    def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
+        """Run a function in one of the processes, after what waits already. Raises as
+        :meth:`Child.call` does."""
+        return self._threads.submit(self._call, function, arguments, timeout).result()
+
     def _build(self, order: BuildOrder) -> Built:
-        child = self._idle.get()
         try:
-            return child.call(build, order, timeout=self._timeout)
+            return self._call(build, (order,), self._timeout)
         except ChildTimeout as error:
             return Built("build_timeout", order, error=str(error))
         except ChildCrashed as error:
             return Built("build_error", order, error=str(error))
+
+    def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], timeout: float) -> T:
+        child = self._idle.get()
+        try:
+            return child.call(function, *arguments, timeout=timeout)
         finally:
             self._idle.put(child)
 

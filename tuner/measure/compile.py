@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
 from templates.workload import Workload
 from tuner.errors import NoLinker
+from tuner.measure.alignment import element_aligned
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class BuildOrder:
 
 
 EMPTY = f"{__name__}:empty"
+EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
     compiler = os.environ.get("CXX") or cc.get_cc()
     if not compiler or not shutil.which(compiler):
         raise NoLinker
-    executable = tvm.compile(module, target=tvm.target.Target(target))
+    executable = tvm.compile(element_aligned(module), target=tvm.target.Target(target))
     executable.export_library(str(library), fcompile=cc.create_shared, cc=compiler)
     if target["kind"] == "cuda":
         return str(executable.mod.imports[0].inspect_source())
@@ -101,17 +104,16 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
 
 
 def empty(workload: Workload, kind: str) -> Any:
-    """A program that does next to nothing: its time is the cost of a launch."""
+    """A program on single elements: its time is the cost of a launch. For EMPTY_WORKLOAD."""
     from tvm import te
     from tvm.s_tir import Schedule
 
     x = te.placeholder(workload.input_shape, workload.dtype, name="x")
     w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
-    one = (1,) * len(workload.output_shape)
-    y = te.compute(one, lambda *_: x[(0,) * len(x.shape)], name="y")
+    y = te.compute(workload.output_shape, lambda i: x[i], name="y")
     schedule = Schedule(te.create_prim_func([x, w, y]))
     if kind == "cuda":
-        schedule.bind(schedule.fuse(*schedule.get_loops(schedule.get_sblock("y"))), "blockIdx.x")
+        schedule.bind(schedule.get_loops(schedule.get_sblock("y"))[0], "blockIdx.x")
     return schedule
 
 

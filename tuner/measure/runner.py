@@ -57,7 +57,7 @@ class Runner:
             return Measured("run_error", error=str(error))
         except ChildError as error:
             self._child.close()  # a CUDA error stays with the process it happened in
-            return Measured("run_error", error=last_line(str(error)))
+            return Measured("run_error", error=str(error))
 
     def fresh(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in a process that has run nothing before. The usual child is ended
@@ -87,10 +87,3 @@ def runtime_only(device: Device) -> dict[str, str]:
     if device.kind == "cpu":
         environment["TVM_NUM_THREADS"] = str(device.limits.units)
     return environment
-
-
-def last_line(traceback: str) -> str:
-    """The error itself, without where it came from."""
-    lines = [line for line in traceback.strip().splitlines() if line.strip()]
-    raised = [i for i, line in enumerate(lines) if not line.startswith((" ", "Traceback"))]
-    return "\n".join(lines[raised[-1] :] if raised else lines)[:2000]

@@ -1,0 +1,107 @@
+"""What this machine has, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.console import Console
+
+from db.engine import open_engine
+from db.errors import StorageError
+from db.schema import check_schema
+from tuner import cpu_facts, cuda_facts
+from tuner.settings import Settings
+from tuner.versions import versions
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ``absent`` can be done without, ``missing`` can't."""
+
+    what: str
+    state: Literal["ok", "absent", "missing"]
+    detail: str
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Every finding; nothing is written, no database is made."""
+    return [_compiler(), _linker(), _cpu(), _gpu(), _peer(), _database(settings)]
+
+
+def show(findings: list[Finding], console: Console) -> None:
+    """A line each."""
+    styles = {"ok": "green", "absent": "yellow", "missing": "red"}
+    for finding in findings:
+        state = f"[{styles[finding.state]}]{finding.state:8}[/]"
+        console.print(f"{state} {finding.what:12} ", end="")
+        console.print(finding.detail, markup=False, highlight=False, soft_wrap=True)
+
+
+def _compiler() -> Finding:
+    try:
+        import tvm
+    except Exception as error:
+        return Finding("TVM", "missing", f"can't be imported: {error}")
+    found = versions("cpu")
+    return Finding("TVM", "ok", f"{tvm.__version__}, tvm-ffi {found['apache-tvm-ffi']}")
+
+
+def _linker() -> Finding:
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return Finding("C++ compiler", "ok", path)
+    return Finding("C++ compiler", "missing", "install g++ or clang++, or name one in CXX")
+
+
+def _cpu() -> Finding:
+    def describe() -> str:
+        device = cpu_facts.device()
+        return f"{device.name} ({device.arch}), {device.limits.units} threads"
+
+    return _tried("CPU", describe)
+
+
+def _gpu() -> Finding:
+    missing = cuda_facts.missing()
+    if missing:
+        return Finding("GPU", "absent", missing)
+
+    def describe() -> str:
+        device = cuda_facts.device()
+        return f"{device.name} ({device.arch}), driver {device.driver}"
+
+    return _tried("GPU", describe)
+
+
+def _peer() -> Finding:
+    try:
+        import torch
+    except ImportError:
+        return Finding("PyTorch", "absent", "not installed; it would be measured beside the best")
+    return Finding("PyTorch", "ok", torch.__version__)
+
+
+def _database(settings: Settings) -> Finding:
+    url = settings.database_url
+    if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):  # noqa: PTH110
+        return Finding("database", "absent", f"{url} will be made by the first command")
+    try:
+        engine = open_engine(url)
+        check_schema(engine)
+    except StorageError as error:
+        return Finding("database", "missing", str(error))
+    engine.dispose()
+    return Finding("database", "ok", engine.url.render_as_string(hide_password=True))
+
+
+def _tried(what: str, describe: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, "ok", describe())
+    except Exception as error:
+        return Finding(what, "missing", f"{type(error).__name__}: {error}")

@@ -1,0 +1,123 @@
+"""From measured trials to the winner: the finalists' round and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import ChildFailed, NothingWorked
+from tuner.measure.builder import Builder
+from tuner.measure.compile import Built
+from tuner.measure.finals import EMPTY, Entry, Finals, run_finals, verify
+from tuner.measure.runner import Runner
+from tuner.plan import Config, Plan
+
+CLOSE = 1.10
+MOST = 8
+DEFAULT = "default"
+NAIVE = "naive"
+NAIVE_MAX_FLOPS = 2e10
+ROUND_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best configuration with its library as it lay on disk when it was checked last."""
+
+    config: Config
+    built: Built
+    library: bytes
+    timing: dict[str, Any]
+    max_error: float
+    baselines: list[dict[str, Any]]
+    empty_us: float
+
+    @property
+    def time_us(self) -> float:
+        """Warm median."""
+        return float(self.timing["warm"]["median_us"])
+
+
+def finalists(trials: Sequence[tuple[Config, float]]) -> list[Config]:
+    """The configurations within 10 % of the fastest, at most eight, fastest first."""
+    ranked = sorted(trials, key=lambda trial: trial[1])
+    return [config for config, time in ranked[:MOST] if time <= CLOSE * ranked[0][1]]
+
+
+def decide(
+    plan: Plan, builder: Builder, runner: Runner, folder: Path, chosen: Sequence[Config]
+) -> Winner:
+    """Measure the chosen again, interleaved with the default configuration, the naive schedule
+    and the peers, in a fresh process; the fastest wins and is checked once more from disk.
+
+    Raises NothingWorked where none of them can be built and run again.
+    """
+    configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
+    configs[DEFAULT] = plan.default()
+    builds = _build(plan, builder, folder, configs)
+    libraries = {name: built.order.library for name, built in builds.items()}
+    finals = _round(runner, libraries)
+    contestants = {name: entry for name, entry in finals.entries.items() if name in configs}
+    if not contestants:
+        raise NothingWorked(f"no finalist passed the last round: {finals.dropped}")
+    best = min(contestants.values(), key=_median)
+    library = libraries[best.name]
+    max_error = runner.fresh(verify, runner.order(library), timeout=ROUND_SECONDS)
+    timing = best.timing | {"empty_us": finals.empty_us, "clocks": finals.clocks}
+    return Winner(
+        config=configs[best.name],
+        built=builds[best.name],
+        library=library.read_bytes(),
+        timing=timing,
+        max_error=max_error,
+        baselines=_baselines(finals, _median(best)),
+        empty_us=finals.empty_us,
+    )
+
+
+def _build(
+    plan: Plan, builder: Builder, folder: Path, configs: dict[str, Config]
+) -> dict[str, Built]:
+    orders = {
+        name: plan.order(config, folder / f"final-{name.replace(' ', '-')}.so")
+        for name, config in configs.items()
+    }
+    orders[EMPTY] = plan.empty_order(folder / "final-empty.so")
+    if plan.workload.flops <= NAIVE_MAX_FLOPS:
+        orders[NAIVE] = plan.naive_order(folder / "final-naive.so")
+    futures = {name: builder.submit(order) for name, order in orders.items()}
+    built = {name: future.result() for name, future in futures.items()}
+    return {name: b for name, b in built.items() if b.status == "ok"}
+
+
+def _round(runner: Runner, libraries: dict[str, Path]) -> Finals:
+    order = runner.order(libraries[EMPTY])
+    try:
+        return runner.fresh(run_finals, order, libraries, timeout=ROUND_SECONDS)
+    except ChildFailed:
+        # a peer that takes the process down with it must not take the job
+        return runner.fresh(run_finals, order, libraries, False, timeout=ROUND_SECONDS)
+
+
+def _baselines(finals: Finals, time_us: float) -> list[dict[str, Any]]:
+    """What the winner is compared with, fastest first."""
+    compared = [
+        entry
+        for name, entry in finals.entries.items()
+        if name != EMPTY and not name.startswith("finalist")
+    ]
+    return [
+        {
+            "name": entry.name,
+            "time_us": _median(entry),
+            "speedup": _median(entry) / time_us,
+            "max_error": entry.max_error,
+        }
+        for entry in sorted(compared, key=_median)
+    ]
+
+
+def _median(entry: Entry) -> float:
+    return float(entry.timing["warm"]["median_us"])

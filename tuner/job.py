@@ -1,0 +1,215 @@
+"""One job from its space to its winner."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy.engine import Engine
+
+import templates
+from db import queue
+from db import trials as log_of_trials
+from db.errors import DuplicateTrial
+from db.trials import NewTrial
+from templates.template import Template
+from tuner.device import Device
+from tuner.errors import NothingWorked
+from tuner.final import decide, finalists
+from tuner.hold import Hold
+from tuner.measure.builder import Builder
+from tuner.measure.compile import Built
+from tuner.measure.record import metaschedule_record
+from tuner.measure.runner import Runner
+from tuner.measure.trial import Measured
+from tuner.pipeline import measured
+from tuner.plan import Config, Plan
+from tuner.publish import publish
+from tuner.versions import TVM
+
+log = structlog.get_logger()
+
+RECORD_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a job stands; times in µs and seconds."""
+
+    requested: int
+    measured: int
+    ok: int
+    failed: int
+    best: dict[str, Any] | None
+    eta_seconds: float | None
+
+
+class JobRun:
+    """Runs one held job on one device. Every trial is stored as soon as it ends."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        hold: Hold,
+        device: Device,
+        device_id: int,
+        builder: Builder,
+        *,
+        run_seconds: float,
+        among: Sequence[Template[Any]] | None = None,
+        watch: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._engine, self._hold, self._job = engine, hold, hold.job
+        self._device, self._device_id = device, device_id
+        self._builder, self._run_seconds, self._watch = builder, run_seconds, watch
+        seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
+        workload = templates.parse_key(self._job.workload_key)
+        self._plan = Plan(workload, device, self._job.search, seed, among)
+        self._seed = seed
+        self._ok: list[tuple[Config, float]] = []
+        self._statuses: Counter[str] = Counter()
+        self._errors: dict[str, str] = {}
+        self._earlier = 0
+        self._started = time.monotonic()
+
+    def run(self) -> None:
+        """Search, decide, store the best and end the job.
+
+        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner.
+        """
+        self._remember()
+        self._report()
+        with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
+            folder = Path(name)
+            with Runner(
+                self._plan.workload.key, self._device, self._seed, self._run_seconds
+            ) as runner:
+                for config, built, result in measured(
+                    self._plan, self._builder, runner, folder, self._left
+                ):
+                    self._hold.check()
+                    self._store(config, built, result)
+                    self._report()
+                if not self._ok:
+                    raise NothingWorked(self._why_nothing_worked())
+                self._hold.check()
+                winner = decide(self._plan, self._builder, runner, folder, finalists(self._ok))
+            self._hold.check()
+            publish(
+                self._engine,
+                self._job,
+                self._plan,
+                self._device_id,
+                winner,
+                record=self._builder.call(
+                    metaschedule_record,
+                    winner.built.order,
+                    winner.time_us * 1e-6,
+                    timeout=RECORD_SECONDS,
+                ),
+                trials_measured=self._statuses.total(),
+            )
+
+    def _remember(self) -> None:
+        """Take up what is known of this workload on this device, this job's own trials too."""
+        known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
+        current = [
+            trial
+            for trial in known
+            if trial.template in self._plan.templates
+            and trial.template_version == self._plan.version(trial.config)
+            and trial.config in self._plan.space
+        ]
+        self._plan.tell([(t.config, t.time_us if t.status == "ok" else None) for t in current])
+        self._ok = [(t.config, t.time_us) for t in current if t.status == "ok" and t.time_us]
+        for trial in current:
+            if trial.job_id == self._job.id:
+                self._count(trial.status, trial.error)
+        self._earlier = self._statuses.total()
+        log.info("job_planned", space=len(self._plan.space), known=len(current))
+
+    def _left(self) -> int:
+        """How many more trials are wanted."""
+        budget = self._job.budget_seconds
+        if budget is not None and time.monotonic() - self._started > budget:
+            return 0
+        return max(0, self._job.trials_requested - self._statuses.total())
+
+    def _store(self, config: Config, built: Built, result: Measured | None) -> None:
+        trial = NewTrial(
+            device_id=self._device_id,
+            config=config,
+            template=config["template"],
+            template_version=self._plan.version(config),
+            tvm_version=TVM,
+            status=result.status if result else built.status,
+            time_us=result.timing["warm"]["median_us"] if result and result.timing else None,
+            timing=result.timing or None if result else None,
+            max_error=result.max_error if result else None,
+            error=result.error if result else built.error,
+            seconds=(built.seconds or {}) | (result.seconds if result else {}),
+        )
+        self._plan.tell([(config, trial.time_us)])
+        try:
+            log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
+        except DuplicateTrial:
+            log.info("trial_known", config=config)  # another job measured it meanwhile
+            return
+        self._count(trial.status, trial.error)
+        if trial.time_us is not None:
+            self._ok.append((config, trial.time_us))
+        log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+
+    def _count(self, status: str, error: str | None) -> None:
+        self._statuses[status] += 1
+        if error:
+            self._errors.setdefault(status, error)
+
+    def _report(self) -> None:
+        done, ok = self._statuses.total(), self._statuses["ok"]
+        fresh = done - self._earlier
+        elapsed = time.monotonic() - self._started
+        progress = Progress(
+            requested=self._job.trials_requested,
+            measured=done,
+            ok=ok,
+            failed=done - ok,
+            best=self._best_so_far(),
+            eta_seconds=elapsed / fresh * self._left() if fresh else None,
+        )
+        queue.progress(
+            self._engine,
+            self._job.id,
+            self._job.attempt,
+            measured=progress.measured,
+            ok=progress.ok,
+            failed=progress.failed,
+            best=progress.best,
+            eta_seconds=progress.eta_seconds,
+            device_id=self._device_id,
+        )
+        self._watch(progress)
+
+    def _best_so_far(self) -> dict[str, Any] | None:
+        if not self._ok:
+            return None
+        config, time_us = min(self._ok, key=lambda trial: trial[1])
+        return {
+            "config": config,
+            "time_us": time_us,
+            "gflops": self._plan.workload.flops / time_us * 1e-3,
+        }
+
+    def _why_nothing_worked(self) -> str:
+        counts = ", ".join(f"{n} {status}" for status, n in self._statuses.most_common())
+        first = next(iter(self._errors.values()), "")
+        return (
+            f"none of {self._statuses.total()} trials worked ({counts or 'empty space'}): {first}"
+        )

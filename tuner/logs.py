@@ -1,0 +1,27 @@
+"""Structured logs: one line an event, to standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import structlog
+
+
+def configure(log_format: Literal["json", "console"]) -> None:
+    """What is bound with ``structlog.contextvars`` (the job's id, above all) is in every line."""
+    renderer: structlog.types.Processor = (
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

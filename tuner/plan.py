@@ -1,0 +1,80 @@
+"""A job's plan: its workload, the templates that serve it, their joint space, and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import templates
+from templates.errors import InvalidConfig
+from templates.template import Template
+from templates.union import UnionSpace
+from templates.workload import Workload
+from tuner import search
+from tuner.device import Device
+from tuner.errors import NothingWorked
+from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
+
+Config = dict[str, Any]
+
+
+class Plan:
+    """What may be tried for a workload on a device, and what to try next."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        device: Device,
+        strategy: str,
+        seed: int | None,
+        among: Sequence[Template[Any]] | None = None,
+    ) -> None:
+        self.workload, self.device = workload, device
+        chosen = among if among is not None else templates.templates_for(workload, device.limits)
+        if not chosen:
+            raise NothingWorked(f"no template serves {workload.key} on {device.kind}")
+        self.templates = {template.name: template for template in chosen}
+        self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
+        self.search = search.create(strategy, self.space, self._features, seed)
+
+    def ask(self, count: int) -> list[Config]:
+        """The next configurations to try, none twice; fewer where the space runs out."""
+        return [self.space[index] for index in self.search.ask(count)]
+
+    def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
+        """Configurations with their time in µs, None where they failed. What is no longer in
+        the space is passed over."""
+        known = []
+        for config, time_us in results:
+            try:
+                known.append(search.Result(self.space.index(config), time_us))
+            except InvalidConfig:
+                continue
+        self.search.tell(known)
+
+    def version(self, config: Config) -> int:
+        """The version of the configuration's template."""
+        return self.templates[config["template"]].version
+
+    def default(self) -> Config:
+        """What the first template would take without measuring."""
+        first = next(iter(self.templates.values()))
+        return first.default(self.workload, self.device.limits)
+
+    def order(self, config: Config, library: Path) -> BuildOrder:
+        program = program_of(self.templates[config["template"]])
+        return BuildOrder(self.workload.key, program, config, self.device.target, library)
+
+    def naive_order(self, library: Path) -> BuildOrder:
+        """The order for the schedule that nobody has touched."""
+        program = f"templates.{self.workload.operator}.ladder:naive"
+        return BuildOrder(self.workload.key, program, None, self.device.target, library)
+
+    def empty_order(self, library: Path) -> BuildOrder:
+        """The order for the program whose time is the cost of a launch."""
+        return BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, self.device.target, library)
+
+    def _features(self, config: Config) -> dict[str, float]:
+        template = self.templates[config["template"]]
+        return template.features(self.workload, config, self.device.limits)

@@ -1,0 +1,58 @@
+"""A best for people and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from db.best import Best
+
+
+def best_json(best: Best) -> dict[str, Any]:
+    """The same fields as ``GET /best``, without its links."""
+    return {
+        "operator": best.operator,
+        "workload": best.workload,
+        "device": {"kind": best.device.kind, "name": best.device.name, "arch": best.device.arch},
+        "config": best.config,
+        "template": best.template,
+        "time_us": best.time_us,
+        "timing": best.timing,
+        "gflops": best.gflops,
+        "roofline": best.roofline,
+        "max_error": best.max_error,
+        "baselines": best.baselines,
+        "trials": best.trials_measured,
+        "job": best.job_id,
+        "tuned_at": best.tuned_at.isoformat(),
+        "versions": best.versions,
+        "artifacts": best.artifacts,
+    }
+
+
+def show_best(best: Best, console: Console) -> None:
+    """The configuration, and a table of its time beside what it was compared with."""
+    console.print(f"{best.operator} on {best.device.name} ({best.device.arch})")
+    knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
+    console.print(knobs, markup=False, highlight=False, soft_wrap=True)
+    table = Table(box=None)
+    for heading in ("", "warm µs", "speed-up of the best", "error"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("best", f"{best.time_us:.2f}", "", _error(best.max_error), style="bold")
+    for baseline in best.baselines:
+        table.add_row(
+            baseline["name"],
+            f"{baseline['time_us']:.2f}",
+            f"{baseline['speedup']:.1f}",
+            _error(baseline.get("max_error")),
+        )
+    console.print(table)
+    cold = best.timing.get("cold")
+    if cold:
+        console.print(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"

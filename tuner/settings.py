@@ -1,0 +1,27 @@
+"""Settings of workers and the command line, from the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Each field is the environment variable ``TUNER_`` and its name."""
+
+    model_config = SettingsConfigDict(env_prefix="TUNER_")
+
+    database_url: str = Field("sqlite:///convtune.db", description="where everything is kept")
+    log_format: Literal["json", "console"] = Field("console", description="one line an event")
+    build_workers: int = Field(
+        default_factory=lambda: min(16, max(2, (os.cpu_count() or 2) - 2)),
+        ge=1,
+        le=128,
+        description="libraries built at once; each worker is a process that holds TVM",
+    )
+    build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
+    run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
+    poll_seconds: float = Field(1.0, gt=0, description="how often an idle worker asks for a job")

@@ -1,0 +1,143 @@
+"""The worker: claims jobs for its device, runs them, and gives them back when it must stop.
+
+``python -m tuner.worker`` runs it until SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from types import FrameType
+from typing import Literal
+
+import structlog
+from sqlalchemy.engine import Engine
+
+from db import devices, queue, workers
+from db.errors import LeaseLost
+from db.jobs import Job
+from tuner import __version__
+from tuner.device import Device
+from tuner.errors import TunerError
+from tuner.hold import Cancelled, Hold
+from tuner.job import JobRun, Progress
+from tuner.measure.builder import Builder
+from tuner.settings import Settings
+
+log = structlog.get_logger()
+
+BEAT_SECONDS = 20.0
+
+
+class Stopped(BaseException):
+    """The process was asked to end. Not an Exception: nothing that handles errors may keep it."""
+
+
+class Worker:
+    """One device, one job at a time, a pool of builders that lives as long as the worker."""
+
+    def __init__(self, engine: Engine, device: Device, settings: Settings) -> None:
+        self._engine, self._device, self._settings = engine, device, settings
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self._device_id = devices.upsert_device(engine, device.fingerprint()).id
+        self._builder = Builder(settings.build_workers, settings.build_seconds)
+
+    def run(self, once: bool = False) -> None:
+        """Take jobs until stopped; with ``once``, only until none waits."""
+        log.info("worker_started", worker=self.name, device=self._device.name)
+        try:
+            seen = 0.0
+            while True:
+                job = queue.claim(self._engine, self.name, (self._device.kind,))
+                if job is not None:
+                    self.take(job)
+                    seen = 0.0
+                    continue
+                if once:
+                    return
+                if time.monotonic() - seen > BEAT_SECONDS:
+                    self._beat(None)
+                    seen = time.monotonic()
+                time.sleep(self._settings.poll_seconds)
+        finally:
+            self.close()
+
+    def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        """Run a job that this worker has claimed to its end, whichever it is."""
+        with structlog.contextvars.bound_contextvars(job=job.id, attempt=job.attempt):
+            log.info("job_started", operator=job.operator, workload=job.workload)
+            try:
+                self._run(job, watch)
+                log.info("job_succeeded")
+            except LeaseLost as lost:
+                log.warning("lease_lost", reason=str(lost))
+            except Cancelled:
+                self._end(job, "cancelled")
+            except Stopped:
+                queue.release(self._engine, job.id, job.attempt)
+                log.info("job_released")
+                raise
+            except TunerError as error:
+                self._end(job, "failed", str(error))
+            except Exception as error:
+                log.exception("job_crashed")
+                self._end(job, "failed", f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        self._builder.close()
+        workers.leave(self._engine, self.name)
+
+    def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
+        self._beat(job.id)
+        with Hold(self._engine, job, beat=lambda: self._beat(job.id)) as hold:
+            JobRun(
+                self._engine,
+                hold,
+                self._device,
+                self._device_id,
+                self._builder,
+                run_seconds=self._settings.run_seconds,
+                watch=watch,
+            ).run()
+
+    def _end(
+        self, job: Job, state: Literal["failed", "cancelled"], error: str | None = None
+    ) -> None:
+        try:
+            queue.finish(self._engine, job.id, job.attempt, state, error)
+            log.info("job_ended", state=state, error=error)
+        except LeaseLost as lost:
+            log.warning("lease_lost", reason=str(lost))
+
+    def _beat(self, job_id: str | None) -> None:
+        workers.beat(
+            self._engine,
+            self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device_id=self._device_id,
+            version=__version__,
+            job_id=job_id,
+        )
+
+
+def stop_on_signals() -> None:
+    """Let SIGTERM and SIGINT raise Stopped, once: what follows must not be interrupted again."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+if __name__ == "__main__":
+    from tuner.cli import worker_main
+
+    worker_main()
