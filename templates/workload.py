@@ -7,11 +7,28 @@ import math
 from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 BYTES_PER_ELEMENT = {"float32": 4}
 
-Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+def _number(value: object, info: ValidationInfo) -> object:
+    """A query string's digits as a number. pydantic alone would take "16.0" and "1_6" for 16, and
+    for a choice between numbers no digits at all but True and 1.0."""
+    if isinstance(value, bool | float):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    if str(info.mode) != "string":
+        return value
+    digits = str(value)
+    if not (digits.isascii() and digits.removeprefix("-").isdigit()):
+        raise PydanticCustomError("int_parsing", "Input should be a valid integer, in digits only")
+    return int(digits)
+
+
+Digits = BeforeValidator(_number)
+Whole = Annotated[int, Digits]
+Extent = Annotated[Whole, Field(ge=1, le=2**31 - 1)]
 
 
 class Workload(BaseModel, ABC):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from templates.workload import Workload
+from templates.workload import Whole, Workload
 
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
@@ -19,8 +19,8 @@ class Conv1dWorkload(Workload):
 
     operator: ClassVar[str] = "conv1d"
 
-    M: int = Field(ge=1, le=MAX_INPUT, description="input length in samples")
-    N: int = Field(ge=1, le=MAX_TAPS, description="kernel length in taps; at most M")
+    M: Whole = Field(ge=1, le=MAX_INPUT, description="input length in samples")
+    N: Whole = Field(ge=1, le=MAX_TAPS, description="kernel length in taps; at most M")
     mode: Literal["full", "same", "valid"] = Field("full", description="as in numpy.convolve")
     kind: Literal["convolve", "correlate"] = Field(
         "convolve", description="convolve flips the kernel, correlate does not"

@@ -10,9 +10,9 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
 def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
-    """The unscheduled program, a TIR function. Batch and channel are one axis of planes, n = b*C + c;
-    output rows and columns are padded to multiples of the tile, so that guards stand only where
-    data is staged in and written out.
+    """The unscheduled program, a TIR function. Batch and channel are one axis of planes,
+    n = b*C + c; output rows and columns are padded to multiples of the tile, so that guards stand
+    only where data is staged in and written out.
 
     Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's weights,
     ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo).

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from templates.workload import Extent, Workload
+from templates.workload import Digits, Extent, Whole, Workload
 
 MAX_KERNEL = 63
 MAX_BYTES = 2**31
@@ -23,8 +23,10 @@ class DepthwiseConv2dWorkload(Workload):
     C: Extent = Field(description="channels")
     H: Extent = Field(description="input height")
     W: Extent = Field(description="input width")
-    K: int = Field(ge=1, le=MAX_KERNEL, description="kernel height and width; odd")
-    stride: int = Field(1, ge=1, le=2, description="output stride in both directions; 1 or 2")
+    K: Whole = Field(ge=1, le=MAX_KERNEL, description="kernel height and width; odd")
+    stride: Annotated[Literal[1, 2], Digits] = Field(
+        1, description="output stride in both directions"
+    )
 
     @model_validator(mode="after")
     def _within_limits(self) -> DepthwiseConv2dWorkload:
@@ -38,7 +40,7 @@ class DepthwiseConv2dWorkload(Workload):
             raise PydanticCustomError(
                 "too_many_bytes",
                 "input, weight and output must be at most 2^31 bytes together, "
-                "but they are {bytes}; split the batch",
+                "but they are {bytes}; split the batch or the channels",
                 {"bytes": self.bytes, "field": "B"},
             )
         return self

@@ -1,0 +1,83 @@
+"""Random legal workloads: small ones that can be run, and any within the limits."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload
+from templates.depthwise_conv2d.workload import MAX_BYTES, MAX_KERNEL, DepthwiseConv2dWorkload
+from templates.workload import Workload
+
+MODES = st.sampled_from(["full", "same", "valid"])
+KINDS = st.sampled_from(["convolve", "correlate"])
+PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
+ODD = st.integers(0, MAX_KERNEL // 2).map(lambda half: 2 * half + 1)
+
+
+@st.composite
+def small_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
+    """Up to 400 samples; primes, M = N and N = 1 often."""
+    M = draw(PRIMES | st.integers(1, 400))
+    N = draw(st.sampled_from([1, M]) | st.integers(1, M))
+    return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS))
+
+
+@st.composite
+def small_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
+    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often."""
+    extent = st.sampled_from([1, 2, 3, 17, 37]) | st.integers(1, 37)
+    return DepthwiseConv2dWorkload(
+        B=draw(st.integers(1, 3)),
+        C=draw(st.integers(1, 4)),
+        H=draw(extent),
+        W=draw(extent),
+        K=draw(st.sampled_from([1, 3, 5, 7, 9, 11])),
+        stride=draw(st.sampled_from([1, 2])),
+    )
+
+
+@st.composite
+def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
+    """Any legal workload, the limits themselves included."""
+    N = draw(_up_to(MAX_TAPS))
+    mode = draw(MODES)
+    longest = min(MAX_INPUT, MAX_FLOPS // (2 * N) - (N - 1 if mode == "full" else 0))
+    M = max(N, draw(_up_to(longest)))
+    return Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS))
+
+
+@st.composite
+def any_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
+    """Any legal workload, each extent as large as the others leave room for."""
+    fields = {"B": 1, "C": 1, "H": 1, "W": 1, "K": draw(ODD), "stride": draw(st.integers(1, 2))}
+    for name in draw(st.permutations(["B", "C", "H", "W"])):
+        fields[name] = draw(_up_to(_largest(fields, name)))
+    return DepthwiseConv2dWorkload(**fields)
+
+
+SMALL: dict[str, Callable[[], st.SearchStrategy[Any]]] = {
+    "conv1d": small_conv1d,
+    "depthwise_conv2d": small_depthwise_conv2d,
+}
+WORKLOADS: st.SearchStrategy[Workload] = any_conv1d() | any_depthwise_conv2d()
+
+
+def _up_to(limit: int) -> st.SearchStrategy[int]:
+    """1..limit, all orders of magnitude alike."""
+    orders = st.integers(0, limit.bit_length())
+    return st.just(limit) | orders.flatmap(lambda bits: st.integers(1, min(limit, 2**bits)))
+
+
+def _largest(fields: dict[str, int], name: str) -> int:
+    """How far one extent can grow before the tensors take more than MAX_BYTES."""
+    low, high = 1, MAX_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            DepthwiseConv2dWorkload(**{**fields, name: middle})
+            low = middle
+        except ValidationError:
+            high = middle - 1
+    return low

@@ -1,0 +1,107 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pydantic import ValidationError
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from tests.templates.shapes import any_depthwise_conv2d
+
+SHAPE = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        *(({name: 0}, name, "greater than or equal to 1") for name in SHAPE),
+        ({"B": 2**31}, "B", "less than or equal to 2147483647"),
+        ({"K": 65}, "K", "less than or equal to 63"),
+        ({"K": 64}, "K", "less than or equal to 63"),
+        ({"stride": 0}, "stride", "1 or 2"),
+        ({"stride": 3}, "stride", "1 or 2"),
+        ({"padding": 3}, "padding", "not permitted"),
+        ({"max_error": 1e-7}, "max_error", "greater than or equal to 0.000001"),
+    ],
+)
+def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        DepthwiseConv2dWorkload.model_validate({**SHAPE, **fields})
+    (error,) = refused.value.errors()
+    assert error["loc"] == (field,)
+    assert message in error["msg"]
+
+
+@pytest.mark.parametrize("missing", list(SHAPE))
+def test_names_a_missing_field(missing: str) -> None:
+    fields = {name: value for name, value in SHAPE.items() if name != missing}
+    with pytest.raises(ValidationError) as refused:
+        DepthwiseConv2dWorkload.model_validate(fields)
+    assert [error["loc"] for error in refused.value.errors()] == [(missing,)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "limit", "way_out"),
+    [
+        ({"K": 4}, "K", "must be odd", "pad the kernel"),
+        ({"B": 2**20}, "B", "at most 2^31 bytes", "split the batch"),
+        ({"C": 2**20}, "B", "at most 2^31 bytes", "channels"),
+        (dict.fromkeys("BCHW", 2**31 - 1), "B", "at most 2^31 bytes", "split the batch"),
+    ],
+)
+def test_a_limit_between_fields_names_field_limit_and_way_out(
+    fields: dict[str, Any], field: str, limit: str, way_out: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        DepthwiseConv2dWorkload.model_validate({**SHAPE, **fields})
+    (error,) = refused.value.errors()
+    assert error["ctx"]["field"] == field
+    assert limit in error["msg"] and way_out in error["msg"]
+
+
+def test_accepts_the_limits_themselves() -> None:
+    assert DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=63, stride=2).output_shape == (1, 1, 1, 1)
+    assert DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1).bytes == 2**31 - 4
+
+
+@pytest.mark.parametrize("name", [*SHAPE, "stride"])
+@pytest.mark.parametrize("value", [1.0, True, "1", None])
+def test_an_extent_is_an_integer_and_nothing_else(name: str, value: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        DepthwiseConv2dWorkload.model_validate({**SHAPE, name: value})
+    assert refused.value.errors()[0]["loc"] == (name,)
+
+
+def test_a_query_string_gives_the_same_workload() -> None:
+    strings = {name: str(value) for name, value in SHAPE.items()}
+    asked = DepthwiseConv2dWorkload.model_validate_strings({**strings, "stride": "2"})
+    assert asked == DepthwiseConv2dWorkload(**SHAPE, stride=2)
+
+
+@pytest.mark.parametrize("name", [*SHAPE, "stride"])
+@pytest.mark.parametrize("text", ["1.0", "1e0", "true", ""])
+def test_a_query_string_that_is_no_integer_is_refused(name: str, text: str) -> None:
+    strings = {name: str(value) for name, value in SHAPE.items()}
+    with pytest.raises(ValidationError) as refused:
+        DepthwiseConv2dWorkload.model_validate_strings({**strings, name: text})
+    assert refused.value.errors()[0]["loc"] == (name,)
+
+
+@pytest.mark.parametrize(
+    ("H", "W", "stride", "height", "width"),
+    [(16, 32, 1, 16, 32), (16, 31, 2, 8, 16), (1, 1, 2, 1, 1), (2, 3, 2, 1, 2)],
+)
+def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int) -> None:
+    workload = DepthwiseConv2dWorkload(B=2, C=3, H=H, W=W, K=5, stride=stride)
+    assert workload.output_shape == (2, 3, height, width)
+
+
+@given(any_depthwise_conv2d())
+def test_counts(workload: DepthwiseConv2dWorkload) -> None:
+    B, C, H, W, K, s = (getattr(workload, name) for name in ("B", "C", "H", "W", "K", "stride"))
+    # PyTorch's formula for conv2d with padding K // 2
+    height, width = ((extent + 2 * (K // 2) - K) // s + 1 for extent in (H, W))
+    assert workload.input_shape == (B, C, H, W)
+    assert workload.weight_shape == (C, 1, K, K)
+    assert workload.output_shape == (B, C, height, width)
+    assert workload.flops == 2 * K * K * B * C * height * width
+    assert workload.bytes == 4 * (B * C * H * W + C * K * K + B * C * height * width) <= 2**31

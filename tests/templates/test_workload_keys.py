@@ -1,0 +1,69 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates import operator, operators, parse_key, templates_for
+from templates.errors import UnknownOperator
+from templates.workload import Workload
+from tests.templates.devices import CPU, T4
+from tests.templates.shapes import WORKLOADS
+
+
+def test_keys_are_stable() -> None:
+    """They are the identity of stored results: changing one orphans every row."""
+    conv1d = operator("conv1d").workload.model_validate({"N": 32, "M": 16384})
+    assert conv1d.key == (
+        '{"M":16384,"N":32,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full",'
+        '"operator":"conv1d"}'
+    )
+    depthwise = operator("depthwise_conv2d").workload.model_validate(
+        {"K": 7, "W": 32, "H": 16, "C": 4, "B": 3, "max_error": 0.001}
+    )
+    assert depthwise.key == (
+        '{"B":3,"C":4,"H":16,"K":7,"W":32,"dtype":"float32","max_error":0.001,'
+        '"operator":"depthwise_conv2d","stride":1}'
+    )
+
+
+@given(WORKLOADS, st.floats(1e-6, 1e-1))
+def test_a_key_gives_its_workload_back(workload: Workload, max_error: float) -> None:
+    exact = workload.model_copy(update={"max_error": max_error})
+    again = parse_key(exact.key)
+    assert again == exact
+    assert type(again) is type(exact)
+    assert again.key == exact.key
+
+
+@given(WORKLOADS)
+def test_a_key_is_canonical_json(workload: Workload) -> None:
+    fields = json.loads(workload.key)
+    assert fields == {"operator": workload.operator, **workload.model_dump(mode="json")}
+    assert workload.key == json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+@given(WORKLOADS, WORKLOADS)
+def test_different_workloads_have_different_keys(a: Workload, b: Workload) -> None:
+    assert (a.key == b.key) == (a == b and a.operator == b.operator)
+
+
+@given(WORKLOADS)
+def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
+    backwards = dict(reversed(workload.model_dump().items()))
+    assert type(workload).model_validate(backwards).key == workload.key
+
+
+def test_an_unknown_operator_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
+        operator("conv3d")
+
+
+@pytest.mark.parametrize("name", [operator.name for operator in operators()])
+def test_the_example_is_legal_and_served_on_both_kinds_of_device(name: str) -> None:
+    room = operator(name)
+    workload = room.workload.model_validate(room.example)
+    for limits in (CPU, T4):
+        found = templates_for(workload, limits)
+        assert found
+        assert all(template.kind == limits.kind for template in found)
