@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.transform import smooth
 
 DIRECT_LIMIT = 2**24
 """Multiply-adds up to which the direct sum is taken; above, the transform is far quicker."""
@@ -24,13 +25,8 @@ def reference(
     if workload.length * workload.N <= DIRECT_LIMIT:
         return np.convolve(a, b, mode=workload.mode)
     full = workload.M + workload.N - 1
-    size = _smooth(full)
+    size = smooth(full)
     product = np.fft.rfft(a, size) * np.fft.rfft(b, size)
     start = workload.N - 1 - workload.left
     result: NDArray[np.float64] = np.fft.irfft(product, size)[start : start + workload.length]
     return result
-
-
-def _smooth(length: int) -> int:
-    """The least 2^a, 3·2^a or 5·2^a that is at least ``length``: a quick transform size."""
-    return min(f << max(0, (-(-length // f) - 1).bit_length()) for f in (1, 3, 5))

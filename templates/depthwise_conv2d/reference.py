@@ -2,37 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.transform import smooth
+
+DIRECT_TAPS = 80
+"""Taps up to which they are summed one by one; above, the transform is quicker."""
+TILE = 2**18
+"""Outputs of a plane worked on at once."""
+BLOCK = 2**20
+"""Outputs of several small planes worked on at once; a few arrays of this size are in memory."""
+
+Array = NDArray[np.float64]
+Block = tuple[slice, slice, slice, slice]
 
 
 def reference(
     workload: DepthwiseConv2dWorkload, x: NDArray[np.float32], w: NDArray[np.float32]
-) -> NDArray[np.float64]:
+) -> Array:
     """The sum over taps in float64: x of shape (B, C, H, W), w of (C, 1, K, K), result of
-    (B, C, Ho, Wo). One shifted multiply-add of a whole plane per tap; taps that fall on padding
-    everywhere are left out."""
-    s, pad = workload.stride, workload.K // 2
-    source = x.astype(np.float64)
-    taps = w.astype(np.float64)
-    result = np.zeros(workload.output_shape)
-    for ky in range(workload.K):
-        rows, from_row = _overlap(ky - pad, s, workload.H, workload.out_height)
-        if rows.start >= rows.stop:
-            continue
-        for kx in range(workload.K):
-            columns, from_column = _overlap(kx - pad, s, workload.W, workload.out_width)
-            if columns.start < columns.stop:
-                window = source[:, :, from_row, from_column]
-                result[:, :, rows, columns] += window * taps[None, :, 0, ky, kx, None, None]
+    (B, C, Ho, Wo).
+
+    Block by block, so that little beside the result is in memory at once. Large kernels by the
+    convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
+    ``max_error``.
+    """
+    # taps further from the middle than the plane is large only ever meet padding
+    middle = workload.K // 2
+    reach = (min(middle, workload.H - 1), min(middle, workload.W - 1))
+    near = tuple(slice(middle - r, middle + r + 1) for r in reach)
+    taps = w[:, 0][(slice(None), *near)].astype(np.float64)
+    summed = _direct if taps[0].size <= DIRECT_TAPS else _transformed
+    result = np.empty(workload.output_shape)
+    for block in _blocks(result.shape):
+        window = _window(x, block, reach, workload.stride)
+        result[block] = summed(window, taps[block[1]], workload.stride)
     return result
 
 
-def _overlap(shift: int, stride: int, extent: int, outputs: int) -> tuple[slice, slice]:
-    """The outputs o for which o·stride + shift lies in [0, extent), and those inputs."""
-    first = max(0, -(shift // stride))
-    last = min(outputs, (extent - 1 - shift) // stride + 1)
-    start = first * stride + shift
-    return slice(first, last), slice(start, start + max(0, last - first - 1) * stride + 1, stride)
+def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """The output in pieces: of several planes where they are small, of one where it is large."""
+    _, channels, height, width = shape
+    across = min(width, max(TILE // height, round(TILE**0.5)))
+    down = min(height, TILE // across)
+    planes = max(1, BLOCK // (down * across))
+    steps = (max(1, planes // channels), min(planes, channels), down, across)
+    yield from product(
+        *(
+            [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
+            for extent, step in zip(shape, steps, strict=True)
+        )
+    )
+
+
+def _window(x: NDArray[np.float32], block: Block, reach: tuple[int, int], stride: int) -> Array:
+    """The part of x that a block of outputs is computed from, with zeros where it is padding."""
+    inside, padding = [], [(0, 0), (0, 0)]
+    for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):
+        first, last = piece.start * stride - r, (piece.stop - 1) * stride + r + 1
+        inside.append(slice(max(0, first), min(extent, last)))
+        padding.append((max(0, -first), max(0, last - extent)))
+    return np.pad(x[(*block[:2], *inside)].astype(np.float64), padding)
+
+
+def _direct(window: Array, taps: Array, stride: int) -> Array:
+    """One shifted multiply-add for each tap."""
+    height, width = (
+        extent - count + 1 for extent, count in zip(window.shape[2:], taps.shape[1:], strict=True)
+    )
+    result = np.zeros((*window.shape[:2], -(-height // stride), -(-width // stride)))
+    for ky, kx in np.ndindex(taps.shape[1:]):
+        shifted = window[:, :, ky : ky + height : stride, kx : kx + width : stride]
+        result += shifted * taps[:, ky, kx, None, None]
+    return result
+
+
+def _transformed(window: Array, taps: Array, stride: int) -> Array:
+    """A product of transforms; what wraps around lies behind the outputs."""
+    size = [smooth(extent) for extent in window.shape[2:]]
+    product = np.fft.rfft2(window, size) * np.fft.rfft2(taps, size).conj()
+    height, width = (
+        extent - count + 1 for extent, count in zip(window.shape[2:], taps.shape[1:], strict=True)
+    )
+    result: Array = np.fft.irfft2(product, size)[:, :, :height:stride, :width:stride]
+    return result

@@ -1,0 +1,100 @@
+import tracemalloc
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates.depthwise_conv2d import reference as room
+from templates.depthwise_conv2d.reference import reference
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+
+TAKES = {"direct": 63 * 63, "transformed": 0}
+"""DIRECT_TAPS by which every kernel goes one way."""
+
+
+@st.composite
+def tiny(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
+    return DepthwiseConv2dWorkload(
+        B=draw(st.integers(1, 2)),
+        C=draw(st.integers(1, 3)),
+        H=draw(st.integers(1, 6)),
+        W=draw(st.integers(1, 6)),
+        K=draw(st.sampled_from([1, 3, 5, 9])),
+        stride=draw(st.sampled_from([1, 2])),
+    )
+
+
+def drawn(workload: DepthwiseConv2dWorkload, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(workload.input_shape, dtype=np.float32)
+    return x, rng.standard_normal(workload.weight_shape, dtype=np.float32)
+
+
+def naive(workload: DepthwiseConv2dWorkload, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The definition, output by output."""
+    K, s = workload.K, workload.stride
+    around = ((0, 0), (0, 0), (K // 2, K // 2), (K // 2, K // 2))
+    padded = np.pad(x.astype(np.float64), around)
+    result = np.empty(workload.output_shape)
+    for b, c, i, j in np.ndindex(*workload.output_shape):
+        window = padded[b, c, i * s : i * s + K, j * s : j * s + K]
+        result[b, c, i, j] = (window * w[c, 0].astype(np.float64)).sum()
+    return result
+
+
+def assert_exact(workload: DepthwiseConv2dWorkload, seed: int = 0) -> None:
+    x, w = drawn(workload, seed)
+    result, exact = reference(workload, x, w), naive(workload, x, w)
+    assert result.dtype == np.float64
+    assert result.shape == exact.shape
+    # what a transform's rounding is in proportion to; a single sum may cancel to less
+    assert np.abs(result - exact).max() <= 1e-15 * np.linalg.norm(x) * np.linalg.norm(w)
+
+
+@pytest.mark.parametrize("way", TAKES)
+@given(tiny(), st.integers(0, 2**32))
+def test_is_the_definition(way: str, workload: DepthwiseConv2dWorkload, seed: int) -> None:
+    with patch.object(room, "DIRECT_TAPS", TAKES[way]):
+        assert_exact(workload, seed)
+
+
+@pytest.mark.parametrize("way", TAKES)
+@given(tiny(), st.integers(1, 40), st.integers(1, 80))
+def test_the_pieces_fit_together(
+    way: str, workload: DepthwiseConv2dWorkload, tile: int, block: int
+) -> None:
+    with (
+        patch.object(room, "DIRECT_TAPS", TAKES[way]),
+        patch.object(room, "TILE", tile),
+        patch.object(room, "BLOCK", block),
+    ):
+        assert_exact(workload)
+
+
+@pytest.mark.parametrize(
+    ("H", "W", "K", "stride"), [(70, 81, 9, 1), (70, 81, 15, 2), (130, 64, 63, 1), (1, 999, 63, 2)]
+)
+def test_both_ways_agree_on_large_kernels(H: int, W: int, K: int, stride: int) -> None:
+    workload = DepthwiseConv2dWorkload(B=2, C=2, H=H, W=W, K=K, stride=stride)
+    x, w = drawn(workload)
+    results = []
+    for taps in TAKES.values():
+        with patch.object(room, "DIRECT_TAPS", taps), patch.object(room, "TILE", 4096):
+            results.append(reference(workload, x, w))
+    direct, transformed = results
+    assert np.abs(direct - transformed).max() <= 1e-14 * np.abs(direct).max()
+
+
+def test_memory_is_bounded_by_the_block_beside_the_result() -> None:
+    workload = DepthwiseConv2dWorkload(B=8, C=4, H=512, W=512, K=9)
+    x, w = drawn(workload)
+    tracemalloc.start()
+    try:
+        result = reference(workload, x, w)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < result.nbytes + 16 * 8 * room.BLOCK
+    assert peak < 3 * result.nbytes
