@@ -1,0 +1,93 @@
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tuner.measure import cases
+
+CONV1D = Conv1dWorkload(M=50, N=7)
+DEPTHWISE = DepthwiseConv2dWorkload(B=2, C=3, H=9, W=11, K=5, stride=2)
+WORKLOADS = pytest.mark.parametrize("workload", [CONV1D, DEPTHWISE], ids=lambda w: w.operator)
+
+
+def written(workload: Workload, folder: Path, seed: int = 0) -> list[cases.Case]:
+    cases.write(workload, folder, seed)
+    return cases.read(folder)
+
+
+@WORKLOADS
+def test_each_case_has_the_workloads_shapes_and_its_float64_reference(
+    workload: Workload, tmp_path: Path
+) -> None:
+    found = written(workload, tmp_path)
+    assert [case.name for case in found] == ["normal", "positive", "impulse"]
+    for case in found:
+        assert (case.x.shape, case.x.dtype) == (workload.input_shape, np.float32)
+        assert (case.w.shape, case.w.dtype) == (workload.weight_shape, np.float32)
+        assert (case.reference.shape, case.reference.dtype) == (workload.output_shape, np.float64)
+        assert np.isfinite(case.reference).all()
+
+
+def test_the_reference_is_of_the_very_inputs_beside_it(tmp_path: Path) -> None:
+    for case in written(CONV1D, tmp_path):
+        exact = np.convolve(case.x.astype(np.float64), case.w.astype(np.float64))
+        np.testing.assert_allclose(case.reference, exact, rtol=1e-12)
+
+
+@WORKLOADS
+def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path) -> None:
+    normal, positive, _ = written(workload, tmp_path)
+    assert (normal.x < 0).any() and (normal.x > 0).any() and (normal.x != 0).all()
+    assert (positive.x > 0).all() and (positive.w > 0).all() and (positive.reference > 0).all()
+
+
+def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
+    x = written(CONV1D, tmp_path)[2].x
+    assert np.flatnonzero(x).tolist() == [0, 49]
+    assert x[0] != x[49]
+
+
+def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None:
+    impulse = written(DEPTHWISE, tmp_path)[2]
+    for plane in impulse.x.reshape(-1, 9, 11):
+        assert list(zip(*np.nonzero(plane), strict=True)) == list(product((0, 8), (0, 10)))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Conv1dWorkload(M=1, N=1),
+        Conv1dWorkload(M=5, N=5, mode="valid"),
+        DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=5),
+        DepthwiseConv2dWorkload(B=1, C=2, H=1, W=7, K=1, stride=2),
+        DepthwiseConv2dWorkload(B=1, C=1, H=6, W=6, K=1, stride=2),
+    ],
+    ids=lambda w: w.key,
+)
+def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None:
+    for case in written(workload, tmp_path):
+        assert np.abs(case.reference).max() > 0.01
+
+
+def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
+    drawn = []
+    for place, seed in enumerate((7, 7, 8)):
+        (tmp_path / str(place)).mkdir()
+        drawn.append(written(CONV1D, tmp_path / str(place), seed)[0])
+    assert np.array_equal(drawn[0].x, drawn[1].x) and np.array_equal(drawn[0].w, drawn[1].w)
+    assert not np.array_equal(drawn[0].x, drawn[2].x)
+
+
+@pytest.mark.parametrize("taps", [2, 3, 61])
+def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> None:
+    """With a single output there is no larger one to measure the error by: where its terms cancel,
+    every configuration of the job would be wrong."""
+    workload = Conv1dWorkload(M=taps, N=taps, mode="valid", kind="correlate")
+    for seed in range(100):
+        for case in written(workload, tmp_path, seed):
+            typical = np.linalg.norm(case.x.astype(np.float64) * case.w)
+            assert abs(case.reference[0]) > 0.4 * typical, (case.name, seed)
