@@ -18,7 +18,7 @@ class WrongAnswer(Exception):
 
 
 def check(
-    run: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.float32]],
+    run: Callable[[Case], NDArray[np.float32]],
     cases: Sequence[Case],
     max_error: float,
 ) -> float:
@@ -28,7 +28,7 @@ def check(
     """
     worst = 0.0
     for case in cases:
-        error = relative_error(run(case.x, case.w), case.reference)
+        error = relative_error(run(case), case.reference)
         if not error <= max_error:
             raise WrongAnswer(f"error {error:.3g} on {case.name} input, allowed {max_error:.3g}")
         worst = max(worst, error)

@@ -66,7 +66,7 @@ class CudaClock:
         graph = self.capture(calls)
         if self._trash is None:
             self._trash = checked(self._runtime.cudaMalloc(self._flush_bytes))
-        return _Replayed(self, lambda: self._launch(graph), sets, before=self._flush)
+        return _Replayed(self, lambda: self._launch(graph), sets, self._flush, tensors=calls)
 
     def elapsed(self, work: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
         """Seconds between two events around ``work`` on the stream."""
@@ -112,8 +112,10 @@ class _Replayed:
         replay: Callable[[], Any],
         calls: int,
         before: Callable[[], Any] | None = None,
+        tensors: Any = None,
     ) -> None:
         self._clock, self._replay, self._before = clock, replay, before
+        self._tensors = tensors  # what the graph points at must outlive it
         self.calls = calls
 
     def sample(self) -> float:

@@ -78,7 +78,7 @@ def run_finals(order: RunOrder, libraries: dict[str, Path], with_peers: bool = T
                 compared[peer.name], errors[peer.name] = _prepared(peer, cases[0])
             except Exception as error:
                 dropped[peer.name] = f"{type(error).__name__}: {error}"[:500]
-    tensors.fill(cases[0].x, cases[0].w)
+    tensors.fill(cases[0])
     warm, clocks = _warm(order, workload, compared)
     cold = _cold(order, workload, kernels)
     entries = {

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.workload import Workload
+from tuner.measure.cases import Case
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Tensors:
         self.workload = workload
         self.device = device(kind)
         self.x, self.w, self.y = self.another()
-        self._poison = np.full(workload.output_shape, np.nan, np.float32)
+        self._poison = self.placed(np.full(workload.output_shape, np.nan, np.float32))
+        self._cases: dict[str, tuple[Any, Any]] = {}
 
     def another(self) -> tuple[Any, Any, Any]:
         """A further set of the same shapes, uninitialised."""
@@ -61,11 +63,22 @@ class Tensors:
         x, w, y = (tvm.runtime.empty(shape, workload.dtype, self.device) for shape in shapes)
         return x, w, y
 
-    def fill(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> None:
-        """Set input and weight, and the output to NaN."""
-        self.x.copyfrom(np.ascontiguousarray(x))
-        self.w.copyfrom(np.ascontiguousarray(w))
-        self.y.copyfrom(self._poison)
+    def placed(self, array: NDArray[np.float32]) -> Any:
+        """The array on the device."""
+        import tvm
+
+        return tvm.runtime.tensor(np.ascontiguousarray(array), self.device)
+
+    def fill(self, case: Case) -> None:
+        """Set input and weight, and the output to NaN. A case stays on the device, so that it is
+        carried there once however many candidates it checks."""
+        if case.name not in self._cases:
+            self._cases[case.name] = self.placed(case.x), self.placed(case.w)
+        x, w = self._cases[case.name]
+        x.copyto(self.x)
+        w.copyto(self.w)
+        self._poison.copyto(self.y)
+        self.device.sync()
 
 
 class Loaded:
@@ -78,10 +91,10 @@ class Loaded:
         self._module = tvm.runtime.load_module(str(library))
         self._main = self._module["main"]
 
-    def run(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The output for x and w, computed into a tensor that was full of NaN."""
+    def run(self, case: Case) -> NDArray[np.float32]:
+        """The output for a case, computed into a tensor that was full of NaN."""
         tensors = self._tensors
-        tensors.fill(x, w)
+        tensors.fill(case)
         self._main(tensors.x, tensors.w, tensors.y)
         tensors.device.sync()
         result: NDArray[np.float32] = tensors.y.numpy()
@@ -100,11 +113,11 @@ class Loaded:
         )
 
     def _rotated(self, sets: int) -> list[Callable[[], Any]]:
-        x, w = self._tensors.x.numpy(), self._tensors.w.numpy()
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
             copies = self._tensors.another()
-            copies[0].copyfrom(x)
-            copies[1].copyfrom(w)
+            self._tensors.x.copyto(copies[0])
+            self._tensors.w.copyto(copies[1])
             calls.append(partial(self._main, *copies))
+        self._tensors.device.sync()
         return calls
