@@ -54,6 +54,12 @@ def device() -> Device:
     )
 
 
+def missing_instructions(vector_bytes: int) -> str | None:
+    """What this CPU lacks to run code with vector registers of so many bytes, None if nothing."""
+    needed = {32: "avx2", 64: "avx512f"}.get(vector_bytes)
+    return None if needed is None or needed in _flags() else needed
+
+
 def _cpuinfo(field: str) -> str:
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []

@@ -6,14 +6,32 @@ TunerError
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NothingWorked        no configuration was built, right and timed
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
+├── MissingRuntime       what runs a library is not installed here
+├── ForeignDevice        a library was compiled for instructions that this CPU lacks
+├── WrongArgument        an array given to a library does not fit it
+│   ├── WrongShape
+│   ├── WrongDtype
+│   ├── WrongDevice
+│   └── WrongLayout      strided, read-only, or an output in the memory of an input
 ├── ServiceError         the service refused a request
+│   ├── NotTuned         nothing has been tuned for the shape yet
+│   └── ServiceUnreachable
+├── JobFailed            a job ended without a winner
+├── StillRunning         a job did not end in the time given
+├── NoLibrary            a best lends its configuration only
 └── ChildFailed
     ├── ChildError       the call raised in the child
     ├── ChildCrashed     the child died in the call
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.answers import Job
 
 
 class TunerError(Exception):
@@ -50,12 +68,92 @@ class BrokenArtifact(TunerError):
     """Fetch the artifact again; if its bytes stay wrong, tune the workload again."""
 
 
-class ServiceError(TunerError):
-    """Change the request as the service's answer says."""
+class MissingRuntime(TunerError):
+    """Install what the message names."""
 
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(f"{detail} (HTTP {status})")
+    def __init__(self, missing: str, way_out: str) -> None:
+        super().__init__(f"{missing}: {way_out}")
+
+
+class ForeignDevice(TunerError):
+    """Ask for the best of this machine's device, or tune the workload here."""
+
+
+class WrongArgument(TunerError):
+    """Convert the array as the message says."""
+
+
+class WrongShape(WrongArgument):
+    """Give an array of the workload's shape, or fetch the library of this shape."""
+
+
+class WrongDtype(WrongArgument):
+    """Convert the array to the workload's dtype."""
+
+
+class WrongDevice(WrongArgument):
+    """Move the array to the library's device."""
+
+
+class WrongLayout(WrongArgument):
+    """Copy the array, which makes it contiguous, writable and apart from others."""
+
+
+class ServiceError(TunerError):
+    """Change the request as the service's answer says.
+
+    ``status`` is the answer's, None where there was none; ``type`` and ``detail`` are the problem
+    document's, ``errors`` its fields at fault ({"field", "message"}), ``problem`` all of it.
+    """
+
+    def __init__(
+        self, status: int | None, detail: str, problem: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(detail if status is None else f"{detail} (HTTP {status})")
         self.status = status
+        self.detail = detail
+        self.problem = dict(problem or {})
+        self.type: str = self.problem.get("type", "about:blank")
+        self.errors: list[dict[str, str]] = self.problem.get("errors", [])
+
+
+class NotTuned(ServiceError):
+    """Submit the shape and wait for its job."""
+
+
+class ServiceUnreachable(ServiceError):
+    """Start the service, or correct the URL that the message names."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(
+            None,
+            f"no service answers at {url} ({why}): start one with `tuner serve`, "
+            "or give the client another url",
+        )
+        self.url = url
+
+
+class JobFailed(TunerError):
+    """Look at the job's trials, correct what the reason names and submit the shape again."""
+
+    def __init__(self, job: Job) -> None:
+        reason = f": {job.error}" if job.error else ""
+        how = "was cancelled" if job.state == "cancelled" else job.state
+        super().__init__(f"job {job.id} {how}{reason}")
+        self.job = job
+
+
+class StillRunning(TunerError):
+    """Wait for the job again: it goes on, and nothing of it is lost."""
+
+    def __init__(self, job: Job, seconds: float) -> None:
+        done = f"{job.trials.measured} of {job.trials.requested} trials"
+        super().__init__(f"job {job.id} is {job.state} after {seconds:g} s, with {done}")
+        self.job = job
+
+
+class NoLibrary(TunerError):
+    """Submit the shape: a nearest match was compiled for another one."""
 
 
 class ChildFailed(TunerError):

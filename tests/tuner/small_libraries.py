@@ -1,0 +1,93 @@
+"""Libraries of small workloads, serial and parallel, as a worker would leave them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import templates
+from templates.workload import Workload
+from tuner import artifact
+from tuner.detect import detect
+from tuner.device import Device
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, build, program_of
+
+WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
+    "full": ("conv1d", {"M": 16384, "N": 32}),
+    "same": ("conv1d", {"M": 1001, "N": 7, "mode": "same", "kind": "correlate"}),
+    "depthwise": ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 20, "K": 3}),
+}
+THREADING = ("serial", "parallel")
+
+
+def workload(name: str) -> Workload:
+    operator, shape = WORKLOADS[name]
+    return templates.operator(operator).workload.model_validate(shape)
+
+
+def build_all(folder: Path) -> dict[str, Path]:
+    """``full-serial``, ``full-parallel``, … with a manifest beside each. The compiler stays in a
+    process of its own, so that this one may show that it does without."""
+    child = Child()
+    try:
+        device = child.call(detect, "cpu", timeout=60)
+        return {
+            f"{name}-{threading}": _build(child, folder / f"{name}-{threading}.so", device)
+            for name in WORKLOADS
+            for threading in THREADING
+        }
+    finally:
+        child.close()
+
+
+def _build(child: Child, path: Path, device: Device) -> Path:
+    name, threading = path.stem.split("-")
+    work = workload(name)
+    template = templates.templates_for(work, device.limits)[0]
+    config = {**template.default(work, device.limits), "threading": threading}
+    order = BuildOrder(work.key, program_of(template), config, device.target, path)
+    built = child.call(build, order, timeout=60)
+    assert built.status == "ok", built.error
+    described = artifact.manifest(
+        work,
+        device,
+        config=config,
+        template_version=template.version,
+        versions={},
+        timing={"warm": {"median": 20.0}},
+        max_error=1e-7,
+        library=path.read_bytes(),
+    )
+    path.with_suffix(".json").write_text(json.dumps(described))
+    return path
+
+
+def arrays(work: Workload, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Random input and weight."""
+    draw = np.random.default_rng(seed)
+    x, w = (
+        draw.standard_normal(shape).astype(work.dtype)
+        for shape in (work.input_shape, work.weight_shape)
+    )
+    return x, w
+
+
+def expected(name: str, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The value in float64, worked out apart from the project's own references."""
+    x, w = x.astype("f8"), w.astype("f8")
+    if name == "full":
+        return np.convolve(x, w)
+    if name == "same":
+        return np.correlate(x, w, "same")
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    summed: NDArray[np.float64] = np.einsum("bchwij,cij->bchw", windows, w[:, 0])
+    return summed
+
+
+def error(y: NDArray[np.float32], reference: NDArray[np.float64]) -> float:
+    """max|y - ref| / max|ref|, NaN where y has one."""
+    return float(np.abs(y - reference).max() / np.abs(reference).max())

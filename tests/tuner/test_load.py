@@ -1,0 +1,302 @@
+"""Libraries called on NumPy arrays and PyTorch tensors, and what they refuse."""
+
+import ctypes
+import hashlib
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm_ffi
+from small_libraries import THREADING, WORKLOADS, arrays, error, expected, workload
+
+from tuner import cpu_facts, tensors
+from tuner.errors import (
+    BrokenArtifact,
+    ForeignDevice,
+    MissingRuntime,
+    TunerError,
+    WrongArgument,
+    WrongDevice,
+    WrongDtype,
+    WrongLayout,
+    WrongShape,
+)
+from tuner.load import Library, load
+
+BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
+HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
+
+
+def run(code: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("built", BUILT)
+def test_the_output_is_right(libraries: dict[str, Path], built: str) -> None:
+    name = built.partition("-")[0]
+    x, w = arrays(workload(name))
+    y = load(libraries[built])(x, w)
+    assert (y.shape, y.dtype) == (workload(name).output_shape, np.float32)
+    assert error(y, expected(name, x, w)) < 1e-5
+
+
+def test_the_output_may_be_given(libraries: dict[str, Path]) -> None:
+    x, w = arrays(workload("full"))
+    out = np.full(workload("full").output_shape, np.nan, np.float32)
+    assert load(libraries["full-serial"])(x, w, out) is out
+    assert error(out, expected("full", x, w)) < 1e-5
+
+
+@pytest.mark.parametrize("built", BUILT)
+def test_tensors_need_no_alignment_but_their_elements(
+    libraries: dict[str, Path], built: str
+) -> None:
+    """In a process of its own: an aligned access to an unaligned address would end it."""
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+library = load(Path(sys.argv[1]))
+work = library.workload
+def at(shape, offset):
+    size = int(np.prod(shape))
+    memory = np.zeros(size + 32, np.float32)
+    start = -(memory.ctypes.data // 4) % 16 + offset
+    return memory[start : start + size].reshape(shape)
+shapes = (work.input_shape, work.weight_shape, work.output_shape)
+results = []
+for offset in range(16):
+    for which in range(3):
+        x, w, y = (at(shape, offset * (i == which)) for i, shape in enumerate(shapes))
+        x[:], w[:], y[:] = 1, 2, np.nan
+        results.append(library(x, w, y).copy())
+assert all((each == results[0]).all() for each in results)
+print(len(results))
+"""
+    assert run(code, libraries[built]) == "48"
+
+
+def test_neither_compiler_nor_service_is_imported(libraries: dict[str, Path]) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+y = load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
+print(y.max(), [name for name in {HEAVY} if name in sys.modules])
+"""
+    assert run(code, libraries["full-parallel"]) == "32.0 []"
+
+
+@pytest.mark.parametrize("first", ["import tvm", "pass"])
+def test_with_the_compiler_in_the_same_process(libraries: dict[str, Path], first: str) -> None:
+    code = f"""
+{first}
+import sys
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+x, w = np.ones(16384, np.float32), np.ones(32, np.float32)
+before = load(Path(sys.argv[1]))(x, w)
+import tvm
+from tvm import te
+a = te.placeholder((4,), name="a")
+twice = tvm.compile(te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2)]), "llvm")
+y = tvm.runtime.empty((4,), "float32")
+twice["main"](tvm.runtime.tensor(np.ones(4, np.float32)), y)
+print(before.max(), load(Path(sys.argv[1]))(x, w).max(), y.numpy().max())
+"""
+    assert run(code, libraries["full-parallel"]) == "32.0 32.0 2.0"
+
+
+def test_threads_may_call_one_library(libraries: dict[str, Path]) -> None:
+    library = load(libraries["full-parallel"])
+    cases = [arrays(library.workload, seed) for seed in range(16)]
+    with ThreadPoolExecutor(4) as threads:
+        outputs = list(threads.map(lambda case: library(*case), cases))
+    for (x, w), y in zip(cases, outputs, strict=True):
+        assert error(y, expected("full", x, w)) < 1e-5
+
+
+X, W = arrays(workload("same"))
+OUT = np.zeros(1001, np.float32)
+READ_ONLY = OUT.copy()
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "out", "kind", "says"),
+    [
+        (X[:-1], W, None, WrongShape, r"input must have shape \(1001,\), but has \(1000,\)"),
+        (X[None], W, None, WrongShape, r"input must have shape .* has \(1, 1001\)"),
+        (W, X, None, WrongShape, r"input must have shape \(1001,\), but has \(7,\)"),
+        (X, W[:6], None, WrongShape, r"weight must have shape \(7,\), but has \(6,\)"),
+        (X, W, OUT[:-1], WrongShape, r"output must have shape \(1001,\), but has \(1000,\)"),
+        (X.astype("f8"), W, None, WrongDtype, "input must be float32, but is float64"),
+        (X, W.astype("i4"), None, WrongDtype, "weight must be float32, but is int32"),
+        (X, W, OUT.astype("f2"), WrongDtype, "output must be float32, but is float16"),
+        (X.astype(">f4"), W, None, WrongDtype, "input must be float32, but is >f4"),
+        (np.repeat(X, 2)[::2], W, None, WrongLayout, r"input must be contiguous.*\(2,\)"),
+        (X, W[::-1], None, WrongLayout, r"weight must be contiguous.*\(-1,\)"),
+        (X, W, READ_ONLY, WrongLayout, "output can't be passed on.*readonly"),
+        (X, W, X, WrongLayout, "output must not share memory with input"),
+        (list(X), W, None, WrongArgument, "input must be a NumPy array.*but is a list"),
+        (X, None, None, WrongArgument, "weight must be a NumPy array.*but is a NoneType"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    libraries: dict[str, Path], *, x: Any, w: Any, out: Any, kind: type[TunerError], says: str
+) -> None:
+    library = load(libraries["same-serial"])
+    before = None if out is None else out.copy()
+    with pytest.raises(kind, match=says) as raised:
+        library(x, w, out)
+    assert type(raised.value) is kind
+    if out is not None:
+        np.testing.assert_array_equal(out, before)
+
+
+def test_an_array_on_another_device_is_refused() -> None:
+    with pytest.raises(WrongDevice, match="input must be on cuda, but is on cpu:0; move it"):
+        tensors.viewed("input", X, X.shape, "float32", "cuda")
+
+
+def test_an_output_that_begins_inside_the_input_is_refused(libraries: dict[str, Path]) -> None:
+    memory = np.zeros(2002, np.float32)
+    library = load(libraries["same-serial"])
+    assert not library(memory[:1001], W, memory[1001:]).any()
+    with pytest.raises(WrongLayout, match="output must not share memory with input"):
+        library(memory[:1001], W, memory[1000:2001])
+
+
+def test_an_array_of_another_library_needs_its_output(libraries: dict[str, Path]) -> None:
+    library = load(libraries["same-serial"])
+    x = tvm_ffi.from_dlpack(X)
+    with pytest.raises(WrongArgument, match="give the output too"):
+        library(x, W)
+    out = np.empty_like(OUT)
+    assert library(x, W, out) is out
+    assert error(out, expected("same", X, W)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b[:-1], lambda b: b[:5000] + bytes([b[5000] ^ 1]) + b[5001:], lambda b: b""],
+    ids=["truncated", "flipped", "empty"],
+)
+def test_damaged_bytes_never_reach_the_loader(
+    libraries: dict[str, Path], tmp_path: Path, damage: Any
+) -> None:
+    whole = libraries["full-serial"]
+    path = tmp_path / "damaged.so"
+    path.write_bytes(damage(whole.read_bytes()))
+    with pytest.raises(BrokenArtifact, match="must hash to"):
+        load(path, whole.with_suffix(".json"))
+
+
+def doctored(libraries: dict[str, Path], **changes: Any) -> dict[str, Any]:
+    text = libraries["full-serial"].with_suffix(".json").read_text()
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest | changes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload_key": '{"operator":"conv9d"}'},
+        {"workload_key": "[]"},
+        {"workload_key": 7},
+        {"library": None},
+        {"device": "cpu"},
+        {"device": {"kind": "abacus", "limits": {"vector_bytes": 4}}},
+        {"manifest_version": 2},
+    ],
+)
+def test_a_damaged_manifest_is_said_to_be_so(
+    libraries: dict[str, Path], changes: dict[str, Any]
+) -> None:
+    with pytest.raises(BrokenArtifact, match="the manifest of"):
+        Library(libraries["full-serial"], doctored(libraries, **changes))
+
+
+def test_a_manifest_that_is_none(libraries: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(BrokenArtifact, match=r"no manifest at .*alone\.json"):
+        load(tmp_path / "alone.so")
+    for text in ("{", "[]", "null"):
+        (tmp_path / "alone.json").write_text(text)
+        with pytest.raises(BrokenArtifact, match="manifest"):
+            load(libraries["full-serial"], tmp_path / "alone.json")
+
+
+@pytest.mark.parametrize("content", [b"no library at all", None])
+def test_a_file_that_is_no_kernel(
+    libraries: dict[str, Path], tmp_path: Path, content: bytes | None
+) -> None:
+    content = content or Path(np.random.bit_generator.__file__).read_bytes()  # loads, has no main
+    path = tmp_path / "other.so"
+    path.write_bytes(content)
+    described = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    with pytest.raises(BrokenArtifact, match="can't be loaded"):
+        Library(path, doctored(libraries, library=described))
+
+
+def test_instructions_that_this_cpu_lacks(
+    libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = doctored(libraries)["device"]
+    device["limits"]["vector_bytes"] = 64
+    monkeypatch.setattr(cpu_facts, "_flags", lambda: {"sse2", "avx2"})
+    with pytest.raises(ForeignDevice, match="avx512f"):
+        Library(libraries["full-serial"], doctored(libraries, device=device))
+
+
+def test_a_cuda_library_without_a_driver_says_what_is_missing(libraries: dict[str, Path]) -> None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        device = doctored(libraries)["device"] | {"kind": "cuda"}
+        with pytest.raises(MissingRuntime, match=r"libcuda\.so\.1.*NVIDIA driver"):
+            Library(libraries["full-serial"], doctored(libraries, device=device))
+    else:
+        pytest.skip("this machine has the driver")
+
+
+@pytest.mark.parametrize("built", BUILT)
+def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    name = built.partition("-")[0]
+    x, w = arrays(workload(name))
+    y = load(libraries[built])(torch.from_numpy(x), torch.from_numpy(w))
+    assert isinstance(y, torch.Tensor)
+    assert error(y.numpy(), expected(name, x, w)) < 1e-5
+
+
+def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    library = load(libraries["same-serial"])
+    x, w = torch.from_numpy(X), torch.from_numpy(W)
+    for wrong, kind, says in (
+        (x.double(), WrongDtype, "input must be float32, but is float64"),
+        (x[1:], WrongShape, "input must have shape"),
+        (x.clone().requires_grad_(), WrongArgument, r"pass input\.detach\(\)"),
+        (x.to("meta"), WrongLayout, "input can't be passed on"),
+        (x.repeat(2)[::2], WrongLayout, "input must be contiguous"),
+    ):
+        with pytest.raises(kind, match=says):
+            library(wrong, w)
+    with torch.no_grad():
+        library(x.clone().requires_grad_(), w)

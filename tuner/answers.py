@@ -1,0 +1,136 @@
+"""What the service answers, as the client gives it out: values with attributes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+class Answer(BaseModel):
+    """Read-only. Fields that a newer service adds are left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Device(Answer):
+    """A machine part that results belong to."""
+
+    kind: str
+    name: str
+    arch: str
+
+
+class TrialCounts(Answer):
+    requested: int
+    measured: int
+    ok: int
+    failed: int
+
+
+class BestSoFar(Answer):
+    config: dict[str, Any]
+    time_us: float
+    gflops: float | None = None
+
+
+class Job(Answer):
+    """An order and how far it is; ``best`` is the best so far."""
+
+    id: str
+    state: str  # queued, running, succeeded, failed, cancelled
+    operator: str
+    workload: dict[str, Any]
+    target: str
+    device: Device | None = None
+    search: str
+    trials: TrialCounts
+    best: BestSoFar | None = None
+    eta_seconds: float | None = None
+    attempt: int
+    error: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+
+class Trial(Answer):
+    """One configuration built, checked and measured, or the reason why not."""
+
+    number: int  # from 1 within its job
+    config: dict[str, Any]
+    template: str
+    status: str
+    time_us: float | None = None
+    timing: dict[str, Any] | None = None
+    max_error: float | None = None
+    error: str | None = None
+    seconds: dict[str, float]
+    created_at: datetime
+
+
+class Trials(Answer):
+    """One page of them."""
+
+    items: list[Trial]
+    next_cursor: str | None
+
+
+class Artifact(Answer):
+    """A file of the service: where it is, what it hashes to, its bytes."""
+
+    url: str
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")  # a name in the cache: nothing else may be in it
+    size: int
+
+
+class Artifacts(Answer):
+    library: Artifact | None = None
+    source: Artifact | None = None
+    manifest: Artifact | None = None
+    record: Artifact | None = None
+
+
+class DeviceTime(Device):
+    """One of the devices that have an answer."""
+
+    time_us: float | None = None
+
+
+class Neighbour(Answer):
+    """The tuned shape that lends its configuration to a nearest match."""
+
+    workload: dict[str, Any]
+    time_us: float
+
+
+class Best(Answer):
+    """The best for a workload. Times in microseconds; of a nearest match, which was neither timed
+    nor compiled for this shape, they and the artifacts are None."""
+
+    match: str  # exact, nearest
+    operator: str
+    workload: dict[str, Any]
+    device: Device
+    devices: list[DeviceTime] = []
+    neighbour: Neighbour | None = None
+    config: dict[str, Any]
+    template: str
+    time_us: float | None = None
+    timing: dict[str, Any] | None = None
+    gflops: float | None = None
+    roofline: dict[str, Any] | None = None
+    max_error: float | None = None
+    baselines: list[dict[str, Any]] | None = None
+    trials: int
+    job: str
+    tuned_at: datetime
+    versions: dict[str, Any]
+    artifacts: Artifacts

@@ -1,0 +1,39 @@
+"""TVM's runtime in this process, without its compiler."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from tuner.errors import MissingRuntime
+
+_LIBRARIES = {
+    "cpu": ("libtvm_runtime.so",),
+    "cuda": ("libtvm_runtime.so", "libtvm_runtime_cuda.so"),
+}
+KINDS = tuple(_LIBRARIES)
+
+
+@cache
+def load_runtime(kind: str) -> None:
+    """Make libraries for ``cpu`` or ``cuda`` callable. TVM is found, not imported: that would take
+    seconds and its compiler. Raises MissingRuntime."""
+    try:
+        import tvm_ffi  # noqa: F401  # the runtime is linked to its library
+    except ImportError as error:
+        raise MissingRuntime("apache-tvm-ffi is not installed", "install it with pip") from error
+    spec = find_spec("tvm")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingRuntime("apache-tvm is not installed", "install it with pip")
+    folder = Path(spec.submodule_search_locations[0]) / "lib"
+    for name in _LIBRARIES[kind]:
+        try:
+            # global: a library built with threads looks the runtime's functions up in the process
+            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            way_out = "a CUDA library needs an NVIDIA driver; for this machine ask for target=cpu"
+            if kind == "cpu" or not (folder / name).exists():
+                way_out = "install apache-tvm again"
+            raise MissingRuntime(f"{name} can't be loaded ({error})", way_out) from error
