@@ -1,0 +1,56 @@
+"""The service as a process of its own, over a database file that the tests write to as well."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+from sqlalchemy import Engine
+
+from db.engine import migrate, open_engine
+
+ROOT = Path(__file__).parents[2]
+
+
+class Service:
+    """``uvicorn api.main:app`` on a free port; ``engine`` is the storage behind it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._database = f"sqlite:///{folder / 'service.db'}"
+        self.engine: Engine = open_engine(self._database)
+        migrate(self.engine)
+        self._port = "0"
+        self.start()
+
+    def start(self) -> None:
+        """The first time on any port, then on the same."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", "api.main:app", "--port", self._port],
+            cwd=ROOT,
+            env={**os.environ, "TUNER_DATABASE_URL": self._database},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            found = re.search(r"running on (http://\S+:(\d+))", line)
+            if found:
+                self.url, self._port = found.groups()
+                break
+        self._rest = Thread(target=self._process.stderr.read)
+        self._rest.start()
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(30)
+        self._rest.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+    def close(self) -> None:
+        self.stop()
+        self.engine.dispose()

@@ -1,0 +1,75 @@
+"""A best with its files in the storage, as a worker leaves it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from small_libraries import workload
+from sqlalchemy import Engine
+
+from db import best, devices, queue, trials
+from tuner import artifact
+
+TVM = "0.27.0"
+
+
+def claimed(engine: Engine) -> queue.Job:
+    job = queue.claim(engine, "worker-1", ["cpu"])
+    assert job is not None
+    return job
+
+
+def new_trial(device_id: int, number: int, status: str = "ok") -> trials.NewTrial:
+    right = status == "ok"
+    return trials.NewTrial(
+        device_id=device_id,
+        config={"template": "direct", "lanes": number},
+        template="direct",
+        template_version=1,
+        tvm_version=TVM,
+        status=status,
+        time_us=20.0 if right else None,
+        timing={"warm": {"median": 20.0}} if right else None,
+        max_error=1e-7 if right else None,
+        error=None if right else "no such register",
+        seconds={"schedule": 0.1, "build": 0.2},
+    )
+
+
+def store(engine: Engine, library: Path) -> queue.Job:
+    """The job that succeeded with that library, two trials of three being right."""
+    work = workload(library.stem.partition("-")[0])
+    manifest: dict[str, Any] = json.loads(library.with_suffix(".json").read_text())
+    order = queue.JobOrder(
+        work.operator, work.key, work.model_dump(), "auto", 3, "random", "retune", None, None
+    )
+    queue.submit(engine, order)
+    job = claimed(engine)
+    device = devices.upsert_device(engine, manifest["device"])
+    tried = [
+        new_trial(device.id, 4),
+        new_trial(device.id, 5, "build_error"),
+        new_trial(device.id, 8),
+    ]
+    trials.add(engine, job.id, job.attempt, tried)
+    new = best.NewBest(
+        operator=work.operator,
+        workload_key=work.key,
+        workload=work.model_dump(),
+        device_id=device.id,
+        template=manifest["template"],
+        template_version=manifest["template_version"],
+        tvm_version=TVM,
+        config=manifest["config"],
+        time_us=20.0,
+        timing=manifest["timing"],
+        gflops=50.0,
+        roofline={"bound": "compute", "floor_us": 5.0, "fraction": 0.25},
+        max_error=1e-7,
+        baselines=[{"name": "numpy", "time_us": 200.0, "speedup": 10.0}],
+        trials_measured=3,
+        versions={"apache-tvm": TVM},
+    )
+    files = artifact.artifacts("cpu", library.read_bytes(), "; assembly", manifest, {})
+    best.finish_with_best(engine, job.id, job.attempt, new, files)
+    return queue.get(engine, job.id)

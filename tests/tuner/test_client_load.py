@@ -1,0 +1,149 @@
+"""Libraries from the service: downloaded, checked against their sha256, called."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from meddling import meddling
+from service_process import ROOT, Service
+from small_libraries import arrays, error, expected, workload
+
+from tuner.cache import Cache, default_folder
+from tuner.client import Client
+from tuner.errors import BrokenArtifact
+
+SHAPE = {"M": 16384, "N": 32}
+PLAIN_PROGRAM = Path(__file__).with_name("plain_program.txt").read_text()
+HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "starlette")
+
+
+@pytest.mark.parametrize("name", ["full", "depthwise"])
+def test_a_library_is_fetched_and_called(client: Client, name: str) -> None:
+    work = workload(name)
+    best = client.best(work.operator, work.model_dump())
+    library = client.load(best)
+    x, w = arrays(work)
+    assert error(library(x, w), expected(name, x, w)) < 1e-5
+    assert best.artifacts.library is not None
+    assert library.path == client.cache.folder / f"{best.artifacts.library.sha256}.so"
+    assert client.cache.folder.stat().st_mode & 0o77 == 0
+
+
+def test_a_library_is_downloaded_once(service: Service, tmp_path: Path) -> None:
+    with meddling(service.url, bytes) as proxy, Client(proxy.url, cache=tmp_path) as client:
+        best = client.best("conv1d", SHAPE)
+        client.load(best)
+        client.load(best)
+    assert len([path for path in proxy.paths if path.startswith("/artifacts/")]) == 2
+
+
+def flipped(content: bytes) -> bytes:
+    return content[:9000] + bytes([content[9000] ^ 1]) + content[9001:]
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [flipped, lambda content: content[:-1], lambda content: content + b"\0"],
+    ids=["flipped", "short", "long"],
+)
+def test_a_download_that_was_meddled_with_is_refused(
+    service: Service, tmp_path: Path, meddle: Any
+) -> None:
+    with meddling(service.url, meddle) as proxy, Client(proxy.url, cache=tmp_path) as client:
+        best = client.best("conv1d", SHAPE)
+        with pytest.raises(BrokenArtifact, match=r"\.so came with"):
+            client.load(best)
+    assert list(tmp_path.iterdir()) == []
+    with Client(service.url, cache=tmp_path) as honest:
+        honest.load(best)
+
+
+def test_a_cached_file_that_rotted_is_refused_and_removed(client: Client) -> None:
+    best = client.best("conv1d", SHAPE)
+    path = client.load(best).path
+    rotten = path.with_name("rotten")  # not in place: the loaded library is mapped from it
+    rotten.write_bytes(flipped(path.read_bytes()))
+    rotten.replace(path)
+    with pytest.raises(BrokenArtifact, match="must hash to"):
+        client.load(best)
+    assert not path.exists()
+    assert client.load(best).path == path
+
+
+def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"half"
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        Cache(tmp_path).keep("x", "0" * 64, 8, chunks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert default_folder() == tmp_path / ".cache" / "convtune"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_folder() == tmp_path / "xdg" / "convtune"
+
+
+def run(code: str, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_client_needs_no_compiler_and_no_storage(service: Service, tmp_path: Path) -> None:
+    code = f"""
+import sys
+import numpy as np
+from tuner.client import Client
+with Client({service.url!r}) as client:
+    library = client.load(client.best("conv1d", M=16384, N=32))
+y = library(np.ones(16384, np.float32), np.ones(32, np.float32))
+print(y.max(), [name for name in {HEAVY} if name in sys.modules])
+"""
+    settings = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert run(code, tmp_path, **settings) == "32.0 []"
+
+
+def test_the_plain_program_needs_neither_compiler_nor_project(
+    service: Service, tmp_path: Path
+) -> None:
+    code = PLAIN_PROGRAM.replace("http://localhost:8000", service.url)
+    assert service.url in code
+    code += "\nimport sys\n"
+    code += "print([m for m in ('tvm', 'tuner', 'templates', 'db', 'api') if m in sys.modules])"
+    said, imported = run(code, tmp_path, PYTHONPATH="").splitlines()
+    assert said.startswith("error: ")
+    assert float(said.removeprefix("error: ")) < 1e-5 * np.sqrt(32)
+    assert imported == "[]"
+
+
+def test_the_plain_program_refuses_a_flipped_byte(service: Service, tmp_path: Path) -> None:
+    with meddling(service.url, flipped) as proxy, pytest.raises(AssertionError) as raised:
+        run(PLAIN_PROGRAM.replace("http://localhost:8000", proxy.url), tmp_path, PYTHONPATH="")
+    assert "these are not the bytes" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readme_shows_the_plain_program() -> None:
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("there is no README yet")
+    assert PLAIN_PROGRAM.strip() in readme.read_text()

@@ -1,0 +1,59 @@
+"""Files by their sha256 in a folder, never trusted without hashing them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tuner.errors import BrokenArtifact
+from tuner.load import check_sha256
+
+
+def default_folder() -> Path:
+    """``convtune`` in $XDG_CACHE_HOME, or in ~/.cache where that is unset or relative."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".cache") / "convtune"
+
+
+class Cache:
+    """A folder of its owner's alone: what lies in it is loaded as code. It is made when first
+    written to; several processes may share it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else default_folder()
+
+    def find(self, name: str, sha256: str) -> Path | None:
+        """The file, None where there is none. Raises BrokenArtifact where its bytes are not the
+        right ones; it is gone then, and another try downloads it again."""
+        path = self.folder / name
+        if not path.exists():
+            return None
+        try:
+            check_sha256(path, sha256)
+        except BrokenArtifact:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:
+        """Write a file that appears whole or not at all. Raises BrokenArtifact where the bytes,
+        of which no more than ``size`` are taken, are not the right ones."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(prefix=".partial-", dir=self.folder)
+        try:
+            digest, taken = hashlib.sha256(), 0
+            with os.fdopen(handle, "wb") as file:
+                for chunk in chunks:
+                    taken += len(chunk)
+                    if taken > size:
+                        raise BrokenArtifact(f"{name} came with more than its {size} bytes")
+                    digest.update(chunk)
+                    file.write(chunk)
+            if digest.hexdigest() != sha256:
+                raise BrokenArtifact(f"{name} came with bytes that hash to {digest.hexdigest()}")
+            return Path(partial).replace(self.folder / name)
+        finally:
+            Path(partial).unlink(missing_ok=True)
