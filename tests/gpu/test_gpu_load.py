@@ -1,0 +1,141 @@
+"""CUDA libraries called on PyTorch's tensors, on PyTorch's stream."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from tuner import artifact, cuda_facts
+from tuner.detect import detect
+from tuner.errors import WrongDevice, WrongLayout
+from tuner.load import Library, load
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, build, program_of
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+if cuda_facts.missing() is not None:
+    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
+
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "conv1d": {"M": 16384, "N": 32, "mode": "same"},
+    "depthwise_conv2d": {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
+}
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    opened = Child()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module", params=list(WORKLOADS))
+def library(
+    request: pytest.FixtureRequest, child: Child, tmp_path_factory: pytest.TempPathFactory
+) -> Library:
+    device = child.call(detect, "cuda", timeout=60)
+    work = templates.operator(request.param).workload.model_validate(WORKLOADS[request.param])
+    template = templates.templates_for(work, device.limits)[0]
+    config = template.default(work, device.limits)
+    path: Path = tmp_path_factory.mktemp("cuda") / f"{request.param}.so"
+    order = BuildOrder(work.key, program_of(template), config, device.target, path)
+    built = child.call(build, order, timeout=120)
+    assert built.status == "ok", built.error
+    manifest = artifact.manifest(
+        work,
+        device,
+        config=config,
+        template_version=template.version,
+        versions={},
+        timing={},
+        max_error=1e-7,
+        library=path.read_bytes(),
+    )
+    path.with_suffix(".json").write_text(json.dumps(manifest))
+    return load(path)
+
+
+def arrays(library: Library) -> tuple[Any, Any]:
+    work = library.workload
+    return tuple(torch.randn(s, device="cuda") for s in (work.input_shape, work.weight_shape))
+
+
+def expected(x: Any, w: Any) -> Any:
+    """In float64, on the host."""
+    x, w = x.double().cpu(), w.double().cpu()
+    if x.ndim == 1:
+        return torch.from_numpy(np.convolve(x.numpy(), w.numpy(), "same"))
+    return torch.nn.functional.conv2d(x, w, padding=w.shape[-1] // 2, groups=w.shape[0])
+
+
+def right(y: Any, reference: Any) -> bool:
+    return float((y.cpu() - reference).abs().max() / reference.abs().max()) < 1e-5
+
+
+def test_the_output_is_right(library: Library) -> None:
+    x, w = arrays(library)
+    y = library(x, w)
+    assert y.device == x.device
+    assert right(y, expected(x, w))
+    out = torch.full_like(y, float("nan"))
+    assert library(x, w, out) is out
+    assert right(out, expected(x, w))
+
+
+def test_it_runs_on_the_current_stream(library: Library) -> None:
+    x, w = arrays(library)
+    reference = expected(x, w)
+    late, out = torch.zeros_like(x), torch.empty(library.workload.output_shape, device="cuda")
+    library(late, w, out)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(200_000_000)  # a tenth of a second: on another stream it would run before
+        late.copy_(x)
+        library(late, w, out)
+        torch.cuda.current_stream().synchronize()
+    assert right(out, reference)
+
+
+def test_it_is_captured_in_a_graph(library: Library) -> None:
+    x, w = arrays(library)
+    out = torch.empty(library.workload.output_shape, device="cuda")
+    library(x, w, out)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        library(x, w, out)
+    x.normal_()
+    out.fill_(float("nan"))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert right(out, expected(x, w))
+
+
+def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
+    x, w = arrays(library)
+    work = library.workload
+    shapes = (work.input_shape, work.weight_shape, work.output_shape)
+    for which in range(3):
+        shifted = []
+        for i, shape in enumerate(shapes):
+            size, start = int(np.prod(shape)), int(i == which)
+            memory = torch.zeros(size + 1, device="cuda")
+            shifted.append(memory[start : start + size].view(shape))
+        shifted[0].copy_(x)
+        shifted[1].copy_(w)
+        assert right(library(*shifted), expected(x, w))
+
+
+def test_what_does_not_fit_is_refused(library: Library) -> None:
+    x, w = arrays(library)
+    with pytest.raises(WrongDevice, match="input must be on cuda, but is on cpu"):
+        library(x.cpu().numpy(), w)
+    with pytest.raises(WrongDevice, match="weight must be on cuda, but is on cpu"):
+        library(x, w.cpu())
+    with pytest.raises(WrongLayout, match="input must be contiguous"):
+        library(torch.stack([x, x], -1)[..., 0], w)
