@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
+from templates.shared_memory import shared_bytes
 from templates.space import ConfigSpace
 from templates.template import Config, Template
 
@@ -99,11 +100,9 @@ class CudaDirect(Template[Conv1dWorkload]):
 
 
 def _shared_bytes(config: Config) -> int:
-    tile = config["threads"] * config["outputs_per_thread"]
-    floats = tile + config["taps_per_chunk"]
-    if config["weights"] == "shared":
-        floats += config["taps_per_chunk"]
-    return 4 * int(floats)
+    tile, chunk = config["threads"] * config["outputs_per_thread"], config["taps_per_chunk"]
+    weights = [chunk] if config["weights"] == "shared" else []
+    return shared_bytes(tile + chunk - 1, *weights)
 
 
 def _registers(config: Config) -> int:

@@ -12,39 +12,43 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
     """The unscheduled program, a TIR function. Batch and channel are one axis of planes,
     n = b*C + c; output rows and columns are padded to multiples of the tile, so that guards stand
-    only where data is staged in and written out.
+    only where data is staged in and written out. Taps that only ever meet padding are left out.
 
-    Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's weights,
+    Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's near weights,
     ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo).
     """
-    B, C, H, W, K, s = (
-        workload.B, workload.C, workload.H, workload.W, workload.K, workload.stride,
-    )  # fmt: skip
-    pad, planes, dtype = K // 2, B * C, workload.dtype
+    B, C, H, W, s = workload.B, workload.C, workload.H, workload.W, workload.stride
+    middle, planes, dtype = workload.K // 2, B * C, workload.dtype
+    taps_h, taps_w = workload.near
+    top, left = taps_h // 2, taps_w // 2
     rows = -(-workload.out_height // tile_rows) * tile_rows
     columns = -(-workload.out_width // tile_columns) * tile_columns
-    height, width = (rows - 1) * s + K, (columns - 1) * s + K
+    height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
     zero = tirx.const(0.0, dtype)
     x = te.placeholder((B, C, H, W), dtype, name="x")
-    w = te.placeholder((C, 1, K, K), dtype, name="w")
+    w = te.placeholder(workload.weight_shape, dtype, name="w")
 
     def staged(n: Any, h: Any, v: Any) -> Any:
         inside = [
             condition
             for condition, can_fail in (
-                (h >= pad, pad > 0),
-                (h < H + pad, height > H + pad),
-                (v >= pad, pad > 0),
-                (v < W + pad, width > W + pad),
+                (h >= top, top > 0),
+                (h < H + top, height > H + top),
+                (v >= left, left > 0),
+                (v < W + left, width > W + left),
             )
             if can_fail
         ]
-        value = x[n // C, n % C, h - pad, v - pad]
+        value = x[n // C, n % C, h - top, v - left]
         return tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value
 
     xp = te.compute((planes, height, width), staged, name="xp")
-    wp = te.compute((planes, K, K), lambda n, ky, kx: w[n % C, 0, ky, kx], name="wp")
-    ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
+    wp = te.compute(
+        (planes, taps_h, taps_w),
+        lambda n, ky, kx: w[n % C, 0, ky + (middle - top), kx + (middle - left)],
+        name="wp",
+    )
+    ky, kx = te.reduce_axis((0, taps_h), name="ky"), te.reduce_axis((0, taps_w), name="kx")
     acc = te.compute(
         (planes, rows, columns),
         lambda n, i, j: te.sum(xp[n, i * s + ky, j * s + kx] * wp[n, ky, kx], axis=[ky, kx]),

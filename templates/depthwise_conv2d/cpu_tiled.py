@@ -7,10 +7,15 @@ from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
 from templates.template import Config, Template
 
+WHOLE_ROW = 4096
+STRIP = 1024
+MAX_STAGED_BYTES = 2**24
+
 
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
-    """A task stages its padded rows of one plane; ``rows`` by ``vectors`` vector registers of
-    ``lanes`` outputs are summed at a time, each tap broadcast."""
+    """A task stages its padded rows of one plane, or a strip of them where rows are long;
+    ``rows`` by ``vectors`` vector registers of ``lanes`` outputs are summed at a time, each tap
+    broadcast."""
 
     operator = "depthwise_conv2d"
     name = "tiled"
@@ -18,7 +23,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     version = 1
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        height, width, K = workload.out_height, workload.out_width, workload.K
+        height, width = workload.out_height, workload.out_width
         space = ConfigSpace(self.name, self.version)
         space.knob("lanes", [4, 8, 16])
         space.knob("vectors", [1, 2, 3, 4])
@@ -42,7 +47,11 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "at most 1024 vector multiply-adds unrolled",
-            lambda c: c["rows"] * c["vectors"] * _unrolled_taps(c["unroll"], K) <= 1024,
+            lambda c: c["rows"] * c["vectors"] * _unrolled_taps(workload, c) <= 1024,
+        )
+        space.constraint(
+            f"a task stages at most {MAX_STAGED_BYTES} bytes",
+            lambda c: _staged_bytes(workload, c) <= MAX_STAGED_BYTES,
         )
         return space
 
@@ -61,32 +70,50 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         columns = config["lanes"] * config["vectors"]
-        task_rows = config["rows"] * config["tiles_per_task"]
-        padded_rows = -(-workload.out_height // task_rows) * task_rows
-        padded_columns = -(-workload.out_width // columns) * columns
-        tasks = workload.B * workload.C * padded_rows // task_rows
+        task_rows, task_columns = _task(workload, config)
+        down, across = -(-workload.out_height // task_rows), -(-workload.out_width // task_columns)
+        tasks = workload.B * workload.C * down * across
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
-        staged = ((task_rows - 1) * workload.stride + workload.K) * (
-            (padded_columns - 1) * workload.stride + workload.K
-        )
+        staged = _staged_bytes(workload, config)
         return {
             "tasks": tasks,
             "threads": used,
             "waves": -(-tasks // used),
-            "work_per_task": task_rows * padded_columns * workload.taps,
+            "work_per_task": task_rows * task_columns * workload.taps,
             "registers": config["rows"] * columns * 4 / limits.vector_bytes,
-            "unrolled": config["rows"]
-            * config["vectors"]
-            * _unrolled_taps(config["unroll"], workload.K),
-            "tile_bytes": 4 * staged,
-            "staged_bytes": 4 * staged * tasks,
-            "padded_share": padded_rows
-            * padded_columns
+            "unrolled": config["rows"] * config["vectors"] * _unrolled_taps(workload, config),
+            "tile_bytes": staged,
+            "staged_bytes": staged * tasks,
+            "padded_share": down
+            * task_rows
+            * across
+            * task_columns
             / (workload.out_height * workload.out_width),
             "bytes": workload.bytes,
             "flops": workload.flops,
         }
 
 
-def _unrolled_taps(unroll: str, K: int) -> int:
-    return {"none": 1, "columns": K, "rows": K * K}[unroll]
+def strip_columns(width: int, config: Config) -> int:
+    """Output columns of a task, whole patches: all of a row, or about STRIP of a wide one."""
+    patch: int = config["lanes"] * config["vectors"]
+    whole = -(-width // patch) * patch
+    return whole if whole <= WHOLE_ROW else STRIP // patch * patch
+
+
+def _task(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
+    """Output rows and columns of a task."""
+    return config["rows"] * config["tiles_per_task"], strip_columns(workload.out_width, config)
+
+
+def _staged_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    height, width = (
+        (outputs - 1) * workload.stride + taps
+        for outputs, taps in zip(_task(workload, config), workload.near, strict=True)
+    )
+    return 4 * height * width
+
+
+def _unrolled_taps(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    height, width = workload.near
+    return {"none": 1, "columns": width, "rows": height * width}[config["unroll"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
+from templates.shared_memory import shared_bytes
 from templates.space import ConfigSpace
 from templates.template import Config, Template
 
@@ -23,7 +24,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     version = 1
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        height, width, K = workload.out_height, workload.out_width, workload.K
+        height, width = workload.out_height, workload.out_width
         planes = workload.B * workload.C
         space = ConfigSpace(self.name, self.version)
         space.knob("planes", [p for p in (1, 2, 4, 8, 16) if planes % p == 0])
@@ -66,16 +67,17 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         space.constraint(
             f"at most {MAX_UNROLLED} multiply-adds unrolled, or a single output a thread",
             lambda c: (
-                _unrolled(c, K) <= MAX_UNROLLED or (_patch(c) == 1 and c["unroll"] == "columns")
+                _unrolled(workload, c) <= MAX_UNROLLED
+                or (_patch(c) == 1 and c["unroll"] == "columns")
             ),
         )
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        return {
+        config = {
             "template": self.name,
             "planes": 1,
-            "threads_y": min((1, 2, 4, 8), key=lambda n: abs(n - workload.out_height)),
+            "threads_y": 1,
             "threads_x": 32,
             "rows_per_thread": 1,
             "columns_per_thread": 1,
@@ -83,6 +85,12 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
             "staging": "shared",
             "unroll": "columns",
         }
+        for threads_y in (2, 4, 8):
+            higher = {**config, "threads_y": threads_y}
+            fits = _shared_bytes(workload, higher) <= limits.shared_memory_per_block
+            if threads_y <= workload.out_height and fits:
+                config = higher
+        return config
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
@@ -99,6 +107,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
             max(1, 2048 // threads),
         )
         rows, columns = config["rows_per_thread"], config["columns_per_thread"]
+        _, taps_w = workload.near
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
@@ -109,8 +118,8 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
             "registers": registers,
             "outputs_per_thread": rows * columns,
             "work_per_thread": rows * columns * workload.taps,
-            "unrolled": _unrolled(config, workload.K),
-            "loads_per_fma": (columns + workload.K - 1) / (columns * workload.K),
+            "unrolled": _unrolled(workload, config),
+            "loads_per_fma": (columns + taps_w - 1) / (columns * taps_w),
             "store_stride": columns,
             "padded_share": across
             * tile_w
@@ -141,21 +150,27 @@ def _tile(config: Config) -> tuple[int, int]:
 
 
 def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    height, width = ((n - 1) * workload.stride + workload.K for n in _tile(config))
+    near = workload.near
+    height, width = (
+        (outputs - 1) * workload.stride + taps
+        for outputs, taps in zip(_tile(config), near, strict=True)
+    )
     if config["row_pitch"] == "aligned":
         width = -(-width // 4) * 4
-    floats: int = config["planes"] * (height * width + workload.taps)
-    return 4 * floats
+    planes = config["planes"]
+    return shared_bytes(planes * height * width, planes * near[0] * near[1])
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Estimated: sums, the input rows and weights in flight, addresses."""
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
-    segment = (columns - 1) * workload.stride + workload.K
-    staged = rows * segment + workload.K if config["staging"] == "registers" else segment
+    _, taps = workload.near
+    segment = (columns - 1) * workload.stride + taps
+    staged = rows * segment + taps if config["staging"] == "registers" else segment
     return int(rows * columns + min(staged, 160) + 24)
 
 
-def _unrolled(config: Config, K: int) -> int:
-    taps = K * K if config["unroll"] == "rows" else K
+def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    height, width = workload.near
+    taps = height * width if config["unroll"] == "rows" else width
     return _patch(config) * taps

@@ -32,9 +32,7 @@ def reference(
     convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
     ``max_error``.
     """
-    # taps further from the middle than the plane is large only ever meet padding
-    middle = workload.K // 2
-    reach = (min(middle, workload.H - 1), min(middle, workload.W - 1))
+    middle, reach = workload.K // 2, tuple(extent // 2 for extent in workload.near)
     near = tuple(slice(middle - r, middle + r + 1) for r in reach)
     taps = w[:, 0][(slice(None), *near)].astype(np.float64)
     summed = _direct if taps[0].size <= DIRECT_TAPS else _transformed
@@ -60,7 +58,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
     )
 
 
-def _window(x: NDArray[np.float32], block: Block, reach: tuple[int, int], stride: int) -> Array:
+def _window(x: NDArray[np.float32], block: Block, reach: tuple[int, ...], stride: int) -> Array:
     """The part of x that a block of outputs is computed from, with zeros where it is padding."""
     inside, padding = [], [(0, 0), (0, 0)]
     for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):

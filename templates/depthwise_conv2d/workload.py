@@ -66,5 +66,11 @@ class DepthwiseConv2dWorkload(Workload):
         return (self.B, self.C, self.out_height, self.out_width)
 
     @property
+    def near(self) -> tuple[int, int]:
+        """Height and width of the kernel's middle part; taps further out, of a kernel larger than
+        the plane, only ever meet padding."""
+        return min(self.K, 2 * self.H - 1), min(self.K, 2 * self.W - 1)
+
+    @property
     def taps(self) -> int:
         return self.K * self.K

@@ -65,9 +65,11 @@ WORKLOADS: st.SearchStrategy[Workload] = any_conv1d() | any_depthwise_conv2d()
 
 
 def _up_to(limit: int) -> st.SearchStrategy[int]:
-    """1..limit, all orders of magnitude alike."""
-    orders = st.integers(0, limit.bit_length())
-    return st.just(limit) | orders.flatmap(lambda bits: st.integers(1, min(limit, 2**bits)))
+    """1..limit, all orders of magnitude alike, and the limit itself."""
+    bits = limit.bit_length()
+    return st.integers(0, bits + 1).flatmap(
+        lambda order: st.just(limit) if order > bits else st.integers(1, min(limit, 2**order))
+    )
 
 
 def _largest(fields: dict[str, int], name: str) -> int:

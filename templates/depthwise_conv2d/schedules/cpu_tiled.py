@@ -7,6 +7,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.compute import padded
+from templates.depthwise_conv2d.cpu_tiled import strip_columns
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
@@ -14,7 +15,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     return padded(
         workload,
         tile_rows=config["rows"] * config["tiles_per_task"],
-        tile_columns=config["lanes"] * config["vectors"],
+        tile_columns=strip_columns(workload.out_width, config),
     )
 
 
@@ -26,9 +27,12 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     i_task, i_tile, row = sch.split(
         i, [None, config["tiles_per_task"], rows], preserve_unit_iters=True
     )
-    j_tile, vector, lane = sch.split(j, [None, vectors, lanes], preserve_unit_iters=True)
-    sch.reorder(n, i_task, i_tile, j_tile, ky, kx, row, vector, lane)
-    task = sch.fuse(n, i_task, preserve_unit_iters=True)
+    strip = strip_columns(int(sch.get(j).extent), config) // (lanes * vectors)
+    j_task, j_tile, vector, lane = sch.split(
+        j, [None, strip, vectors, lanes], preserve_unit_iters=True
+    )
+    sch.reorder(n, i_task, j_task, i_tile, j_tile, ky, kx, row, vector, lane)
+    task = sch.fuse(n, i_task, j_task, preserve_unit_iters=True)
     for loop in (row, vector):
         sch.unroll(loop)
     sch.vectorize(lane)

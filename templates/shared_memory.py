@@ -1,0 +1,11 @@
+"""Shared memory of a CUDA block."""
+
+ALIGNMENT = 64
+
+
+def shared_bytes(*floats: int) -> int:
+    """Bytes of float32 arrays of these lengths, each placed as TVM places them."""
+    end = 0
+    for count in floats:
+        end = -(-end // ALIGNMENT) * ALIGNMENT + 4 * count
+    return end

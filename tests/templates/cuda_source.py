@@ -1,0 +1,74 @@
+"""What the CUDA source of a program declares, and what its machine code takes."""
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from templates.limits import DeviceLimits
+from templates.template import Template
+from templates.workload import Workload
+from tuner import cuda_facts
+from tuner.measure import cuda_compile
+from tuner.measure.alignment import element_aligned
+
+
+def source(
+    template: Template[Any], workload: Workload, config: dict[str, Any], limits: DeviceLimits
+) -> str:
+    """The source TVM writes, on a machine with or without a GPU."""
+    import tvm
+
+    if cuda_facts.missing() is None:  # then TVM compiles it as well
+        cuda_compile.install(limits.arch)
+    target = tvm.target.Target(cuda_facts.target(limits))
+    module = element_aligned(template.schedule(workload, config).mod)
+    executable = tvm.compile(module, target=target)
+    return str(executable.mod.imports[0].inspect_source())
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Bytes of shared memory, and threads of a block."""
+
+    shared_bytes: int
+    threads: int
+
+
+def declared(text: str) -> Declared:
+    """What a source with one kernel declares."""
+    arrays = re.findall(r"__shared__ alignas\((\d+)\) float \w+\[(\d+)\]", text)
+    assert len(arrays) == text.count("__shared__")
+    size = 0
+    for alignment, floats in arrays:
+        size = -(-size // int(alignment)) * int(alignment) + 4 * int(floats)
+    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text))
+    return Declared(size, int(threads))
+
+
+def registers_and_stack(cubin: bytes) -> tuple[int, int]:
+    """Registers a thread, and bytes of its stack (spilled registers and indexed local arrays), of
+    a cubin with one kernel: two attributes of its ELF section ``.nv.info``."""
+    found = {}
+    at = 0
+    info = _section(cubin, b".nv.info")
+    while at < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == 4:  # the others keep their value in `size`
+            if attribute in (0x2F, 0x11):  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE: (symbol, value)
+                found[attribute] = struct.unpack_from("<II", info, at)[1]
+            at += size
+    return found[0x2F], found[0x11]
+
+
+def _section(elf: bytes, name: bytes) -> bytes:
+    (table,) = struct.unpack_from("<Q", elf, 0x28)
+    entry, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * entry) for i in range(count)]
+    strings = headers[names][4]
+    for header in headers:
+        start = strings + header[0]
+        if elf[start : elf.index(b"\0", start)] == name:
+            return elf[header[4] : header[4] + header[5]]
+    raise AssertionError(f"no section {name!r}")

@@ -1,0 +1,82 @@
+"""Random configurations of random workloads, built and run, agree with the reference."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tests.templates.compiled import Compiled
+from tests.templates.devices import CPU
+from tests.templates.shapes import SMALL
+from tuner.measure import cases
+from tuner.measure.check import check
+
+BOUNDED = settings(max_examples=40, derandomize=True, deadline=None, database=None)
+
+
+def agrees(workload: Workload, template: Any, config: dict[str, Any], folder: Any) -> None:
+    cases.write(workload, folder, seed=1)
+    run = Compiled(template, workload, config)
+    assert check(run, cases.read(folder), workload.max_error) <= workload.max_error
+
+
+@pytest.mark.parametrize("operator", SMALL)
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_a_small_workload(
+    operator: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    workload = data.draw(SMALL[operator]())
+    for template in templates.templates_for(workload, CPU):
+        space = template.space(workload, CPU)
+        config = space[data.draw(st.integers(0, len(space) - 1))]
+        agrees(workload, template, config, tmp_path_factory.mktemp("cases"))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Conv1dWorkload(M=5003, N=2053),
+        Conv1dWorkload(M=4111, N=4111, mode="same", kind="correlate"),
+        Conv1dWorkload(M=10007, N=6151, mode="valid"),
+        DepthwiseConv2dWorkload(B=1, C=2, H=61, W=67, K=63),
+        DepthwiseConv2dWorkload(B=1, C=1, H=3, W=4999, K=5),
+        DepthwiseConv2dWorkload(B=2, C=1, H=1, W=9001, K=3, stride=2),
+    ],
+    ids=lambda workload: workload.key,
+)
+@pytest.mark.parametrize("choice", ["default", "first", "last", "random"])
+def test_workloads_of_many_chunks_taps_or_columns(
+    workload: Workload, choice: str, tmp_path: Any
+) -> None:
+    (template,) = templates.templates_for(workload, CPU)
+    space = template.space(workload, CPU)
+    place = {"first": 0, "last": -1 + len(space)}
+    config = template.default(workload, CPU)
+    if choice != "default":
+        random = int(np.random.default_rng(5).integers(len(space)))
+        config = space[place.get(choice, random)]
+    agrees(workload, template, config, tmp_path)
+
+
+LARGEST = [
+    Conv1dWorkload(M=2**24, N=2**15 - 2**6),
+    Conv1dWorkload(M=2**23 - 2**16, N=2**16),
+    DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1),
+    DepthwiseConv2dWorkload(B=2**28 - 2**12, C=1, H=1, W=1, K=63, stride=2),
+    DepthwiseConv2dWorkload(B=1, C=1, H=1, W=2**28 - 2**12, K=63),
+    DepthwiseConv2dWorkload(B=1, C=1, H=2**28 - 2**12, W=1, K=63, stride=2),
+    DepthwiseConv2dWorkload(B=1, C=1, H=2**14, W=2**14 - 1, K=63),
+]
+
+
+@pytest.mark.parametrize("workload", LARGEST, ids=lambda workload: workload.key)
+def test_the_largest_workloads_compile(workload: Workload) -> None:
+    (template,) = templates.templates_for(workload, CPU)
+    Compiled(template, workload, template.default(workload, CPU))

@@ -1,0 +1,74 @@
+"""Random configurations of random workloads give sources that fit the device, and real cubins for
+the oldest and the newest of the devices; what they compute is seen in tests/gpu."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tests.templates.cuda_source import declared, registers_and_stack, source
+from tests.templates.devices import H200, T4
+from tests.templates.shapes import SMALL
+from tests.templates.test_schedules_cpu import LARGEST
+from tuner.measure.cuda_compile import cubin
+
+BOUNDED = settings(max_examples=30, derandomize=True, deadline=None, database=None)
+
+
+def fitting(template: Any, workload: Workload, config: dict[str, Any], limits: Any) -> str:
+    """The source, after checking what it declares against the limits and the estimates."""
+    text = source(template, workload, config, limits)
+    found = declared(text)
+    features = template.features(workload, config, limits)
+    assert found.threads == (features["threads"] if "threads" in features else config["threads"])
+    assert found.shared_bytes == features["shared_bytes"] <= limits.shared_memory_per_block
+    return text
+
+
+@pytest.mark.parametrize("operator", SMALL)
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_a_small_workload_fits(operator: str, data: st.DataObject) -> None:
+    workload = data.draw(SMALL[operator]())
+    for template in templates.templates_for(workload, T4):
+        space = template.space(workload, T4)
+        fitting(template, workload, space[data.draw(st.integers(0, len(space) - 1))], T4)
+
+
+WORKLOADS = [
+    Conv1dWorkload(M=16384, N=32),
+    Conv1dWorkload(M=20011, N=4099, mode="valid", kind="correlate"),
+    DepthwiseConv2dWorkload(B=3, C=4, H=16, W=32, K=7),
+    DepthwiseConv2dWorkload(B=1, C=6, H=7, W=29, K=15, stride=2),
+]
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_a_random_configuration_becomes_a_cubin(workload: Workload, limits: Any) -> None:
+    (template,) = templates.templates_for(workload, limits)
+    space = template.space(workload, limits)
+    config = space[int(np.random.default_rng(3).integers(len(space)))]
+    binary = cubin(fitting(template, workload, config, limits), limits.arch)
+    registers, _ = registers_and_stack(binary)
+    assert registers * declared(source(template, workload, config, limits)).threads <= 2**16
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_the_default_keeps_its_sums_in_registers(workload: Workload) -> None:
+    (template,) = templates.templates_for(workload, H200)
+    text = source(template, workload, template.default(workload, H200), H200)
+    registers, stack = registers_and_stack(cubin(text, "sm_90"))
+    assert (registers <= 255, stack) == (True, 0)
+
+
+@pytest.mark.parametrize("workload", LARGEST, ids=lambda workload: workload.key)
+def test_the_largest_workloads_fit(workload: Workload) -> None:
+    (template,) = templates.templates_for(workload, T4)
+    fitting(template, workload, template.default(workload, T4), T4)

@@ -1,0 +1,80 @@
+"""What every template promises, without building anything."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.limits import DeviceLimits
+from templates.workload import Workload
+from tests.templates.devices import LIMITS
+from tests.templates.shapes import WORKLOADS
+
+Case = tuple[Any, Workload, DeviceLimits]
+BOUNDED = settings(max_examples=150, deadline=None)
+
+
+@st.composite
+def served(draw: st.DrawFn) -> Case:
+    """A template, a workload it serves and the limits of a device it serves."""
+    workload = draw(WORKLOADS)
+    limits = LIMITS[draw(st.sampled_from(sorted(LIMITS)))]
+    found = templates.templates_for(workload, limits)
+    assert found, "nothing serves a legal workload"
+    return draw(st.sampled_from(found)), workload, limits
+
+
+@BOUNDED
+@given(served())
+def test_the_default_is_in_the_space(case: Case) -> None:
+    template, workload, limits = case
+    assert template.default(workload, limits) in template.space(workload, limits)
+
+
+@BOUNDED
+@given(served(), st.integers(0, 2**32))
+def test_features_have_the_same_names_and_are_finite(case: Case, seed: int) -> None:
+    template, workload, limits = case
+    space = template.space(workload, limits)
+    names = set(template.features(workload, template.default(workload, limits), limits))
+    for index in space.sample(np.random.default_rng(seed), 20):
+        features = template.features(workload, space[index], limits)
+        assert set(features) == names
+        assert all(math.isfinite(value) and value >= 0 for value in features.values())
+        assert features["flops"] == workload.flops and features["bytes"] == workload.bytes
+
+
+@BOUNDED
+@given(served(), st.integers(0, 2**32))
+def test_no_configuration_asks_for_more_than_the_device_has(case: Case, seed: int) -> None:
+    template, workload, limits = case
+    space = template.space(workload, limits)
+    for index in space.sample(np.random.default_rng(seed), 20):
+        features = template.features(workload, space[index], limits)
+        if limits.kind == "cuda":
+            assert features["shared_bytes"] <= limits.shared_memory_per_block
+            assert features["registers"] <= 255
+            assert features["blocks"] < 2**31
+        else:
+            assert features["threads"] <= limits.units
+            assert features["tile_bytes"] <= 2**24, "every thread stages as much"
+
+
+@pytest.mark.parametrize("operator", templates.operators(), ids=lambda operator: operator.name)
+def test_names_and_versions_identify_a_template(operator: templates.Operator) -> None:
+    assert len({(each.kind, each.name) for each in operator.templates}) == len(operator.templates)
+    for each in operator.templates:
+        assert each.operator == operator.name
+        assert each.version >= 1
+        workload = operator.workload.model_validate(operator.example)
+        assert templates.find_template(workload, each.kind, each.name) is each
+
+
+def test_an_unknown_template_says_what_to_do() -> None:
+    workload = templates.operator("conv1d").workload.model_validate({"M": 5, "N": 2})
+    with pytest.raises(templates.UnknownTemplate, match="tune the workload again"):
+        templates.find_template(workload, "cpu", "gone")
