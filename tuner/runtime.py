@@ -28,6 +28,8 @@ def load_runtime(kind: str) -> None:
     if spec is None or not spec.submodule_search_locations:
         raise MissingRuntime("apache-tvm is not installed", "install it with pip")
     folder = Path(spec.submodule_search_locations[0]) / "lib"
+    if kind == "cuda":
+        _load_packaged_cudart()
     for name in _LIBRARIES[kind]:
         try:
             # global: a library built with threads looks the runtime's functions up in the process
@@ -37,3 +39,13 @@ def load_runtime(kind: str) -> None:
             if kind == "cpu" or not (folder / name).exists():
                 way_out = "install apache-tvm again"
             raise MissingRuntime(f"{name} can't be loaded ({error})", way_out) from error
+
+
+def _load_packaged_cudart() -> None:
+    """CUDA's runtime from the packages of the extra ``cuda``, which the loader does not search;
+    where they are not installed, a toolkit's own is found."""
+    spec = find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec else ():
+        for path in Path(root).glob("cu*/lib/libcudart.so.*"):
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+            return

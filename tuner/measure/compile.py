@@ -13,7 +13,6 @@ from typing import Any
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
-from templates.workload import Workload
 from tuner.errors import NoLinker
 from tuner.measure.alignment import element_aligned
 
@@ -30,7 +29,7 @@ class BuildOrder:
     library: Path
 
 
-EMPTY = f"{__name__}:empty"
+EMPTY = "tuner.measure.empty:empty"
 EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
 
@@ -101,20 +100,6 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
     if target["kind"] == "cuda":
         return str(executable.mod.imports[0].inspect_source())
     return str(executable.mod.inspect_source("asm"))
-
-
-def empty(workload: Workload, kind: str) -> Any:
-    """A program on single elements: its time is the cost of a launch. For EMPTY_WORKLOAD."""
-    from tvm import te
-    from tvm.s_tir import Schedule
-
-    x = te.placeholder(workload.input_shape, workload.dtype, name="x")
-    w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
-    y = te.compute(workload.output_shape, lambda i: x[i], name="y")
-    schedule = Schedule(te.create_prim_func([x, w, y]))
-    if kind == "cuda":
-        schedule.bind(schedule.get_loops(schedule.get_sblock("y"))[0], "blockIdx.x")
-    return schedule
 
 
 def _brief(error: Exception, limit: int = 2000) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from templates.workload import Workload
 from tuner.measure.cases import Case
+from tuner.runtime import load_runtime
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,10 @@ def device(kind: str) -> Any:
     """TVM's name of device 0 of that kind, its runtime loaded."""
     import tvm
 
-    if kind != "cuda":
-        return tvm.cpu(0)
-    # without the compiler TVM loads no device runtime by itself
-    library = Path(tvm.__file__).parent / "lib" / "libtvm_runtime_cuda.so"
-    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-    return tvm.cuda(0)
+    if kind == "cuda":
+        load_runtime(kind)  # without the compiler TVM loads no device's runtime by itself
+        return tvm.cuda(0)
+    return tvm.cpu(0)
 
 
 class Tensors:
