@@ -1,0 +1,160 @@
+"""``make demo``: the whole road, on this machine, in one go.
+
+A service and a worker are started on a new SQLite file, a shape is tuned for the GPU where there
+is one and for the CPU otherwise, and the library that comes of it is fetched over HTTP, called,
+and checked against NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tuner.answers import Best, Job
+from tuner.client import Client
+from tuner.cuda_facts import missing
+from tuner.errors import NotTuned, ServiceUnreachable, TunerError
+
+M, N = 16384, 32
+TRIALS = {"cpu": 64, "cuda": 192}
+START_SECONDS = 60.0
+MAX_ERROR = 1e-5
+
+console = Console(width=100)
+
+
+def main() -> None:
+    """Run the demo; exits with 1 where the kernel's numbers are wrong."""
+    kind = "cpu" if missing() else "cuda"
+    console.print(f"convtune demo: conv1d of {M} samples with {N} taps, on this machine's {kind}")
+    with tempfile.TemporaryDirectory(prefix="convtune-demo-") as name:
+        folder = Path(name)
+        port = _free_port()
+        with _running(folder, port, kind), Client(f"http://127.0.0.1:{port}") as client:
+            _until_ready(client)
+            console.print(f"service on {client.url}, one worker, database in {folder}")
+            job = _tuned(client, kind)
+            best = client.best("conv1d", M=M, N=N)
+            _show(best, job)
+            _call(client, best, kind)
+
+
+def _tuned(client: Client, kind: str) -> Job:
+    order = client.submit("conv1d", M=M, N=N, trials=TRIALS[kind])
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("waiting for the worker", total=TRIALS[kind])
+
+        def show(now: Job) -> None:
+            said = f"best {now.best.time_us:6.2f} µs" if now.best else now.state
+            bar.update(task, completed=now.trials.measured, description=said)
+
+        return client.wait(order, timeout=280, progress=show)
+
+
+def _show(best: Best, job: Job) -> None:
+    console.print(f"{job.trials.measured} trials: {job.trials.ok} ok, {job.trials.failed} failed")
+    knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
+    console.print(f"best configuration on {best.device.name}: [bold]{knobs}[/]")
+    console.print(f"{'':18}{'warm µs':>10}{'times best':>14}")
+    console.print(f"{'best':18}{best.time_us:10.2f}{'1.0':>14}", style="bold")
+    for baseline in best.baselines or []:
+        name, time_us = baseline["name"], baseline["time_us"]
+        ratio = f"{baseline['speedup']:.1f}"
+        console.print(f"{name:18}{time_us:10.2f}{ratio:>14}")
+
+
+def _call(client: Client, best: Best, kind: str) -> None:
+    library = client.load(best)
+    console.print(f"fetched {library.path.name} over HTTP, {library.path.stat().st_size} bytes")
+    rng = np.random.default_rng()
+    x = rng.standard_normal(M).astype(np.float32)
+    w = rng.standard_normal(N).astype(np.float32)
+    expected = np.convolve(x.astype(np.float64), w.astype(np.float64))
+    if kind == "cuda":
+        try:
+            import torch
+        except ImportError:
+            console.print("PyTorch is not installed: its tensors are how a CUDA library is called")
+            return
+        y = library(torch.from_numpy(x).cuda(), torch.from_numpy(w).cuda()).cpu().numpy()
+    else:
+        y = library(x, w)
+    error = float(np.abs(y - expected).max() / np.abs(expected).max())
+    console.print(f"called it on new random data: largest error {error:.1e} of numpy.convolve")
+    if not error <= MAX_ERROR:
+        sys.exit(f"demo: the error is above {MAX_ERROR:g}")
+
+
+@contextmanager
+def _running(folder: Path, port: int, kind: str) -> Iterator[None]:
+    """A service and a worker as processes of their own, ended on leaving; their logs are in the
+    folder, and shown if one of them ends by itself."""
+    environment = os.environ | {
+        "TUNER_DATABASE_URL": f"sqlite:///{folder / 'demo.db'}",
+        "TUNER_LOG_FORMAT": "console",
+        "TUNER_POLL_SECONDS": "0.2",
+    }
+    commands = {
+        "service": ["uvicorn", "api.main:app", "--port", str(port), "--log-level", "warning"],
+        "worker": ["tuner.worker", "--target", kind],
+    }
+    processes = []
+    try:
+        for name, command in commands.items():
+            with (folder / f"{name}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
+                    )
+                )
+        yield
+    except BaseException:
+        for name in commands:
+            said = (folder / f"{name}.log").read_text().splitlines()[-5:]
+            print(f"--- the end of the {name}'s log ---", *said, sep="\n", file=sys.stderr)
+        raise
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=20)
+
+
+def _until_ready(client: Client) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            client.best("conv1d", M=M, N=N)
+        except NotTuned:
+            return  # it answers, and the database is new
+        except ServiceUnreachable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TunerError as error:
+        sys.exit(f"demo: {error}")
