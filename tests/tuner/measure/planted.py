@@ -1,0 +1,78 @@
+"""Templates whose programs go wrong on purpose, found by builders' children by import path."""
+
+import ctypes
+import os
+from typing import Any
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+
+class Planted(Template[Conv1dWorkload]):
+    """conv1d on the CPU: ``behaviour`` says what happens when the program is run.
+
+    ``right``: the answer. ``wrong``: one more than it. ``partial``: the last output is left as it
+    was. ``crash``: the process aborts. ``hang``: the call never returns.
+    """
+
+    operator = "conv1d"
+    name = "planted"
+    kind = "cpu"
+    version = 1
+    behaviours = ("right", "wrong", "partial", "crash", "hang")
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("behaviour", list(self.behaviours))
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("right")
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        return {"flops": workload.flops, "bytes": workload.bytes}
+
+    def config(self, behaviour: str) -> Config:
+        return {"template": self.name, "behaviour": behaviour}
+
+    def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
+        from tests.tuner.measure.planted_programs import program
+
+        return program(workload, config["behaviour"])
+
+    def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
+        from tvm.s_tir import Schedule
+
+        return Schedule(self.computation(workload, config))
+
+
+class PlantedBuild(Planted):
+    """What happens while the program is built.
+
+    ``unschedulable``: the schedule raises. ``uncompilable``: the compiler does. ``build_crash``:
+    the building process dies. ``build_hang``: it sleeps in native code that holds the
+    interpreter's lock.
+    """
+
+    name = "planted_build"
+    behaviours = ("right", "unschedulable", "uncompilable", "build_crash", "build_hang")
+
+    def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
+        from tvm.s_tir import Schedule
+
+        from templates.conv1d.ladder import naive
+
+        behaviour = config["behaviour"]
+        if behaviour == "unschedulable":
+            raise ValueError("planted: no such schedule")
+        if behaviour == "build_crash":
+            os.abort()
+        if behaviour == "build_hang":
+            ctypes.PyDLL(None).sleep(3600)
+        if behaviour == "uncompilable":
+            return naive(workload, "cuda")  # threads of a GPU, on a CPU
+        return Schedule(self.computation(workload, config))

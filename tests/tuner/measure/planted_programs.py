@@ -1,0 +1,37 @@
+"""The programs of :mod:`tests.tuner.measure.planted`. TVMScript is read from source, so that no
+postponed annotations may stand in this file."""
+
+from typing import Any
+
+from tvm.script import tirx as T
+
+from templates.conv1d.workload import Conv1dWorkload
+
+DEADLY = {"crash": "abort", "hang": "pause"}
+"""Functions of the C library that a behaviour calls before anything else."""
+
+
+def program(workload: Conv1dWorkload, behaviour: str) -> Any:
+    """A naive convolution that goes wrong in the way its behaviour says."""
+    M, N, L, left = workload.M, workload.N, workload.length, workload.left
+    flip = workload.kind == "convolve"
+    deadly, calls = DEADLY.get(behaviour, "abort"), int(behaviour in DEADLY)
+    written = L - 1 if behaviour == "partial" else L
+    added = 1.0 if behaviour == "wrong" else 0.0
+
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((M,), "float32"), w: T.Buffer((N,), "float32"), y: T.Buffer((L,), "float32")
+    ):
+        with T.sblock("root"):
+            for _ in range(calls):
+                T.evaluate(T.call_extern("int32", deadly))
+            for i in range(written):
+                with T.sblock("y"):
+                    vi = T.axis.spatial(written, i)
+                    y[vi] = T.float32(added)
+                    for t in range(N):
+                        if vi + t >= left and vi + t < M + left:
+                            y[vi] = y[vi] + x[vi + t - left] * w[N - 1 - t if flip else t]
+
+    return main
