@@ -7,9 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tuner.errors import ChildCrashed, ChildTimeout
+from tuner.errors import ChildFailed, ChildTimeout
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, Built, build
+from tuner.measure.linker import linker
 
 BUILD_SECONDS = 60.0
 T = TypeVar("T")
@@ -18,9 +19,10 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
 
 
 class Builder:
-    """Builds up to ``workers`` libraries at once."""
+    """Builds up to ``workers`` libraries at once. Raises NoLinker where none can be linked."""
 
     def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
+        linker()
         self.workers = workers
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
@@ -31,7 +33,7 @@ class Builder:
 
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Start a build as soon as a process is free. Its result is a :class:`Built`, never an
-        exception, except NoLinker."""
+        exception."""
         return self._threads.submit(self._build, order)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
@@ -44,7 +46,7 @@ class Builder:
             return self._call(build, (order,), self._timeout)
         except ChildTimeout as error:
             return Built("build_timeout", order, error=str(error))
-        except ChildCrashed as error:
+        except ChildFailed as error:
             return Built("build_error", order, error=str(error))
 
     def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], timeout: float) -> T:
@@ -57,6 +59,9 @@ class Builder:
     def close(self) -> None:
         """Kill what is running; what waits is dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.kill()
+        self._threads.shutdown()
         for child in self._children:
             child.close()
 

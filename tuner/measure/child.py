@@ -38,6 +38,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._stderr: Any = None
+        self._killed = False
 
     @property
     def pid(self) -> int | None:
@@ -63,17 +64,29 @@ class Child:
         result: T = value
         return result
 
+    def kill(self) -> None:
+        """End the process for good, from any thread: a call under way, and any later one, raises
+        ChildCrashed. :meth:`close` is still to be called."""
+        self._killed = True
+        self._signal()
+
     def close(self) -> None:
-        """Kill the process with all it started, and wait for its end."""
+        """Kill the process with all it started, and wait for its end. Not while a call of another
+        thread is under way."""
         if self._connection is not None:
             self._connection.close()
+        self._signal()
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         if self._stderr is not None:
             self._stderr.close()
         self._process = self._connection = self._stderr = None
+
+    def _signal(self) -> None:
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _started(self) -> Connection[Any, Any]:
         if self._process is not None and self._process.poll() is not None:
@@ -96,6 +109,8 @@ class Child:
                 stderr=self._stderr,
                 start_new_session=True,
             )
+        if self._killed:  # perhaps before there was a process to signal
+            self._signal()
         try:
             if not self._connection.poll(START_SECONDS):
                 self.close()

@@ -25,10 +25,9 @@ def main() -> None:
             connection.send((False, traceback.format_exc()))
             continue
         try:
-            answer = (True, function(*arguments))
-        except Exception:
-            answer = (False, traceback.format_exc())
-        connection.send(answer)
+            connection.send((True, function(*arguments)))
+        except Exception:  # raised by the function, or by an answer that can't be pickled
+            connection.send((False, traceback.format_exc()))
 
 
 def _die_with_parent() -> None:

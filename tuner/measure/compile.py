@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,8 @@ from typing import Any
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
-from tuner.errors import NoLinker
 from tuner.measure.alignment import element_aligned
+from tuner.measure.linker import linker
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,6 @@ def build(order: BuildOrder) -> Built:
     middle = time.perf_counter()
     try:
         source = compile_library(schedule.mod, order.target, order.library)
-    except NoLinker:
-        raise
     except Exception as error:
         return Built("build_error", order, error=_brief(error))
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
@@ -92,11 +88,8 @@ def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
         from tuner.measure import cuda_compile
 
         cuda_compile.install(target["arch"])
-    compiler = os.environ.get("CXX") or cc.get_cc()
-    if not compiler or not shutil.which(compiler):
-        raise NoLinker
     executable = tvm.compile(element_aligned(module), target=tvm.target.Target(target))
-    executable.export_library(str(library), fcompile=cc.create_shared, cc=compiler)
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
     if target["kind"] == "cuda":
         return str(executable.mod.imports[0].inspect_source())
     return str(executable.mod.inspect_source("asm"))

@@ -3,7 +3,7 @@ postponed annotations may stand in this file."""
 
 from typing import Any
 
-from tvm.script import tirx as T
+from tvm.script import tirx as T  # noqa: N812  # as TVM writes it
 
 from templates.conv1d.workload import Conv1dWorkload
 

@@ -1,0 +1,145 @@
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates import find_template
+from templates.conv1d.workload import Conv1dWorkload
+from templates.template import Template
+from tests.tuner.measure import remote
+from tests.tuner.measure.planted import PlantedBuild
+from tests.tuner.measure.remote import gone
+from tuner import cpu_facts
+from tuner.device import Device
+from tuner.errors import NoLinker
+from tuner.measure.builder import Builder
+from tuner.measure.compile import BuildOrder, program_of
+
+WORKLOAD = Conv1dWorkload(M=100, N=7)
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return cpu_facts.device()
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[Builder]:
+    with Builder(workers=2, timeout=60) as builder:
+        yield builder
+
+
+def order(device: Device, folder: Path, template: Template[Any], config: Any) -> BuildOrder:
+    return BuildOrder(
+        WORKLOAD.key, program_of(template), config, device.target, folder / "kernel.so"
+    )
+
+
+def planted(device: Device, folder: Path, behaviour: str) -> BuildOrder:
+    template = PlantedBuild()
+    return order(device, folder, template, template.config(behaviour))
+
+
+def test_a_configuration_becomes_a_library(
+    builder: Builder, device: Device, tmp_path: Path
+) -> None:
+    template = find_template(WORKLOAD, "cpu", "direct")
+    asked = order(device, tmp_path, template, template.default(WORKLOAD, device.limits))
+    built = builder.submit(asked).result()
+    assert (built.status, built.error, built.order) == ("ok", None, asked)
+    assert asked.library.read_bytes()[:4] == b"\x7fELF"
+    assert "ret" in built.source
+    assert built.seconds is not None
+    assert sorted(built.seconds) == ["build", "schedule"]
+    assert all(seconds > 0 for seconds in built.seconds.values())
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "came_of_it"),
+    [
+        ("unschedulable", ("schedule_error", "ValueError: planted: no such schedule")),
+        ("uncompilable", ("build_error", "InternalError: not implemented")),
+        ("build_crash", ("build_error", "the process died (signal SIGABRT)")),
+    ],
+)
+def test_what_fails_is_a_value_with_its_reason(
+    builder: Builder, device: Device, tmp_path: Path, behaviour: str, came_of_it: tuple[str, str]
+) -> None:
+    asked = planted(device, tmp_path, behaviour)
+    built = builder.submit(asked).result()
+    assert built.order == asked
+    assert (built.status, built.error) == came_of_it
+    assert not asked.library.exists()
+
+
+def test_a_configuration_that_is_not_in_the_space_is_a_schedule_error(
+    builder: Builder, device: Device, tmp_path: Path
+) -> None:
+    template = find_template(WORKLOAD, "cpu", "direct")
+    built = builder.submit(order(device, tmp_path, template, {"template": "direct"})).result()
+    assert (built.status, built.error) == ("schedule_error", "KeyError: 'lanes'")
+
+
+def test_a_build_that_hangs_is_killed_and_the_next_goes_on(device: Device, tmp_path: Path) -> None:
+    with Builder(workers=1, timeout=60) as builder:
+        builder.call(remote.load, "tvm", timeout=60)
+        builder._timeout = 0.5
+        built = builder.submit(planted(device, tmp_path, "build_hang")).result()
+        assert (built.status, built.error) == ("build_timeout", "killed after 0.5 s")
+        builder._timeout = 60
+        assert builder.submit(planted(device, tmp_path, "right")).result().status == "ok"
+
+
+def test_a_crash_harms_no_other_build(builder: Builder, device: Device, tmp_path: Path) -> None:
+    behaviours = ["right", "build_crash", "right", "unschedulable", "right"]
+    orders = []
+    for place, behaviour in enumerate(behaviours):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        orders.append(planted(device, folder, behaviour))
+    built = [each.result() for each in [builder.submit(order) for order in orders]]
+    assert [each.status for each in built] == ["ok", "build_error", "ok", "schedule_error", "ok"]
+    assert [each.order for each in built] == orders
+
+
+def test_builds_run_side_by_side(builder: Builder, tmp_path: Path) -> None:
+    """Each of two waits for the other's file."""
+    files = [tmp_path / "a", tmp_path / "b"]
+    with ThreadPoolExecutor(2) as threads:
+        met = threads.map(
+            lambda mine, other: builder.call(remote.meet, mine, other, timeout=30),
+            files,
+            reversed(files),
+        )
+        assert list(met) == [True, True]
+
+
+def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: Path) -> None:
+    builder = Builder(workers=1, timeout=60)
+    waiting: list[Any] = []
+    try:
+        pid = builder.call(remote.pid, timeout=60)
+        waiting = [builder.submit(planted(device, tmp_path, "build_hang")) for _ in range(3)]
+        time.sleep(0.2)
+    finally:
+        start = time.monotonic()
+        builder.close()
+    assert time.monotonic() - start < 5
+    assert gone(pid)
+    assert [each.cancelled() for each in waiting] == [False, True, True]
+    running = waiting[0].result(timeout=0)
+    assert (running.status, running.error) == ("build_error", "the process died (signal SIGKILL)")
+    assert all(child.pid is None for child in builder._children)
+
+
+def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    with pytest.raises(NoLinker, match="install g"):
+        Builder(workers=1)
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NoLinker, match="install g"):
+        Builder(workers=1)

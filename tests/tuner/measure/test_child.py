@@ -1,0 +1,159 @@
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuner.measure import remote
+from tests.tuner.measure.remote import gone
+from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
+from tuner.measure.child import Child
+
+LONG = 30.0
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child({"PLANTED": "yes"})
+    yield child
+    child.close()
+
+
+def test_gives_the_result(child: Child) -> None:
+    assert child.call(remote.same, {"a": (1, None)}, timeout=LONG) == {"a": (1, None)}
+
+
+def test_starts_with_the_first_call_and_lives_on(child: Child) -> None:
+    assert child.pid is None
+    first = child.call(remote.pid, timeout=LONG)
+    assert first == child.pid != os.getpid()
+    assert child.call(remote.pid, timeout=LONG) == first
+
+
+def test_has_the_environment_and_more(child: Child) -> None:
+    assert child.call(remote.variable, "PLANTED", timeout=LONG) == "yes"
+    assert child.call(remote.variable, "PATH", timeout=LONG) == os.environ["PATH"]
+
+
+def test_an_exception_comes_with_its_traceback_and_the_process_stays(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    with pytest.raises(ChildError, match="planted") as failed:
+        child.call(remote.fail, "planted", timeout=LONG)
+    assert str(failed.value).splitlines()[-1] == "ValueError: planted"
+    assert child.call(remote.pid, timeout=LONG) == before
+
+
+def test_an_answer_that_can_not_be_sent_is_an_error_and_the_process_stays(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    with pytest.raises(ChildError, match="pickle"):
+        child.call(remote.unpicklable, timeout=LONG)
+    assert child.call(remote.pid, timeout=LONG) == before
+
+
+def test_an_argument_that_can_not_be_sent_leaves_the_child_as_it_was(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    with pytest.raises((AttributeError, TypeError), match="pickle"):
+        child.call(remote.same, lambda: None, timeout=LONG)
+    assert child.call(remote.pid, timeout=LONG) == before
+
+
+def test_a_function_that_the_child_can_not_find_is_an_error(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent() -> None: ...
+
+    absent.__module__, absent.__qualname__ = remote.__name__, "absent"
+    monkeypatch.setattr(remote, "absent", absent, raising=False)
+    with pytest.raises(ChildError, match="absent"):
+        child.call(absent, timeout=LONG)
+
+
+def test_a_crash_is_told_with_its_signal_and_last_words(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    with pytest.raises(ChildCrashed, match=r"signal SIGSEGV\): about to fall"):
+        child.call(remote.crash, timeout=LONG)
+    assert child.pid is None
+    assert gone(before)
+    assert child.call(remote.pid, timeout=LONG) != before
+
+
+def test_only_the_last_words_of_a_noisy_process_are_kept(child: Child) -> None:
+    with pytest.raises(ChildCrashed, match="noise 99999") as failed:
+        child.call(remote.noisy, 100_000, timeout=LONG)
+    assert len(str(failed.value)) < 2500
+
+
+def test_an_exit_is_told_with_its_code(child: Child) -> None:
+    with pytest.raises(ChildCrashed, match="exit code 3"):
+        child.call(remote.leave, 3, timeout=LONG)
+
+
+def test_native_code_that_never_returns_is_killed_at_the_deadline(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    start = time.monotonic()
+    with pytest.raises(ChildTimeout, match=r"killed after 0\.3 s"):
+        child.call(remote.hang, timeout=0.3)
+    assert time.monotonic() - start < 5
+    assert gone(before)
+    assert child.call(remote.pid, timeout=LONG) != before
+
+
+def test_a_process_killed_between_calls_is_replaced(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    os.kill(before, 9)
+    assert gone(before)
+    assert child.call(remote.pid, timeout=LONG) != before
+
+
+def test_kill_ends_a_call_of_another_thread_and_all_later_ones(child: Child) -> None:
+    child.call(remote.pid, timeout=LONG)
+    with ThreadPoolExecutor(1) as threads:
+        hanging = threads.submit(child.call, remote.hang, timeout=LONG)
+        time.sleep(0.1)
+        child.kill()
+        with pytest.raises(ChildCrashed, match="SIGKILL"):
+            hanging.result(timeout=5)
+    with pytest.raises(ChildCrashed, match="SIGKILL"):
+        child.call(remote.pid, timeout=LONG)
+
+
+def test_close_ends_the_process_and_a_call_starts_another(child: Child) -> None:
+    before = child.call(remote.pid, timeout=LONG)
+    child.close()
+    child.close()
+    assert child.pid is None
+    assert gone(before)
+    assert child.call(remote.pid, timeout=LONG) != before
+
+
+@pytest.mark.parametrize("then", [None, remote.crash, remote.hang], ids=["close", "crash", "hang"])
+def test_what_the_child_started_ends_with_it(child: Child, then: Any, tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    try:
+        child.call(remote.grandchild, then, told, timeout=2 if then is remote.hang else LONG)
+    except ChildFailed:
+        assert then is not None
+    else:
+        assert then is None
+        assert not gone(int(told.read_text()), within=0.1)
+        child.close()
+    assert gone(int(told.read_text()))
+
+
+def test_big_arguments_and_answers_cross(child: Child) -> None:
+    big = os.urandom(2**20) * 64
+    assert child.call(remote.same, big, timeout=LONG) == big
+
+
+def test_nothing_is_left_open(child: Child) -> None:
+    def opened() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = opened()
+    for _ in range(5):
+        with pytest.raises(ChildCrashed):
+            child.call(remote.leave, 1, timeout=LONG)
+    assert opened() == before

@@ -1,0 +1,40 @@
+"""A child does not outlive its parent, whatever either is doing."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.remote import gone
+
+PARENT = """
+import sys
+from tests.tuner.measure import remote
+from tuner.measure.child import Child
+
+child = Child()
+child.call(remote.pid, timeout=30)
+print(child.pid, flush=True)
+if sys.argv[1] == "hang":
+    child.call(remote.hang, timeout=600)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("doing", ["hang", "idle"])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_parent_takes_its_child_along(doing: str, end: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, doing],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.send_signal(end)
+        parent.wait(10)
+        assert gone(child)
