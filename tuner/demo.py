@@ -40,9 +40,9 @@ def main() -> None:
     console.print(f"convtune demo: conv1d of {M} samples with {N} taps, on this machine's {kind}")
     with tempfile.TemporaryDirectory(prefix="convtune-demo-") as name:
         folder = Path(name)
-        port = _free_port()
-        with _running(folder, port, kind), Client(f"http://127.0.0.1:{port}") as client:
-            _until_ready(client)
+        port = free_port()
+        with running(folder, port, kind), Client(f"http://127.0.0.1:{port}") as client:
+            until_ready(client)
             console.print(f"service on {client.url}, one worker, database in {folder}")
             job = _tuned(client, kind)
             best = client.best("conv1d", M=M, N=N)
@@ -100,7 +100,9 @@ def _call(client: Client, best: Best, kind: str) -> None:
 
 
 @contextmanager
-def _running(folder: Path, port: int, kind: str) -> Iterator[None]:
+def running(
+    folder: Path, port: int, kind: str
+) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
     """A service and a worker as processes of their own, ended on leaving; their logs are in the
     folder, and shown if one of them ends by itself."""
     environment = os.environ | {
@@ -112,7 +114,7 @@ def _running(folder: Path, port: int, kind: str) -> Iterator[None]:
         "service": ["uvicorn", "api.main:app", "--port", str(port), "--log-level", "warning"],
         "worker": ["tuner.worker", "--target", kind],
     }
-    processes = []
+    processes: list[subprocess.Popen[bytes]] = []
     try:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
@@ -121,7 +123,8 @@ def _running(folder: Path, port: int, kind: str) -> Iterator[None]:
                         [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
                     )
                 )
-        yield
+        service, worker = processes
+        yield service, worker
     except BaseException:
         for name in commands:
             said = (folder / f"{name}.log").read_text().splitlines()[-5:]
@@ -134,7 +137,8 @@ def _running(folder: Path, port: int, kind: str) -> Iterator[None]:
             process.wait(timeout=20)
 
 
-def _until_ready(client: Client) -> None:
+def until_ready(client: Client) -> None:
+    """Wait until a service that was just started on a new database answers."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -147,7 +151,8 @@ def _until_ready(client: Client) -> None:
             time.sleep(0.2)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -18,7 +18,8 @@ CLOSE = 1.10
 MOST = 8
 DEFAULT = "default"
 NAIVE = "naive"
-NAIVE_MAX_FLOPS = 2e10
+NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
+"""Beyond these one call of the naive schedule takes a second."""
 ROUND_SECONDS = 900.0
 
 
@@ -85,7 +86,7 @@ def _build(
         for name, config in configs.items()
     }
     orders[EMPTY] = plan.empty_order(folder / "final-empty.so")
-    if plan.workload.flops <= NAIVE_MAX_FLOPS:
+    if plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
         orders[NAIVE] = plan.naive_order(folder / "final-naive.so")
     futures = {name: builder.submit(order) for name, order in orders.items()}
     built = {name: future.result() for name, future in futures.items()}
