@@ -41,6 +41,8 @@ def meddling(upstream: str, meddle: Callable[[bytes], bytes]) -> Iterator[Meddle
     with Meddler(upstream, meddle) as server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

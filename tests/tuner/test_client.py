@@ -1,6 +1,7 @@
 """The client against the service as a process, with libraries that were really built."""
 
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -250,12 +251,19 @@ class Stranger(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-def test_a_server_of_another_kind() -> None:
+@pytest.fixture
+def stranger() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
-        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        with Client(f"http://127.0.0.1:{server.server_port}") as client:
-            with pytest.raises(ServiceError, match="is no convtune service"):
-                client.job("x")
-            with pytest.raises(ServiceError, match=r"<html> \(HTTP 502\)"):
-                list(client.trials("x"))
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+        thread.join()
+
+
+def test_a_server_of_another_kind(stranger: str) -> None:
+    with Client(stranger) as client:
+        with pytest.raises(ServiceError, match="is no convtune service"):
+            client.job("x")
+        with pytest.raises(ServiceError, match=r"<html> \(HTTP 502\)"):
+            list(client.trials("x"))
