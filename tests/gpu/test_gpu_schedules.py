@@ -1,0 +1,110 @@
+"""Random configurations of the CUDA templates, built, run and checked on the GPU."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tuner import cuda_facts
+from tuner.detect import detect
+from tuner.device import Device
+from tuner.measure.builder import Builder
+from tuner.measure.child import Child
+from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
+from tuner.measure.finals import run_finals
+from tuner.measure.runner import Runner
+
+pytestmark = pytest.mark.gpu
+
+RANDOM = 8
+WORKLOADS = [
+    Conv1dWorkload(M=1, N=1),
+    Conv1dWorkload(M=397, N=1, mode="valid"),
+    Conv1dWorkload(M=97, N=97, mode="same", kind="correlate"),
+    Conv1dWorkload(M=251, N=250, mode="valid"),
+    Conv1dWorkload(M=16381, N=61),
+    Conv1dWorkload(M=16384, N=32, kind="correlate"),
+    Conv1dWorkload(M=100003, N=4099, mode="same"),
+    Conv1dWorkload(M=2**20, N=2047, mode="valid", kind="correlate"),
+    DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=1),
+    DepthwiseConv2dWorkload(B=2, C=3, H=1, W=37, K=7),
+    DepthwiseConv2dWorkload(B=2, C=5, H=3, W=2, K=11, stride=2),
+    DepthwiseConv2dWorkload(B=3, C=4, H=16, W=32, K=7),
+    DepthwiseConv2dWorkload(B=1, C=16, H=31, W=61, K=3, stride=2),
+    DepthwiseConv2dWorkload(B=1, C=2, H=67, W=71, K=63, stride=2),
+    DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7),
+    DepthwiseConv2dWorkload(B=2**20, C=3, H=1, W=1, K=63),
+]
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    missing = cuda_facts.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    child = Child()
+    try:
+        return child.call(detect, "cuda", timeout=60)
+    finally:
+        child.close()
+
+
+@pytest.fixture(scope="module")
+def builder(device: Device) -> Iterator[Builder]:
+    with Builder(workers=8) as builder:
+        yield builder
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_random_configurations_are_right(
+    workload: Workload, device: Device, builder: Builder, tmp_path: Path
+) -> None:
+    (template,) = templates.templates_for(workload, device.limits)
+    space = template.space(workload, device.limits)
+    drawn = space.sample(np.random.default_rng(11), RANDOM)
+    configs = [template.default(workload, device.limits), *(space[index] for index in drawn)]
+    building = [
+        builder.submit(
+            BuildOrder(
+                workload.key,
+                program_of(template),
+                config,
+                device.target,
+                tmp_path / f"{place}.so",
+            )
+        )
+        for place, config in enumerate(configs)
+    ]
+    with Runner(workload.key, device, timeout=60) as runner:
+        for each in building:
+            built = each.result()
+            assert built.status == "ok", (built.order.config, built.error)
+            measured = runner.measure(built.order.library)
+            assert measured.status == "ok", (built.order.config, measured.error)
+            assert measured.timing["warm"]["median_us"] > 0
+
+
+def test_times_are_positive_warm_and_cold(device: Device, builder: Builder, tmp_path: Path) -> None:
+    workload = Conv1dWorkload(M=16384, N=32)
+    (template,) = templates.templates_for(workload, device.limits)
+    config = template.default(workload, device.limits)
+    libraries = {name: tmp_path / f"{name}.so" for name in ("default", "empty")}
+    orders = [
+        BuildOrder(workload.key, program_of(template), config, device.target, libraries["default"]),
+        BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, device.target, libraries["empty"]),
+    ]
+    for order in orders:
+        built = builder.submit(order).result()
+        assert built.status == "ok", built.error
+    with Runner(workload.key, device) as runner:
+        asked = runner.order(libraries["default"])
+        finals = runner.fresh(run_finals, asked, libraries, False, timeout=60)
+    assert finals.dropped == {}
+    for entry in finals.entries.values():
+        for summary in (entry.timing["warm"], entry.timing["cold"]):
+            assert 0 < summary["p10_us"] <= summary["median_us"] <= summary["p90_us"]

@@ -1,0 +1,80 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.measure import check as room
+from tuner.measure.cases import Case
+from tuner.measure.check import WrongAnswer, check, relative_error
+
+SIZE = 2 * room.CHUNK + 3
+
+
+def case(reference: np.ndarray, name: str = "normal") -> Case:
+    empty = np.zeros(1, np.float32)
+    return Case(name, empty, empty, reference)
+
+
+def off_by(error: float, at: int) -> np.ndarray:
+    """An answer whose largest error, of a reference whose largest value is 4, is error * 4."""
+    y = reference().astype(np.float32).copy()
+    y[at] += np.float32(4 * error)
+    return y
+
+
+def reference() -> np.ndarray:
+    exact = np.zeros(SIZE)
+    exact[SIZE // 2] = -4.0
+    return exact
+
+
+@pytest.mark.parametrize("at", [0, room.CHUNK - 1, room.CHUNK, SIZE - 1])
+def test_an_error_anywhere_is_measured_by_the_largest_value_anywhere(at: int) -> None:
+    assert relative_error(off_by(1e-3, at), reference()) == pytest.approx(1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize("at", [0, SIZE - 1])
+def test_just_under_the_limit_passes_and_just_over_fails(at: int) -> None:
+    known = [case(reference())]
+    assert check(lambda _: off_by(0.99e-5, at), known, 1e-5) == pytest.approx(0.99e-5, rel=1e-4)
+    with pytest.raises(WrongAnswer, match=r"^error 1\.01e-05 on normal input, allowed 1e-05$"):
+        check(lambda _: off_by(1.01e-5, at), known, 1e-5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, room.CHUNK, SIZE - 1])
+def test_what_was_not_written_or_overflowed_fails(bad: float, at: int) -> None:
+    with pytest.raises(WrongAnswer, match=r"error (nan|inf) on normal input"):
+        check(lambda _: off_by(bad, at), [case(reference())], 0.1)
+
+
+def test_nan_is_not_hidden_by_a_larger_error_elsewhere() -> None:
+    y = off_by(1e9, 0)
+    y[-1] = np.nan
+    assert np.isnan(relative_error(y, reference()))
+
+
+def test_an_all_zero_reference_must_be_met_exactly() -> None:
+    zero = np.zeros((2, 3))
+    assert relative_error(np.zeros((2, 3), np.float32), zero) == 0.0
+    assert relative_error(np.full((2, 3), 1e-30, np.float32), zero) == float("inf")
+
+
+def test_the_worst_of_the_cases_is_told_and_the_first_wrong_one_named() -> None:
+    answers: dict[str, Any] = {"a": off_by(1e-6, 0), "b": off_by(3e-6, 1), "c": off_by(1, 2)}
+    known = [case(reference(), name) for name in answers]
+    worst = check(lambda each: answers[each.name], known[:2], 1e-5)
+    assert worst == pytest.approx(3e-6, rel=1e-3)
+    with pytest.raises(WrongAnswer, match="on c input"):
+        check(lambda each: answers[each.name], known, 1e-5)
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32), st.integers(1, 12))
+def test_is_the_definition_whatever_the_chunks(size: int, seed: int, chunk: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, exact = rng.standard_normal(size, np.float32), rng.standard_normal(size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "CHUNK", chunk)
+        assert relative_error(y, exact) == np.abs(y - exact).max() / np.abs(exact).max()

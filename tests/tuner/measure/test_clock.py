@@ -1,0 +1,110 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.measure.clock import interleaved, summarise, take
+from tuner.measure.cpu_clock import MAX_CALLS, CpuClock
+from tuner.measure.kernel import Kernel
+
+SAMPLES = st.lists(st.floats(1e-7, 1e-1), min_size=2, max_size=50)
+
+
+class Scripted:
+    """A sampler that plays back seconds, the last one for ever."""
+
+    def __init__(self, *seconds: float, calls: int = 1, log: list[str] | None = None) -> None:
+        self.calls, self.taken = calls, 0
+        self._seconds, self._log = seconds, log
+
+    def sample(self) -> float:
+        if self._log is not None:
+            self._log.append(f"{self._seconds[0]:g}")
+        self.taken += 1
+        return self._seconds[min(self.taken, len(self._seconds)) - 1]
+
+
+def test_the_first_sample_is_dropped_and_seconds_become_microseconds() -> None:
+    assert summarise([9.0, 1e-6, 2e-6, 3e-6], calls=7) == {
+        "median_us": pytest.approx(2.0),
+        "p10_us": pytest.approx(1.2),
+        "p90_us": pytest.approx(2.8),
+        "samples": 3,
+        "calls_per_sample": 7,
+    }
+
+
+def test_a_single_sample_is_kept() -> None:
+    assert summarise([2e-6], calls=1)["median_us"] == pytest.approx(2.0)
+
+
+@given(SAMPLES)
+def test_percentiles_are_ordered_and_within_the_samples(samples: list[float]) -> None:
+    summary = summarise(samples, calls=1)
+    kept = [1e6 * sample for sample in samples[1:]]
+    ordered = [min(kept), summary["p10_us"], summary["median_us"], summary["p90_us"], max(kept)]
+    assert all(a <= b * (1 + 1e-12) for a, b in pairwise(ordered))
+    assert summary["samples"] == len(kept)
+
+
+def test_take_stops_at_the_count() -> None:
+    sampler = Scripted(1e-6)
+    assert take(sampler, count=10, budget_seconds=60)["samples"] == 10
+    assert sampler.taken == 11
+
+
+def test_take_stops_where_the_budget_is_spent_but_not_before_two_samples() -> None:
+    assert take(Scripted(1.0), count=10, budget_seconds=4.5)["samples"] == 4
+    assert take(Scripted(100.0), count=10, budget_seconds=0.1)["samples"] == 2
+
+
+def test_the_budget_counts_every_call_of_a_sample() -> None:
+    sampler = Scripted(0.01, calls=100)
+    assert take(sampler, count=50, budget_seconds=4.5)["samples"] == 4
+
+
+def test_interleaved_samplers_take_turns_and_drop_their_first() -> None:
+    log: list[str] = []
+    samplers = {"a": Scripted(9.0, 1e-6, log=log), "b": Scripted(8.0, 2e-6, calls=3, log=log)}
+    summaries = interleaved(samplers, rounds=4)
+    assert log == ["9", "8"] * 5
+    assert summaries["a"]["median_us"] == pytest.approx(1.0)
+    assert summaries["b"]["median_us"] == pytest.approx(2.0)
+    assert [summaries[name]["samples"] for name in "ab"] == [4, 4]
+    assert summaries["b"]["calls_per_sample"] == 3
+
+
+def test_warm_on_a_cpu_is_tvms_loop_where_there_is_one() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def evaluator(number: int, repeat: int) -> list[float]:
+        asked.append((number, repeat))
+        return [3e-6]
+
+    sampler = CpuClock(2**10).warm(Kernel(lambda: None, evaluator), budget_seconds=1)
+    assert sampler.sample() == 3e-6
+    assert asked == [(sampler.calls, 1)]
+    assert 1 <= sampler.calls <= MAX_CALLS
+
+
+def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
+    calls = []
+    sampler = CpuClock(2**10).warm(Kernel(lambda: calls.append(None)), budget_seconds=1)
+    before = len(calls)
+    assert sampler.sample() > 0
+    assert len(calls) - before == sampler.calls
+
+
+def test_a_slow_kernel_is_called_once_a_sample() -> None:
+    """It takes more than the millisecond of a sample."""
+    sampler = CpuClock(2**10).warm(Kernel(lambda: sum(range(200_000))), budget_seconds=1)
+    assert sampler.calls == 1
+
+
+def test_cold_on_a_cpu_calls_once_after_writing_over_the_cache() -> None:
+    calls = []
+    sampler = CpuClock(2**10).cold(Kernel(lambda: calls.append(None)))
+    assert math.isfinite(sampler.sample())
+    assert (sampler.calls, len(calls)) == (1, 1)

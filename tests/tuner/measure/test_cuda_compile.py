@@ -1,0 +1,23 @@
+import pytest
+
+from tuner.measure.cuda_compile import cubin
+
+KERNEL = 'extern "C" __global__ void main_kernel(float* y) { y[threadIdx.x] = blockIdx.x; }'
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_source_becomes_an_elf_file_for_cuda(arch: str) -> None:
+    binary = cubin(KERNEL, arch)
+    assert binary[:4] == b"\x7fELF"
+    assert b"main_kernel" in binary
+
+
+def test_an_error_comes_with_the_compilers_words() -> None:
+    with pytest.raises(RuntimeError, match='identifier "nonsense" is undefined'):
+        cubin(KERNEL.replace("blockIdx.x", "nonsense"), "sm_90")
+
+
+def test_more_shared_memory_than_a_block_can_have_is_an_error() -> None:
+    greedy = KERNEL.replace("{ ", "{ __shared__ float s[20000]; s[threadIdx.x] = y[0]; ", 1)
+    with pytest.raises(RuntimeError, match="too much shared data"):
+        cubin(greedy.replace("blockIdx.x", "s[31 - threadIdx.x]"), "sm_75")

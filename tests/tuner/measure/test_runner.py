@@ -1,0 +1,126 @@
+"""What comes of libraries that are right, wrong, deadly and endless."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from tests.tuner.measure import remote
+from tests.tuner.measure.planted import Planted
+from tests.tuner.measure.remote import gone
+from tuner import cpu_facts
+from tuner.device import Device
+from tuner.errors import ChildError
+from tuner.measure.compile import BuildOrder, build, program_of
+from tuner.measure.runner import Runner
+
+WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
+LIMIT = 2.0
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return cpu_facts.device()
+
+
+@pytest.fixture(scope="module")
+def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Of each behaviour."""
+    folder, template = tmp_path_factory.mktemp("libraries"), Planted()
+    found = {}
+    for behaviour in template.behaviours:
+        library = folder / f"{behaviour}.so"
+        config = template.config(behaviour)
+        built = build(
+            BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library)
+        )
+        assert built.status == "ok", built.error
+        found[behaviour] = library
+    return found
+
+
+@pytest.fixture(scope="module")
+def runner(device: Device) -> Iterator[Runner]:
+    with Runner(WORKLOAD.key, device, timeout=LIMIT) as runner:
+        runner.fresh(remote.pid, timeout=30)
+        yield runner
+
+
+def test_a_right_library_is_checked_and_timed(runner: Runner, libraries: dict[str, Path]) -> None:
+    measured = runner.measure(libraries["right"])
+    assert (measured.status, measured.error) == ("ok", None)
+    assert measured.max_error is not None and 0 < measured.max_error <= WORKLOAD.max_error
+    warm = measured.timing["warm"]
+    assert 0 < warm["p10_us"] <= warm["median_us"] <= warm["p90_us"]
+    assert warm["samples"] >= 2 and warm["calls_per_sample"] >= 1
+    assert sorted(measured.seconds) == ["check", "run"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "says"),
+    [
+        ("wrong", "wrong_answer", "on normal input, allowed 1e-05"),
+        ("partial", "wrong_answer", "error nan on normal input"),
+        ("crash", "run_error", "signal SIGABRT"),
+        ("hang", "run_timeout", "killed after 2 s"),
+    ],
+)
+def test_what_fails_is_a_value_and_the_next_goes_on(
+    runner: Runner, libraries: dict[str, Path], behaviour: str, status: str, says: str
+) -> None:
+    measured = runner.measure(libraries[behaviour])
+    assert (measured.status, measured.timing) == (status, {})
+    assert measured.error is not None and says in measured.error
+    assert runner.measure(libraries["right"]).status == "ok"
+
+
+def test_a_wrong_answer_says_by_how_much(runner: Runner, libraries: dict[str, Path]) -> None:
+    error = runner.measure(libraries["wrong"]).error
+    assert error is not None and float(error.split()[1]) > 1e-2
+
+
+def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
+    runner: Runner, tmp_path: Path
+) -> None:
+    measured = runner.measure(tmp_path / "absent.so")
+    assert measured.status == "run_error"
+    assert measured.error is not None and "absent.so" in measured.error
+    assert "Traceback" not in measured.error
+
+
+def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:
+    with Runner(WORKLOAD.model_copy(update={"M": 99}).key, device) as other:
+        measured = other.measure(libraries["right"])
+    assert measured.status == "run_error"
+    assert measured.error is not None and "shape" in measured.error
+
+
+def test_the_inputs_are_removed_with_the_runner(device: Device, libraries: dict[str, Path]) -> None:
+    runner = Runner(WORKLOAD.key, device)
+    folder = runner.order(libraries["right"]).cases
+    assert len(list(folder.iterdir())) == 9
+    runner.close()
+    assert not folder.exists()
+
+
+def test_a_fresh_process_is_another_and_ends_after_its_call(
+    runner: Runner, libraries: dict[str, Path]
+) -> None:
+    first, second = (runner.fresh(remote.pid, timeout=30) for _ in range(2))
+    assert first != second
+    assert gone(first) and gone(second)
+    assert runner.measure(libraries["right"]).status == "ok"
+
+
+def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device) -> None:
+    with pytest.raises(ChildError, match="ValidationError"):
+        Runner(WORKLOAD.model_copy(update={"M": 0}).key, device)
+
+
+def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: Device) -> None:
+    one = replace(device, limits=replace(device.limits, units=1))
+    with Runner(WORKLOAD.key, one) as runner:
+        assert runner.fresh(remote.variable, "TVM_USE_RUNTIME_LIB", timeout=30) == "1"
+        assert runner.fresh(remote.variable, "TVM_NUM_THREADS", timeout=30) == "1"
