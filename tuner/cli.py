@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import structlog
 import typer
@@ -49,6 +50,12 @@ app.add_typer(tune_app, name="tune")
 app.add_typer(best_app, name="best")
 console = Console()
 
+POLL_SECONDS = 1.0
+MAX_TRIALS = 100_000
+MAX_SEED = 2**31 - 1
+MAX_BUDGET_SECONDS = 604_800  # a week
+"""The same limits as the service's."""
+
 Target = StrEnum("Target", ["auto", "cpu", "cuda"])
 
 TargetOption = Annotated[Target, typer.Option(help="device to tune for; auto takes a GPU if any")]
@@ -58,22 +65,27 @@ def tune(
     workload: Workload,
     *,
     target: TargetOption = Target.auto,
-    trials: Annotated[int, typer.Option(min=1, max=100_000, help="configurations to try")] = 64,
+    trials: Annotated[int, typer.Option(min=1, max=MAX_TRIALS, help="configurations to try")] = 64,
     search: Annotated[
         str, typer.Option(metavar="|".join(strategies()), help="search strategy")
     ] = DEFAULT,
-    seed: Annotated[int | None, typer.Option(help="make the search repeatable")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(min=0.001, help="stop after")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=MAX_SEED, help="make the search repeatable")
+    ] = None,
+    budget_seconds: Annotated[
+        float | None, typer.Option(min=0.001, max=MAX_BUDGET_SECONDS, help="end the search after")
+    ] = None,
     retune: Annotated[bool, typer.Option("--retune", help="search on, even if tuned")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the best as JSON")] = False,
 ) -> None:
-    """Submit a job to the database and run it in this process."""
+    """Submit a job to the database and run it in this process; stopped, it gives the job back."""
     if search not in strategies():
         raise UnknownStrategy(search, strategies())
     settings = Settings()
     logs.configure(settings.log_format)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
     device = detect(target.value)
+    stop_on_signals()
     order = JobOrder(
         operator=workload.operator,
         workload_key=workload.key,
@@ -87,7 +99,7 @@ def tune(
     )
     with database(settings) as engine:
         job, _ = queue.submit(engine, order)
-        if job.state not in ("succeeded", "failed", "cancelled"):
+        if not job.ended:
             worker = Worker(engine, device, settings)
             try:
                 job = _run_here(engine, worker, job)
@@ -111,7 +123,7 @@ def best(
         found = bests.lookup(engine, workload.key, kind=kind)
         if not found:
             fields = workload.model_dump(exclude_defaults=True)
-            options = " ".join(f"--{name} {value}" for name, value in fields.items())
+            options = " ".join(f"--{n.replace('_', '-')} {v}" for n, v in fields.items())
             raise TunerError(
                 f"nothing is tuned for this shape; run: tuner tune {workload.operator} {options}"
             )
@@ -141,12 +153,14 @@ def worker(
 
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8000,
+    host: Annotated[
+        str, typer.Option(envvar="TUNER_HOST", help="address to listen on")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar="TUNER_PORT", min=0, max=65535, help="port; 0 takes a free one")
+    ] = 8000,
 ) -> None:
     """Serve the HTTP API (the same as: uvicorn api.main:app)."""
-    import os
-
     os.execvp(  # noqa: S606  # the API is a program of its own: it needs no compiler
         sys.executable,
         [sys.executable, "-m", "uvicorn", "api.main:app", "--host", host, "--port", str(port)],
@@ -182,13 +196,22 @@ def database(settings: Settings) -> Iterator[Engine]:
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:
+        _refuse(error.format_message(), error.exit_code)
     except (TunerError, StorageError, TemplateError) as error:
-        sys.exit(f"tuner: {error}")
+        _refuse(str(error))
     except ValidationError as error:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"]).upper()
-        sys.exit(f"tuner: setting TUNER_{name}: {first['msg']}")
+        _refuse(f"setting TUNER_{name}: {first['msg']}")
+    except Stopped:
+        _refuse("stopped; the same command goes on from the trials that are stored", 130)
+
+
+def _refuse(message: str, code: int = 1) -> NoReturn:
+    print("tuner:", " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
 
 
 def worker_main() -> None:
@@ -198,7 +221,7 @@ def worker_main() -> None:
 
 
 def _run_here(engine: Engine, worker: Worker, job: Job) -> Job:
-    """Run the job in this process; where a worker took it first, watch it until it ends."""
+    """Run the job in this process; while another worker holds it, watch it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -216,13 +239,15 @@ def _run_here(engine: Engine, worker: Worker, job: Job) -> Job:
                 description=f"best {time_us:.2f} µs" if time_us else "tuning",
             )
 
-        claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
-        if claimed is not None:
-            worker.take(claimed, watch)
-        while (job := queue.get(engine, job.id)).state in ("queued", "running"):
+        while not job.ended:
+            # again and again: the worker that holds it may be gone
+            claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
+            if claimed is not None:
+                worker.take(claimed, watch)
+            else:
+                time.sleep(POLL_SECONDS)
+            job = queue.get(engine, job.id)
             bar.update(task, completed=job.trials_measured)
-            time.sleep(0.5)
-        bar.update(task, completed=job.trials_measured)
     return job
 
 

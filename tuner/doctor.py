@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -89,14 +90,19 @@ def _peer() -> Finding:
 
 def _database(settings: Settings) -> Finding:
     url = settings.database_url
-    if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):  # noqa: PTH110
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and path.parent.is_dir() and not path.exists():
         return Finding("database", "absent", f"{url} will be made by the first command")
     try:
         engine = open_engine(url)
+    except StorageError as error:
+        return Finding("database", "missing", str(error))
+    try:
         check_schema(engine)
     except StorageError as error:
         return Finding("database", "missing", str(error))
-    engine.dispose()
+    finally:
+        engine.dispose()
     return Finding("database", "ok", engine.url.render_as_string(hide_password=True))
 
 

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
 from tuner.measure.finals import EMPTY, Entry, Finals, run_finals, verify
 from tuner.measure.runner import Runner
 from tuner.plan import Config, Plan
+
+log = structlog.get_logger()
 
 CLOSE = 1.10
 MOST = 8
@@ -51,7 +55,8 @@ def decide(
     plan: Plan, builder: Builder, runner: Runner, folder: Path, chosen: Sequence[Config]
 ) -> Winner:
     """Measure the chosen again, interleaved with the default configuration, the naive schedule
-    and the peers, in a fresh process; the fastest wins and is checked once more from disk.
+    and the peers, in a fresh process. The fastest that is right once more, loaded from disk by
+    another fresh process, wins.
 
     Raises NothingWorked where none of them can be built and run again.
     """
@@ -60,22 +65,26 @@ def decide(
     builds = _build(plan, builder, folder, configs)
     libraries = {name: built.order.library for name, built in builds.items()}
     finals = _round(runner, libraries)
-    contestants = {name: entry for name, entry in finals.entries.items() if name in configs}
-    if not contestants:
-        raise NothingWorked(f"no finalist passed the last round: {finals.dropped}")
-    best = min(contestants.values(), key=_median)
-    library = libraries[best.name]
-    max_error = runner.fresh(verify, runner.order(library), timeout=ROUND_SECONDS)
-    timing = best.timing | {"empty_us": finals.empty_us, "clocks": finals.clocks}
-    return Winner(
-        config=configs[best.name],
-        built=builds[best.name],
-        library=library.read_bytes(),
-        timing=timing,
-        max_error=max_error,
-        baselines=_baselines(finals, _median(best)),
-        empty_us=finals.empty_us,
-    )
+    contestants = [entry for name, entry in finals.entries.items() if name in configs]
+    dropped = {name: reason for name, reason in finals.dropped.items() if name in configs}
+    for best in sorted(contestants, key=_median):
+        library = libraries[best.name]
+        try:
+            max_error = runner.fresh(verify, runner.order(library), timeout=ROUND_SECONDS)
+        except ChildFailed as error:
+            dropped[best.name] = str(error)
+            continue
+        return Winner(
+            config=configs[best.name],
+            built=builds[best.name],
+            library=library.read_bytes(),
+            timing=best.timing | {"empty_us": finals.empty_us, "clocks": finals.clocks},
+            max_error=max_error,
+            baselines=_baselines(finals, _median(best)),
+            empty_us=finals.empty_us,
+        )
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
+    raise NothingWorked(f"no finalist was right in the last round ({reasons or 'none was built'})")
 
 
 def _build(
@@ -90,6 +99,8 @@ def _build(
         orders[NAIVE] = plan.naive_order(folder / "final-naive.so")
     futures = {name: builder.submit(order) for name, order in orders.items()}
     built = {name: future.result() for name, future in futures.items()}
+    if built[EMPTY].status != "ok":
+        raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
     return {name: b for name, b in built.items() if b.status == "ok"}
 
 
@@ -97,9 +108,15 @@ def _round(runner: Runner, libraries: dict[str, Path]) -> Finals:
     order = runner.order(libraries[EMPTY])
     try:
         return runner.fresh(run_finals, order, libraries, timeout=ROUND_SECONDS)
-    except ChildFailed:
-        # a peer that takes the process down with it must not take the job
-        return runner.fresh(run_finals, order, libraries, False, timeout=ROUND_SECONDS)
+    except ChildFailed as error:
+        # a peer or a library that takes the process down with it must not take the job
+        log.warning("finals_repeated", reason=str(error))
+        sound = {
+            name: path
+            for name, path in libraries.items()
+            if name == EMPTY or runner.measure(path).status == "ok"
+        }
+        return runner.fresh(run_finals, order, sound, False, timeout=ROUND_SECONDS)
 
 
 def _baselines(finals: Finals, time_us: float) -> list[dict[str, Any]]:

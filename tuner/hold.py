@@ -1,4 +1,4 @@
-"""Holding a job: the lease is renewed in the background, its loss and a cancel are noticed."""
+"""Holding a job: the lease is renewed in the background, its loss or a cancel noticed on asking."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from db.jobs import Job
 log = structlog.get_logger()
 
 HEARTBEAT_SECONDS = 10.0
+RETRY_SECONDS = 2.0
 
 
 class Cancelled(Exception):
@@ -34,28 +35,29 @@ class Hold:
     ) -> None:
         self._engine, self.job, self._beat, self._seconds = engine, job, beat, seconds
         self._ended = threading.Event()
-        self._cancelled = False
-        self._lost: LeaseLost | None = None
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def check(self) -> None:
-        """Raises Cancelled or LeaseLost; to be called between trials."""
-        if self._lost is not None:
-            raise self._lost
-        if self._cancelled:
+        """Raises Cancelled or LeaseLost; to be called between trials. It asks the database: a user
+        who cancels does not wait for the next heartbeat."""
+        now = queue.get(self._engine, self.job.id)
+        if (now.state, now.attempt) != ("running", self.job.attempt):
+            raise LeaseLost(self.job.id, self.job.attempt)
+        if now.cancel_requested:
             raise Cancelled
 
     def _renew(self) -> None:
-        while not self._ended.wait(self._seconds):
+        pause = self._seconds
+        while not self._ended.wait(pause):
             try:
-                self._cancelled = queue.heartbeat(self._engine, self.job.id, self.job.attempt)
+                queue.heartbeat(self._engine, self.job.id, self.job.attempt)
                 self._beat()
-            except LeaseLost as lost:
-                self._lost = lost
-                return
+                pause = self._seconds
+            except LeaseLost:
+                return  # the next check says so
             except (StorageError, SQLAlchemyError) as error:
-                # the lease outlasts two failed beats; the next one may succeed
-                log.warning("heartbeat_failed", job=self.job.id, error=str(error))
+                log.warning("heartbeat_failed", job=self.job.id, reason=str(error))
+                pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
 
     def __enter__(self) -> Hold:
         self._thread.start()

@@ -75,7 +75,8 @@ class JobRun:
         self._seed = seed
         self._ok: list[tuple[Config, float]] = []
         self._statuses: Counter[str] = Counter()
-        self._errors: dict[str, str] = {}
+        self._failures: Counter[str] = Counter()  # of other jobs too
+        self._first_error = ""
         self._earlier = 0
         self._started = time.monotonic()
 
@@ -92,11 +93,11 @@ class JobRun:
                 self._plan.workload.key, self._device, self._seed, self._run_seconds
             ) as runner:
                 for config, built, result in measured(
-                    self._plan, self._builder, runner, folder, self._left
+                    self._plan, self._builder, runner, folder, self._left, self._hold.check
                 ):
-                    self._hold.check()
                     self._store(config, built, result)
                     self._report()
+                    self._hold.check()
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
                 self._hold.check()
@@ -130,15 +131,18 @@ class JobRun:
         self._plan.tell([(t.config, t.time_us if t.status == "ok" else None) for t in current])
         self._ok = [(t.config, t.time_us) for t in current if t.status == "ok" and t.time_us]
         for trial in current:
+            self._note_failure(trial.status, trial.error)
             if trial.job_id == self._job.id:
-                self._count(trial.status, trial.error)
+                self._statuses[trial.status] += 1
         self._earlier = self._statuses.total()
         log.info("job_planned", space=len(self._plan.space), known=len(current))
 
     def _left(self) -> int:
-        """How many more trials are wanted."""
+        """How many more trials are wanted. The budget ends the search, but not before a trial:
+        without any there is no best."""
         budget = self._job.budget_seconds
-        if budget is not None and time.monotonic() - self._started > budget:
+        over = budget is not None and time.monotonic() - self._started > budget
+        if over and (self._ok or self._failures):
             return 0
         return max(0, self._job.trials_requested - self._statuses.total())
 
@@ -162,15 +166,16 @@ class JobRun:
         except DuplicateTrial:
             log.info("trial_known", config=config)  # another job measured it meanwhile
             return
-        self._count(trial.status, trial.error)
+        self._statuses[trial.status] += 1
+        self._note_failure(trial.status, trial.error)
         if trial.time_us is not None:
             self._ok.append((config, trial.time_us))
         log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
 
-    def _count(self, status: str, error: str | None) -> None:
-        self._statuses[status] += 1
-        if error:
-            self._errors.setdefault(status, error)
+    def _note_failure(self, status: str, error: str | None) -> None:
+        if status != "ok":
+            self._failures[status] += 1
+            self._first_error = self._first_error or " ".join((error or "").split())
 
     def _report(self) -> None:
         done, ok = self._statuses.total(), self._statuses["ok"]
@@ -208,8 +213,8 @@ class JobRun:
         }
 
     def _why_nothing_worked(self) -> str:
-        counts = ", ".join(f"{n} {status}" for status, n in self._statuses.most_common())
-        first = next(iter(self._errors.values()), "")
-        return (
-            f"none of {self._statuses.total()} trials worked ({counts or 'empty space'}): {first}"
-        )
+        if not self._failures:
+            return "there is no configuration to try: the space is empty"
+        counts = ", ".join(f"{n} {status}" for status, n in self._failures.most_common())
+        total = self._failures.total()
+        return f"none of {total} configurations worked ({counts}); first: {self._first_error[:400]}"

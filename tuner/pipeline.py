@@ -15,29 +15,38 @@ from tuner.measure.trial import Measured
 from tuner.plan import Config, Plan
 
 BATCH = 8
+CHECK_SECONDS = 1.0
 
 
 def measured(
-    plan: Plan, builder: Builder, runner: Runner, folder: Path, left: Callable[[], int]
+    plan: Plan,
+    builder: Builder,
+    runner: Runner,
+    folder: Path,
+    left: Callable[[], int],
+    check: Callable[[], None],
 ) -> Iterator[tuple[Config, Built, Measured | None]]:
     """Results in the order in which the plan proposed them; None where the build failed.
 
-    ``left()`` says how many more are wanted. On a GPU the next batch is built while one runs;
-    on a CPU building would disturb the timing, so a batch is built before any of it runs.
+    ``left()`` says how many more are wanted; at 0 what was built ahead is dropped. ``check()``
+    is called again and again while builds are waited for, and may raise. On a GPU the next
+    batch is built while one runs; on a CPU building would disturb the timing, so a batch is
+    built before any of it runs.
     """
     overlap = plan.device.kind == "cuda"
     batch = max(BATCH, builder.workers)
     pending: deque[tuple[Config, Future[Built]]] = deque()
     numbers = itertools.count()
-    while True:
+    while (wanted := left()) > 0:
         if not pending or (overlap and len(pending) <= batch):
-            for config in plan.ask(min(batch, left() - len(pending))):
+            for config in plan.ask(min(batch, wanted - len(pending))):
                 library = folder / f"{next(numbers)}.so"
                 pending.append((config, builder.submit(plan.order(config, library))))
         if not pending:
             return
-        if not overlap:
-            wait([future for _, future in pending])
+        awaited = [future for _, future in pending]
+        while wait(awaited[:1] if overlap else awaited, CHECK_SECONDS).not_done:
+            check()
         config, future = pending.popleft()
         built = future.result()
         if built.status != "ok":
@@ -46,3 +55,5 @@ def measured(
         result = runner.measure(built.order.library)
         built.order.library.unlink(missing_ok=True)
         yield config, built, result
+    for _, future in pending:
+        future.cancel()

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy.engine import Engine
 
 from db import devices, queue, workers
-from db.errors import LeaseLost
+from db.errors import DatabaseUnavailable, LeaseLost
 from db.jobs import Job
 from tuner import __version__
 from tuner.device import Device
@@ -31,6 +31,7 @@ from tuner.settings import Settings
 log = structlog.get_logger()
 
 BEAT_SECONDS = 20.0
+RETRY_SECONDS = 2.0
 
 
 class Stopped(BaseException):
@@ -45,51 +46,79 @@ class Worker:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
         self._builder = Builder(settings.build_workers, settings.build_seconds)
+        self._seen = -BEAT_SECONDS
 
     def run(self, once: bool = False) -> None:
-        """Take jobs until stopped; with ``once``, only until none waits."""
+        """Take jobs until stopped; with ``once``, only until none waits.
+
+        A database that does not answer is asked again; with ``once``, DatabaseUnavailable is
+        raised.
+        """
         log.info("worker_started", worker=self.name, device=self._device.name)
         try:
-            seen = 0.0
             while True:
-                job = queue.claim(self._engine, self.name, (self._device.kind,))
+                try:
+                    job = self._next()
+                except DatabaseUnavailable as error:
+                    if once:
+                        raise
+                    log.warning("database_unavailable", reason=str(error))
+                    time.sleep(RETRY_SECONDS)
+                    continue
                 if job is not None:
                     self.take(job)
-                    seen = 0.0
-                    continue
-                if once:
+                elif once:
                     return
-                if time.monotonic() - seen > BEAT_SECONDS:
-                    self._beat(None)
-                    seen = time.monotonic()
-                time.sleep(self._settings.poll_seconds)
+                else:
+                    time.sleep(self._settings.poll_seconds)
         finally:
             self.close()
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
-        """Run a job that this worker has claimed to its end, whichever it is."""
+        """Run a job that this worker has claimed to its end, whichever it is. Where the database
+        stops answering it is left to its lease: whoever claims it next goes on from its trials."""
         with structlog.contextvars.bound_contextvars(job=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             try:
-                self._run(job, watch)
-                log.info("job_succeeded")
+                self._to_its_end(job, watch)
             except LeaseLost as lost:
                 log.warning("lease_lost", reason=str(lost))
-            except Cancelled:
-                self._end(job, "cancelled")
+            except DatabaseUnavailable as error:
+                log.warning("job_left_to_its_lease", reason=str(error))
             except Stopped:
-                queue.release(self._engine, job.id, job.attempt)
-                log.info("job_released")
+                self._give_back(job)
                 raise
-            except TunerError as error:
-                self._end(job, "failed", str(error))
-            except Exception as error:
-                log.exception("job_crashed")
-                self._end(job, "failed", f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
         self._builder.close()
-        workers.leave(self._engine, self.name)
+        try:
+            workers.leave(self._engine, self.name)
+        except DatabaseUnavailable as error:
+            log.warning("database_unavailable", reason=str(error))
+
+    def _next(self) -> Job | None:
+        """A job, held by this worker now; where none waits, say from time to time that it lives."""
+        job = queue.claim(self._engine, self.name, (self._device.kind,))
+        if job is not None:
+            self._seen = -BEAT_SECONDS
+        elif time.monotonic() - self._seen > BEAT_SECONDS:
+            self._beat(None)
+            self._seen = time.monotonic()
+        return job
+
+    def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> None:
+        try:
+            self._run(job, watch)
+            log.info("job_succeeded")
+        except Cancelled:
+            self._end(job, "cancelled")
+        except TunerError as error:
+            self._end(job, "failed", str(error))
+        except (LeaseLost, DatabaseUnavailable):
+            raise
+        except Exception as error:
+            log.exception("job_crashed")
+            self._end(job, "failed", f"{type(error).__name__}: {error}")
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
@@ -107,11 +136,17 @@ class Worker:
     def _end(
         self, job: Job, state: Literal["failed", "cancelled"], error: str | None = None
     ) -> None:
+        queue.finish(self._engine, job.id, job.attempt, state, error)
+        log.info("job_ended", state=state, error=error)
+
+    def _give_back(self, job: Job) -> None:
         try:
-            queue.finish(self._engine, job.id, job.attempt, state, error)
-            log.info("job_ended", state=state, error=error)
+            queue.release(self._engine, job.id, job.attempt)
+            log.info("job_released")
         except LeaseLost as lost:
             log.warning("lease_lost", reason=str(lost))
+        except DatabaseUnavailable as error:
+            log.warning("job_left_to_its_lease", reason=str(error))
 
     def _beat(self, job_id: str | None) -> None:
         workers.beat(
