@@ -32,8 +32,7 @@ def load_runtime(kind: str) -> None:
         _load_packaged_cudart()
     for name in _LIBRARIES[kind]:
         try:
-            # global: a library built with threads looks the runtime's functions up in the process
-            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)  # as TVM itself does
         except OSError as error:
             way_out = "a CUDA library needs an NVIDIA driver; for this machine ask for target=cpu"
             if kind == "cpu" or not (folder / name).exists():

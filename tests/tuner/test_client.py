@@ -114,10 +114,13 @@ def test_a_cancelled_job_ends_the_wait(client: Client) -> None:
 
 
 def test_a_wait_may_end_before_the_job(client: Client) -> None:
-    job = client.submit("conv1d", OTHER, trials=5)
-    with pytest.raises(StillRunning, match=r"is queued after 0\.1 s, with 0 of 5 trials") as raised:
-        client.wait(job, timeout=0.1, poll=10)
+    job, seen = client.submit("conv1d", OTHER, trials=5), []
+    with pytest.raises(StillRunning, match=r"is queued after 0\.3 s, with 0 of 5 trials") as raised:
+        client.wait(job, timeout=0.3, progress=seen.append, poll=0.02)
     assert raised.value.job == job
+    assert seen == [job]  # asked for often, shown once
+    with pytest.raises(StillRunning):
+        client.wait(job, timeout=0)
 
 
 def test_a_wait_outlasts_a_restart_of_the_service(service: Service, client: Client) -> None:
@@ -128,9 +131,11 @@ def test_a_wait_outlasts_a_restart_of_the_service(service: Service, client: Clie
         ended = thread.submit(client.wait, job, 60, lambda _: begun.set(), 0.02)
         assert begun.wait(30)
         service.stop()
-        queue.finish(service.engine, job.id, held.attempt, "succeeded")
-        assert not ended.done()
-        service.start()
+        try:
+            queue.finish(service.engine, job.id, held.attempt, "succeeded")
+            assert not ended.done()
+        finally:
+            service.start()
         assert ended.result(30).state == "succeeded"
 
 
