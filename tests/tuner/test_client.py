@@ -114,7 +114,8 @@ def test_a_cancelled_job_ends_the_wait(client: Client) -> None:
 
 
 def test_a_wait_may_end_before_the_job(client: Client) -> None:
-    job, seen = client.submit("conv1d", OTHER, trials=5), []
+    job = client.submit("conv1d", OTHER, trials=5)
+    seen: list[Job] = []
     with pytest.raises(StillRunning, match=r"is queued after 0\.3 s, with 0 of 5 trials") as raised:
         client.wait(job, timeout=0.3, progress=seen.append, poll=0.02)
     assert raised.value.job == job
