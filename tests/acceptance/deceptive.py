@@ -1,0 +1,23 @@
+"""More planted templates, found by child processes by their import path."""
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.template import Config
+from tests.tuner.measure.planted import Planted
+
+
+class Doomed(Planted):
+    """Nothing in it works."""
+
+    name = "doomed"
+    behaviours = ("wrong", "partial", "crash")
+
+
+class Deceptive(Planted):
+    """What it takes without measuring takes the finalists' process down."""
+
+    name = "deceptive"
+    behaviours = ("right", "crash")
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("crash")

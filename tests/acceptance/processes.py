@@ -1,0 +1,122 @@
+"""Workers as processes of their own, over a database file that the tests look into."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from sqlalchemy import Engine, text
+
+import templates
+from db import queue, trials
+from db.engine import migrate, open_engine
+from db.transaction import writing
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 90.0
+
+T = TypeVar("T")
+
+
+class Database:
+    """A migrated SQLite file; ``engine`` is the tests' own way to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder / 'convtune.db'}"
+        self.engine: Engine = open_engine(self.url)
+        migrate(self.engine)
+
+    def submit(self, shape: dict[str, Any], **order: Any) -> queue.Job:
+        workload = templates.operator("conv1d").workload.model_validate(shape)
+        options: dict[str, Any] = {
+            "target": "cpu", "trials": 12, "search": "random", "on_existing": "retune", "seed": 1,
+        }  # fmt: skip
+        job, _ = queue.submit(
+            self.engine,
+            queue.JobOrder(
+                operator="conv1d",
+                workload_key=workload.key,
+                workload=workload.model_dump(),
+                **options | order,
+            ),
+        )
+        return job
+
+    def trials(self, job: queue.Job) -> list[trials.Trial]:
+        return trials.list_trials(self.engine, job.id, limit=1000).items
+
+    def run_out(self, job: queue.Job) -> None:
+        """Let the job's lease run out now."""
+        with writing(self.engine) as connection:
+            connection.execute(
+                text("UPDATE jobs SET lease_expires_at = 0 WHERE id = :id"), {"id": job.id}
+            )
+
+
+class Worker:
+    """``python -m tuner.worker --target cpu`` and the events of its log. Its temporary files lie
+    in the folder: one that is killed leaves them."""
+
+    def __init__(self, database_url: str, folder: Path, *options: str, **settings: str) -> None:
+        environment = {
+            "TMPDIR": str(folder),
+            "TUNER_DATABASE_URL": database_url,
+            "TUNER_LOG_FORMAT": "json",
+            "TUNER_BUILD_WORKERS": "2",
+            "TUNER_POLL_SECONDS": "0.1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tuner.worker", "--target", "cpu", *options],
+            cwd=ROOT,
+            env=os.environ | environment | settings,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def children(self) -> list[psutil.Process]:
+        """The processes that it has started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self) -> tuple[int, float]:
+        """Ask it to end; its exit code, and after how many seconds."""
+        start = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        code = self.wait()
+        return code, time.monotonic() - start
+
+    def wait(self) -> int:
+        said = self.process.communicate(timeout=SECONDS)[1]
+        self.events = [json.loads(line) for line in said.splitlines()]
+        return self.process.returncode
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """Such events, once it has ended."""
+        return [each for each in self.events if each["event"] == event]
+
+
+def alive(process: psutil.Process) -> bool:
+    """A zombie, which waits for its parent only, is not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def until(look: Callable[[], T], seconds: float = SECONDS) -> T:
+    """What ``look`` gives as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
+        time.sleep(0.02)
+    return found

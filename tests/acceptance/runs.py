@@ -1,0 +1,59 @@
+"""Jobs that run in the tests' own process, over one pool of builders."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from processes import Database
+
+from db import devices, queue
+from templates.template import Template
+from tuner.device import Device
+from tuner.hold import Hold
+from tuner.job import JobRun, Progress
+from tuner.measure.builder import Builder
+
+
+class Bench:
+    """The CPU and its builders; each call of :meth:`run` is one attempt at a job."""
+
+    run_seconds = 3.0
+
+    def __init__(self, device: Device, builder: Builder) -> None:
+        self.device, self.builder = device, builder
+
+    def device_id(self, database: Database) -> int:
+        return devices.upsert_device(database.engine, self.device.fingerprint()).id
+
+    def run(
+        self,
+        database: Database,
+        job: queue.Job,
+        among: Sequence[Template[Any]] | None = None,
+        watch: Callable[[Progress], None] = lambda _: None,
+    ) -> queue.Job:
+        """Claim the job and run it to its end, which is given back. Raises what the run does."""
+        held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
+        assert held is not None
+        with Hold(database.engine, held) as hold:
+            JobRun(
+                database.engine,
+                hold,
+                self.device,
+                self.device_id(database),
+                self.builder,
+                run_seconds=self.run_seconds,
+                among=among,
+                watch=watch,
+            ).run()
+        return queue.get(database.engine, job.id)
+
+
+class Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def __call__(self) -> float:
+        return time.monotonic() - self._start

@@ -1,0 +1,91 @@
+"""Jobs among whose configurations some are wrong, crash their process or never return."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Database
+from runs import Bench
+
+from db import artifacts, best, queue
+from tests.acceptance.deceptive import Deceptive, Doomed
+from tests.tuner.measure.planted import Planted, PlantedBuild
+from tuner.errors import NothingWorked
+from tuner.load import load
+
+SHAPE = {"M": 64, "N": 8}
+
+
+def error_of(database: Database, found: best.Best, folder: Path) -> float:
+    """The largest error of the stored library, called on new random data."""
+    paths = {"library": folder / "kernel.so", "manifest": folder / "kernel.json"}
+    for kind, path in paths.items():
+        path.write_bytes(artifacts.get(database.engine, found.artifacts[kind]).content)
+    draw = np.random.default_rng()
+    x, w = (draw.standard_normal(n).astype(np.float32) for n in SHAPE.values())
+    expected = np.convolve(x.astype("f8"), w.astype("f8"))
+    return float(np.abs(load(paths["library"])(x, w) - expected).max() / np.abs(expected).max())
+
+
+def test_the_job_succeeds_with_the_right_ones(
+    database: Database, bench: Bench, tmp_path: Path
+) -> None:
+    job = database.submit(SHAPE, trials=10, search="grid")
+    ended = bench.run(database, job, among=[Planted()])
+    assert (ended.state, ended.error) == ("succeeded", None)
+    assert (ended.trials_measured, ended.trials_ok, ended.trials_failed) == (5, 1, 4)
+    stored = {trial.config["behaviour"]: trial for trial in database.trials(job)}
+    assert {behaviour: trial.status for behaviour, trial in stored.items()} == {
+        "right": "ok",
+        "wrong": "wrong_answer",
+        "partial": "wrong_answer",
+        "crash": "run_error",
+        "hang": "run_timeout",
+    }
+    for behaviour, trial in stored.items():
+        right = behaviour == "right"
+        assert (trial.time_us is not None, trial.error is None) == (right, right)
+        assert "build" in trial.seconds
+    (found,) = best.lookup(database.engine, job.workload_key)
+    assert found.config == Planted().config("right")
+    assert error_of(database, found, tmp_path) < 1e-5
+
+
+def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=4, search="grid")
+    ended = bench.run(database, job, among=[PlantedBuild()])
+    assert (ended.state, ended.trials_measured, ended.trials_ok) == ("succeeded", 4, 1)
+    stored = {trial.config["behaviour"]: trial.status for trial in database.trials(job)}
+    assert stored == {
+        "right": "ok",
+        "unschedulable": "schedule_error",
+        "uncompilable": "build_error",
+        "build_crash": "build_error",
+    }
+
+
+def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
+    database: Database, bench: Bench, tmp_path: Path
+) -> None:
+    job = database.submit(SHAPE, trials=2, search="grid")
+    assert bench.run(database, job, among=[Deceptive()]).state == "succeeded"
+    (found,) = best.lookup(database.engine, job.workload_key)
+    assert found.config == Deceptive().config("right")
+    assert {baseline["name"] for baseline in found.baselines} == {"naive"}
+    assert error_of(database, found, tmp_path) < 1e-5
+
+
+def test_where_nothing_works_the_reason_says_so(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=3)
+    with pytest.raises(NothingWorked) as raised:
+        bench.run(database, job, among=[Doomed()])
+    said = str(raised.value)
+    assert said.startswith("none of 3 configurations worked (2 wrong_answer, 1 run_error); first: ")
+    assert "\n" not in said
+    assert len(database.trials(job)) == 3
+    assert best.lookup(database.engine, job.workload_key) == []
+
+    again = database.submit(SHAPE, trials=3, seed=2)  # all is known, nothing is left to measure
+    with pytest.raises(NothingWorked, match=r"none of 3 .*2 wrong_answer, 1 run_error"):
+        bench.run(database, again, among=[Doomed()])
+    assert queue.get(database.engine, again.id).trials_measured == 0
