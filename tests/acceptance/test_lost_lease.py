@@ -1,0 +1,65 @@
+"""A worker whose job was taken from it writes nothing more."""
+
+from typing import Any
+
+import pytest
+from processes import Database
+from runs import Bench
+from sqlalchemy import select
+
+from db import queue
+from db.errors import LeaseLost
+from db.models import metadata
+from db.transaction import reading
+from tests.tuner.measure.planted import Planted
+from tuner.hold import Hold
+from tuner.job import Progress
+
+SHAPE = {"M": 64, "N": 8}
+
+
+def everything(database: Database) -> dict[str, list[Any]]:
+    with reading(database.engine) as connection:
+        return {
+            name: [tuple(row) for row in connection.execute(select(table))]
+            for name, table in metadata.tables.items()
+        }
+
+
+def taken(database: Database, job: queue.Job) -> queue.Job:
+    database.run_out(job)
+    other = queue.claim(database.engine, "other", ["cpu"])
+    assert other is not None
+    return other
+
+
+@pytest.mark.parametrize("after", [0, 1, 2], ids=["planned", "one trial", "all trials"])
+def test_the_run_ends_and_changes_nothing(database: Database, bench: Bench, after: int) -> None:
+    job = database.submit(SHAPE, trials=2, search="grid")
+    left: dict[str, Any] = {}
+
+    def steal(progress: Progress) -> None:
+        if progress.measured == after:
+            left.update(other=taken(database, job), rows=everything(database))
+
+    with pytest.raises(LeaseLost, match=job.id):
+        bench.run(database, job, among=[Planted()], watch=steal)
+    assert everything(database) == left["rows"]
+    assert len(database.trials(job)) == after
+    other = left["other"]
+    assert (other.worker, other.attempt, other.trials_measured) == ("other", 2, after)
+    assert queue.heartbeat(database.engine, job.id, other.attempt) is False
+
+
+def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
+    job = database.submit(SHAPE)
+    held = queue.claim(database.engine, "one", ["cpu"])
+    assert held is not None
+    beats: list[None] = []
+    with Hold(database.engine, held, lambda: beats.append(None), seconds=0.02) as hold:
+        hold.check()
+        taken(database, job)
+        rows = everything(database)
+        with pytest.raises(LeaseLost):
+            hold.check()
+    assert everything(database) == rows
