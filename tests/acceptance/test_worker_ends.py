@@ -1,0 +1,102 @@
+"""Workers that are killed, and workers that are asked to end, in the middle of a job."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import Database, Worker, alive, until
+
+from db import best, queue, trials, workers
+
+SHAPE = {"M": 512, "N": 8}
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def start(database: Database, tmp_path: Path) -> Iterator[Start]:
+    started: list[Worker] = []
+
+    def one(*options: str) -> Worker:
+        started.append(Worker(database.url, tmp_path, *options))
+        return started[-1]
+
+    yield one
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.kill()
+
+
+def whole(database: Database, job: queue.Job, before: list[trials.Trial]) -> None:
+    """The job succeeded, kept what was stored before, and measured nothing twice."""
+    ended = queue.get(database.engine, job.id)
+    assert (ended.state, ended.error) == ("succeeded", None)
+    after = database.trials(job)
+    assert after[: len(before)] == before
+    assert [trial.number for trial in after] == list(range(1, job.trials_requested + 1))
+    assert len({trial.config_key for trial in after}) == job.trials_requested
+    assert ended.trials_measured == job.trials_requested
+    assert ended.trials_ok == sum(trial.status == "ok" for trial in after)
+    (found,) = best.lookup(database.engine, job.workload_key)
+    assert (found.job_id, found.trials_measured) == (job.id, job.trials_requested)
+
+
+def test_a_killed_workers_job_is_finished_by_the_next(database: Database, start: Start) -> None:
+    job = database.submit(SHAPE, trials=12)
+    first = start()
+    until(lambda: database.trials(job))
+    children = first.children()
+    first.kill()
+    until(lambda: not any(alive(child) for child in children), 10)
+    assert len(children) >= 3  # two that build, one that measures
+    before = database.trials(job)
+    assert 0 < len(before) < 12
+    held = queue.get(database.engine, job.id)
+    assert held.state == "running"
+    assert queue.claim(database.engine, "too early", ["cpu"]) is None
+    database.run_out(job)
+
+    second = start("--once")
+    assert second.wait() == 0
+    whole(database, job, before)
+    ended = queue.get(database.engine, job.id)
+    assert (ended.attempt, ended.released) == (2, 0)
+    assert ended.worker != held.worker
+
+
+def test_sigterm_gives_the_job_back_at_once_uncharged(database: Database, start: Start) -> None:
+    job = database.submit(SHAPE, trials=10)
+
+    def now() -> queue.Job:
+        return queue.get(database.engine, job.id)
+
+    moments: dict[str, Callable[[], object]] = {
+        "starting": lambda: now().state == "running",
+        "searching": lambda: now().trials_measured > 0,
+        "deciding": lambda: now().trials_measured == 10,
+    }
+    before: list[trials.Trial] = []
+    for turn, (moment, reached) in enumerate(moments.items(), 1):
+        worker = start()
+        until(reached)
+        children = worker.children()
+        code, seconds = worker.stop()
+        assert (code, seconds < 10) == (0, True), moment
+        assert [line["job"] for line in worker.said("job_released")] == [job.id]
+        waiting = now()
+        assert (waiting.state, waiting.attempt, waiting.released) == ("queued", turn, turn)
+        assert not [child for child in children if alive(child)]
+        assert database.trials(job)[: len(before)] == before
+        before = database.trials(job)
+    last = start("--once")
+    assert last.wait() == 0
+    assert len(last.said("job_succeeded")) == 1
+    whole(database, job, before)
+
+
+def test_sigterm_ends_an_idle_worker(database: Database, start: Start) -> None:
+    worker = start()
+    (shown,) = until(lambda: workers.list_workers(database.engine))
+    assert (shown.alive, shown.job_id, shown.pid) == (True, None, worker.process.pid)
+    code, seconds = worker.stop()
+    assert (code, seconds < 10) == (0, True)
+    assert workers.list_workers(database.engine) == []
