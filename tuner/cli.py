@@ -198,7 +198,10 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
-        _refuse(error.format_message(), error.exit_code)
+        context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
+        hint = f" See: {context.command_path} --help" if context else ""
+        message = error.format_message()  # none where the help was shown instead
+        _refuse(message and message + hint, error.exit_code)
     except (TunerError, StorageError, TemplateError) as error:
         _refuse(str(error))
     except ValidationError as error:
@@ -210,7 +213,8 @@ def main() -> None:
 
 
 def _refuse(message: str, code: int = 1) -> NoReturn:
-    print("tuner:", " ".join(message.split()), file=sys.stderr)
+    if message:
+        print("tuner:", " ".join(message.split()), file=sys.stderr)
     sys.exit(code)
 
 

@@ -45,8 +45,8 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
         return model.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        field = first.get("ctx", {}).get("field") or ".".join(str(part) for part in first["loc"])
-        raise typer.BadParameter(f"--{field}: {first['msg']}") from error
+        field = str(first.get("ctx", {}).get("field") or first["loc"][0])
+        raise typer.BadParameter(f"--{field.replace('_', '-')}: {first['msg']}") from error
 
 
 def _fields(model: type[Workload]) -> list[inspect.Parameter]:
