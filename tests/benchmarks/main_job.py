@@ -65,7 +65,9 @@ def main() -> None:
             ]
         finally:
             worker.close()
-    command = f"python -m tests.benchmarks.main_job {' '.join(sys.argv[1:])}"
+    command = (
+        f"python -m tests.benchmarks.main_job --target {options.target} --trials {options.trials}"
+    )
     result = {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),

@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,11 @@ class Case:
     x: NDArray[np.float32]
     w: NDArray[np.float32]
     reference: NDArray[np.float64]
+
+    @cached_property
+    def scale(self) -> float:
+        """max|ref|."""
+        return float(max(self.reference.max(), -self.reference.min()))
 
 
 def write(workload: Workload, directory: Path, seed: int) -> None:
