@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,12 +93,7 @@ class JobRun:
             with Runner(
                 self._plan.workload.key, self._device, self._seed, self._run_seconds
             ) as runner:
-                for config, built, result in measured(
-                    self._plan, self._builder, runner, folder, self._left, self._hold.check
-                ):
-                    self._store(config, built, result)
-                    self._report()
-                    self._hold.check()
+                self._search(runner, folder)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
                 self._hold.check()
@@ -117,6 +113,16 @@ class JobRun:
                 ),
                 trials_measured=self._statuses.total(),
             )
+
+    def _search(self, runner: Runner, folder: Path) -> None:
+        results = measured(
+            self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
+        )
+        with closing(results):
+            for config, built, result in results:
+                self._store(config, built, result)
+                self._report()
+                self._hold.check()
 
     def _remember(self) -> None:
         """Take up what is known of this workload on this device, this job's own trials too."""

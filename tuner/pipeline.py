@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from pathlib import Path
 
@@ -23,9 +23,10 @@ def measured(
     builder: Builder,
     runner: Runner,
     folder: Path,
+    *,
     left: Callable[[], int],
     check: Callable[[], None],
-) -> Iterator[tuple[Config, Built, Measured | None]]:
+) -> Generator[tuple[Config, Built, Measured | None]]:
     """Results in the order in which the plan proposed them; None where the build failed.
 
     ``left()`` says how many more are wanted; at 0 what was built ahead is dropped. ``check()``
@@ -37,23 +38,25 @@ def measured(
     batch = max(BATCH, builder.workers)
     pending: deque[tuple[Config, Future[Built]]] = deque()
     numbers = itertools.count()
-    while (wanted := left()) > 0:
-        if not pending or (overlap and len(pending) <= batch):
-            for config in plan.ask(min(batch, wanted - len(pending))):
-                library = folder / f"{next(numbers)}.so"
-                pending.append((config, builder.submit(plan.order(config, library))))
-        if not pending:
-            return
-        awaited = [future for _, future in pending]
-        while wait(awaited[:1] if overlap else awaited, CHECK_SECONDS).not_done:
-            check()
-        config, future = pending.popleft()
-        built = future.result()
-        if built.status != "ok":
-            yield config, built, None
-            continue
-        result = runner.measure(built.order.library)
-        built.order.library.unlink(missing_ok=True)
-        yield config, built, result
-    for _, future in pending:
-        future.cancel()
+    try:
+        while (wanted := left()) > 0:
+            if not pending or (overlap and len(pending) <= batch):
+                for config in plan.ask(min(batch, wanted - len(pending))):
+                    library = folder / f"{next(numbers)}.so"
+                    pending.append((config, builder.submit(plan.order(config, library))))
+            if not pending:
+                return
+            awaited = [future for _, future in pending]
+            while wait(awaited[:1] if overlap else awaited, CHECK_SECONDS).not_done:
+                check()
+            config, future = pending.popleft()
+            built = future.result()
+            if built.status != "ok":
+                yield config, built, None
+                continue
+            result = runner.measure(built.order.library)
+            built.order.library.unlink(missing_ok=True)
+            yield config, built, result
+    finally:  # a job that ends early leaves no builds before the next one's
+        for _, future in pending:
+            future.cancel()

@@ -3,7 +3,7 @@
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.template import Config
-from tests.tuner.measure.planted import Planted
+from tests.tuner.measure.planted import Planted, PlantedBuild
 
 
 class Doomed(Planted):
@@ -21,3 +21,17 @@ class Deceptive(Planted):
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         return self.config("crash")
+
+
+class Small(Planted):
+    """One configuration to win, one to lose."""
+
+    name = "small"
+    behaviours = ("right", "wrong")
+
+
+class SlowBuild(PlantedBuild):
+    """Nothing of it is built in any time that a test has."""
+
+    name = "slow_build"
+    behaviours = ("build_hang",)

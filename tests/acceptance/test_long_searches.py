@@ -1,0 +1,87 @@
+"""What ends a search before its trials are through, and what is done of it when it is ordered
+again."""
+
+import pytest
+from processes import Database
+from runs import Bench, Clock
+
+from db import best, queue
+from tests.acceptance.deceptive import SlowBuild, Small
+from tuner.hold import Cancelled
+from tuner.job import Progress
+from tuner.measure.builder import Builder
+
+SHAPE = {"M": 512, "N": 8}
+
+
+def test_a_cancel_is_seen_by_the_next_trial(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=1000)
+
+    def cancel(progress: Progress) -> None:
+        if progress.measured == 2:
+            queue.cancel(database.engine, job.id)
+
+    with pytest.raises(Cancelled):
+        bench.run(database, job, watch=cancel)
+    assert len(database.trials(job)) == 2
+
+
+def test_a_cancel_is_seen_while_builds_are_awaited(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=5)
+    since = Clock()
+
+    def cancel(progress: Progress) -> None:
+        queue.cancel(database.engine, job.id)
+
+    with Builder(1) as builder, pytest.raises(Cancelled):
+        Bench(bench.device, builder).run(database, job, among=[SlowBuild()], watch=cancel)
+    assert since() < 10
+    assert database.trials(job) == []
+
+
+def test_the_budget_ends_the_search_and_a_best_is_found(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=100_000, budget_seconds=2.0)
+    searched: list[float] = []
+    since = Clock()
+    ended = bench.run(database, job, watch=lambda _: searched.append(since()))
+    assert ended.state == "succeeded"
+    assert 1 <= ended.trials_measured < 500
+    assert searched[-1] < 6  # the budget, and what a trial or a batch of builds takes
+    (found,) = best.lookup(database.engine, job.workload_key)
+    assert found.trials_measured == ended.trials_measured
+
+
+def test_a_budget_that_is_over_at_once_still_yields_a_best(
+    database: Database, bench: Bench
+) -> None:
+    job = database.submit(SHAPE, trials=1000, budget_seconds=0.001)
+    ended = bench.run(database, job)
+    assert (ended.state, ended.trials_measured) == ("succeeded", 1)
+
+
+def test_retuning_measures_nothing_twice(database: Database, bench: Bench) -> None:
+    first = database.submit(SHAPE, trials=3, search="grid")
+    second = database.submit(SHAPE, trials=3, search="grid", seed=2)
+    for job in (first, second):
+        assert bench.run(database, job).trials_measured == 3
+    measured = [*database.trials(first), *database.trials(second)]
+    assert [trial.number for trial in measured] == [1, 2, 3] * 2
+    assert len({trial.config_key for trial in measured}) == 6
+
+
+def test_retuning_a_space_that_is_used_up_decides_anew(database: Database, bench: Bench) -> None:
+    first = database.submit(SHAPE, trials=50)
+    assert bench.run(database, first, among=[Small()]).trials_measured == 2
+    again = database.submit(SHAPE, trials=50, seed=2)
+    ended = bench.run(database, again, among=[Small()])
+    assert (ended.state, ended.trials_measured) == ("succeeded", 0)
+    (found,) = best.lookup(database.engine, again.workload_key)
+    assert found.job_id == again.id
+
+
+def test_reusing_gives_the_same_job(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=2, on_existing="reuse")
+    bench.run(database, job)
+    again = database.submit(SHAPE, trials=2, on_existing="reuse", search="grid", seed=5)
+    assert (again.id, again.state) == (job.id, "succeeded")
+    assert database.submit(SHAPE, trials=3, on_existing="reuse").id != job.id
