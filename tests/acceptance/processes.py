@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +28,8 @@ class Database:
     """A migrated SQLite file; ``engine`` is the tests' own way to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder / 'convtune.db'}"
+        self.path = folder / "convtune.db"
+        self.url = f"sqlite:///{self.path}"
         self.engine: Engine = open_engine(self.url)
         migrate(self.engine)
 
@@ -63,7 +64,13 @@ class Worker:
     """``python -m tuner.worker --target cpu`` and the events of its log. Its temporary files lie
     in the folder: one that is killed leaves them."""
 
-    def __init__(self, database_url: str, folder: Path, *options: str, **settings: str) -> None:
+    def __init__(
+        self,
+        database_url: str,
+        folder: Path,
+        *options: str,
+        module: Sequence[str] = ("tuner.worker", "--target", "cpu"),
+    ) -> None:
         environment = {
             "TMPDIR": str(folder),
             "TUNER_DATABASE_URL": database_url,
@@ -72,9 +79,9 @@ class Worker:
             "TUNER_POLL_SECONDS": "0.1",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tuner.worker", "--target", "cpu", *options],
+            [sys.executable, "-m", *module, *options],
             cwd=ROOT,
-            env=os.environ | environment | settings,
+            env=os.environ | environment,
             stderr=subprocess.PIPE,
             text=True,
         )

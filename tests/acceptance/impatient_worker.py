@@ -1,0 +1,34 @@
+"""``python -m tests.acceptance.impatient_worker URL``: a worker that takes a locked SQLite file for
+unavailable at once instead of after 30 s."""
+
+import sqlite3
+import sys
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from db.engine import open_engine
+from tuner import logs
+from tuner.detect import detect
+from tuner.settings import Settings
+from tuner.worker import Stopped, Worker, stop_on_signals
+
+
+def impatient(url: str) -> Engine:
+    engine = open_engine(url)
+    engine.dispose()
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: Any) -> None:
+        connection.execute("PRAGMA busy_timeout = 0")
+
+    return engine
+
+
+if __name__ == "__main__":
+    logs.configure("json")
+    stop_on_signals()
+    try:
+        Worker(impatient(sys.argv[1]), detect("cpu"), Settings()).run()
+    except Stopped:
+        sys.exit(0)

@@ -1,0 +1,102 @@
+"""A database that does not answer for a while: nobody dies of it, and no job is lost."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from processes import Database, Worker, until
+from runs import Bench
+from structlog.testing import capture_logs
+
+from db import queue, workers
+from db.errors import DatabaseUnavailable
+from tests.acceptance.impatient_worker import impatient
+from tuner import worker
+from tuner.hold import Hold
+from tuner.job import Progress
+from tuner.settings import Settings
+
+SHAPE = {"M": 512, "N": 8}
+
+
+@contextmanager
+def locked(database: Database) -> Iterator[None]:
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+@pytest.fixture
+def hurried(database: Database, bench: Bench) -> Iterator[worker.Worker]:
+    """A worker in this process for which a locked database is an unavailable one."""
+    engine = impatient(database.url)
+    made = worker.Worker(engine, bench.device, Settings(build_workers=2))
+    yield made
+    made.close()
+    engine.dispose()
+
+
+def test_an_idle_worker_asks_again(database: Database, tmp_path: Path) -> None:
+    waiting = Worker(
+        database.url, tmp_path, module=["tests.acceptance.impatient_worker", database.url]
+    )
+    until(lambda: workers.list_workers(database.engine))
+    with locked(database):
+        time.sleep(1)
+        assert waiting.process.poll() is None
+    job = database.submit(SHAPE, trials=1)
+    until(lambda: queue.get(database.engine, job.id).state == "running")
+    code, _ = waiting.stop()
+    assert code == 0
+    (failed, *_) = waiting.said("database_unavailable")
+    assert "locked" in failed["reason"]
+    assert queue.get(database.engine, job.id).state == "queued"
+
+
+def test_a_job_is_left_to_its_lease_and_goes_on(
+    database: Database, hurried: worker.Worker, bench: Bench
+) -> None:
+    job = database.submit(SHAPE, trials=3)
+    lock = locked(database)
+
+    def stop_answering(progress: Progress) -> None:
+        if progress.measured == 1:
+            lock.__enter__()
+
+    held = queue.claim(database.engine, hurried.name, ["cpu"])
+    assert held is not None
+    with capture_logs() as said:
+        hurried.take(held, stop_answering)
+    lock.__exit__(None, None, None)
+    left = queue.get(database.engine, job.id)
+    assert (left.state, left.error, left.trials_measured) == ("running", None, 1)
+    assert said[-1]["event"] == "job_left_to_its_lease"
+    assert "locked" in said[-1]["reason"]
+    database.run_out(job)
+    ended = bench.run(database, job)
+    assert (ended.state, ended.attempt, ended.trials_measured) == ("succeeded", 2, 3)
+
+
+def test_once_does_not_wait(database: Database, hurried: worker.Worker) -> None:
+    with locked(database), pytest.raises(DatabaseUnavailable, match="locked"):
+        hurried.run(once=True)
+
+
+def test_a_hold_outlives_a_failed_heartbeat(database: Database) -> None:
+    database.submit(SHAPE)
+    held = queue.claim(database.engine, "one", ["cpu"], lease_seconds=0)
+    assert held is not None
+    beats: list[None] = []
+    engine = impatient(database.url)
+    with capture_logs() as said, Hold(engine, held, lambda: beats.append(None), seconds=0.05):
+        with locked(database):
+            until(lambda: said, 10)
+            count = len(beats)
+        until(lambda: len(beats) > count, 10)
+    engine.dispose()
+    assert {line["event"] for line in said} == {"heartbeat_failed"}
+    assert queue.claim(database.engine, "other", ["cpu"]) is None
