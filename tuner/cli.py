@@ -196,11 +196,11 @@ def database(settings: Settings) -> Iterator[Engine]:
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="tuner", standalone_mode=False))
     except typer.TyperException as error:
         context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
-        hint = f" See: {context.command_path} --help" if context else ""
-        message = error.format_message()  # none where the help was shown instead
+        hint = f"; see {context.command_path} --help" if context else ""
+        message = error.format_message().rstrip(".")  # none where the help was shown instead
         _refuse(message and message + hint, error.exit_code)
     except (TunerError, StorageError, TemplateError) as error:
         _refuse(str(error))

@@ -1,0 +1,138 @@
+"""The command line as a user runs it, in processes of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+from processes import ROOT, SECONDS, Database, until
+from runs import Bench, Clock
+
+from db import queue
+from tuner import cli, cuda_facts
+from tuner.settings import Settings
+from tuner.worker import Worker
+
+TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "9", "--target", "cpu"]
+
+
+class Shell:
+    """Runs ``tuner …`` in the database's folder."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TUNER_DATABASE_URL": database.url,
+            "TUNER_BUILD_WORKERS": "2",
+        }
+
+    def start(self, *arguments: str, module: str = "tuner.cli") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, module: str = "tuner.cli") -> str:
+        """What it prints; it must succeed."""
+        process = self.start(*arguments, module=module)
+        said, complained = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, complained
+        return said
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database: Database) -> Shell:
+    return Shell(tmp_path, database)
+
+
+def only_job(database: Database) -> queue.Job | None:
+    found = queue.list_jobs(database.engine).items
+    return found[0] if found else None
+
+
+def test_tune_is_stopped_and_goes_on(shell: Shell, database: Database) -> None:
+    process = shell.start(*TUNE)
+
+    def running() -> bool:
+        job = only_job(database)
+        return job is not None and job.state == "running"
+
+    until(running)
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=SECONDS)
+    assert (said, process.returncode) == ("", 130)
+    assert complained.splitlines()[-1].startswith("tuner: stopped; the same command goes on")
+    assert "Traceback" not in complained
+    given_back = only_job(database)
+    assert given_back is not None
+    assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
+
+    tuned = json.loads(shell.run(*TUNE, "--json"))
+    assert tuned["job"] == given_back.id
+    assert tuned["trials"] == 9
+    assert tuned["time_us"] == tuned["timing"]["warm"]["median_us"] > 0
+    shape = TUNE[1:6]
+    assert json.loads(shell.run("best", *shape, "--json")) == tuned
+    shown = shell.run("best", *shape)
+    for part in ("lanes=", "default", "naive", "numpy.convolve", "cold"):
+        assert part in shown
+    again = json.loads(shell.run(*TUNE, "--json"))  # reused: no second job
+    assert again == tuned
+
+
+def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: Bench) -> None:
+    job = database.submit({"M": 512, "N": 8}, trials=1)
+    assert queue.claim(database.engine, "gone", ["cpu"]) is not None
+    worker = Worker(database.engine, bench.device, Settings(build_workers=2))
+    timer = Timer(1.5, database.run_out, [job])
+    timer.start()
+    since = Clock()
+    try:
+        ended = cli._run_here(database.engine, worker, job)
+    finally:
+        timer.join()
+        worker.close()
+    assert (ended.state, ended.attempt, ended.worker) == ("succeeded", 2, worker.name)
+    assert since() > 1.5
+
+
+def test_a_job_that_fails_is_one_line(shell: Shell, database: Database) -> None:
+    """Nothing can be linked by a compiler that only says no."""
+    shell.environment["CXX"] = "false"
+    process = shell.start(*TUNE)
+    said, complained = process.communicate(timeout=SECONDS)
+    assert (said, process.returncode) == ("", 1)
+    assert "Traceback" not in complained
+    assert complained.splitlines()[-1].startswith("tuner: ")
+    assert "build_error" in complained.splitlines()[-1]
+
+
+def test_a_worker_with_nothing_to_do_ends_at_once(shell: Shell) -> None:
+    assert shell.run("--once", module="tuner.worker") == ""
+
+
+def test_the_worker_refuses_in_one_line(shell: Shell) -> None:
+    process = shell.start("--nosuch", module="tuner.worker")
+    said, complained = process.communicate(timeout=SECONDS)
+    assert (said, process.returncode) == ("", 2)
+    assert complained == "tuner: No such option: --nosuch; see tuner worker --help\n"
+
+
+def test_doctor(shell: Shell) -> None:
+    found: list[dict[str, Any]] = json.loads(shell.run("doctor", "--json"))
+    states = {each["what"]: each["state"] for each in found}
+    assert [states[what] for what in ("TVM", "C++ compiler", "CPU", "database")] == ["ok"] * 4
+    gpu = next(each for each in found if each["what"] == "GPU")
+    missing = cuda_facts.missing()
+    assert (gpu["state"], gpu["detail"]) == ("absent", missing) if missing else gpu["state"] == "ok"

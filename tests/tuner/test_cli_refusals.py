@@ -1,0 +1,178 @@
+"""Bad input on the shell: one line, a non-zero exit, and nothing written."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tuner import cli, cuda_facts
+
+SMALL = "conv1d --M 30 --N 5"
+DEPTHWISE = "depthwise_conv2d --B 1 --C 2 --H 5 --W 5"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder to be in, and this process left as it was."""
+    monkeypatch.chdir(tmp_path)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    structlog.reset_defaults()
+
+
+def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
+    """The one line on standard error, and the exit code."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr(sys, "argv", ["tuner", *arguments.split()])
+        cli.main()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert isinstance(exit_.value.code, int)
+    return said.err.strip(), exit_.value.code
+
+
+@pytest.mark.parametrize("command", ["tune", "best"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("nosuch --M 3", "No such command 'nosuch'; see tuner {} --help"),
+        ("conv1d --M 3", "Missing option '--N'"),
+        ("conv1d --M 0 --N 1", "--M: Input should be greater than or equal to 1"),
+        ("conv1d --M 3 --N 5", "--N: N must be at most M = 3, but it is 5; swap"),
+        ("conv1d --M 16777217 --N 5", "--M: Input should be less than or equal to 16777216"),
+        ("conv1d --M 16777216 --N 65536", "2*L*N must be at most 2^40"),
+        ("conv1d --M 1.5 --N 1", "'--M': Input should be a valid integer"),
+        ("conv1d --M 1e3 --N 1", "'--M': Input should be a valid integer"),
+        (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same' or 'valid'"),
+        (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32'"),
+        (
+            f"{SMALL} --max-error 0",
+            "--max-error: Input should be greater than or equal to 0.000001",
+        ),
+        (f"{SMALL} --K 3", "No such option: --K"),
+        (f"{DEPTHWISE} --K 4", "--K: K must be odd, but it is 4; pad"),
+        (f"{DEPTHWISE} --K 65", "--K: Input should be less than or equal to 63"),
+        (f"{DEPTHWISE} --K 3 --stride 3", "--stride: Input should be 1 or 2"),
+        (f"{SMALL} --target tpu", "'--target': "),
+        (f"{SMALL} more", "extra argument"),
+    ],
+)
+def test_a_shape(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, arguments: str, says: str
+) -> None:
+    said, code = refusal(f"{command} {arguments}", capsys)
+    assert said.startswith("tuner: ")
+    assert says.format(command) in said
+    assert code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--trials 0", "'--trials': Input should be greater than or equal to 1"),
+        ("--trials 100001", "'--trials': Input should be less than or equal to 100000"),
+        ("--trials many", "'--trials': Input should be a valid integer"),
+        ("--search annealing", "unknown search strategy 'annealing'; known are: grid, random, xgb"),
+        ("--seed -1", "'--seed': Input should be greater than or equal to 0"),
+        ("--seed 2147483648", "'--seed': Input should be less than or equal to 2147483647"),
+        ("--budget-seconds 0", "'--budget-seconds': Input should be greater than"),
+        ("--budget-seconds nan", "'--budget-seconds': "),
+        ("--budget-seconds inf", "'--budget-seconds': Input should be less than or equal to 604"),
+    ],
+)
+def test_an_order(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str
+) -> None:
+    said, code = refusal(f"tune {SMALL} {arguments}", capsys)
+    assert says in said
+    assert code > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(cuda_facts.missing() is None, reason="there is a GPU here")
+@pytest.mark.parametrize("command", [f"tune {SMALL}", "worker --once"])
+def test_a_target_that_is_not_here(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    said, code = refusal(f"{command} --target cuda", capsys)
+    assert said.startswith("tuner: target cuda: ")
+    assert said.endswith("use --target cpu, or run on a GPU host")
+    assert code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [f"tune {SMALL} --target cpu", "worker --target cpu"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TUNER_LOG_FORMAT", "xml"),
+        ("TUNER_BUILD_WORKERS", "0"),
+        ("TUNER_BUILD_SECONDS", "-1"),
+        ("TUNER_RUN_SECONDS", "soon"),
+        ("TUNER_POLL_SECONDS", "0"),
+    ],
+)
+def test_a_setting(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    command: str,
+    name: str,
+    value: str,
+) -> None:
+    monkeypatch.setenv(name, value)
+    said, code = refusal(command, capsys)
+    assert said.startswith(f"tuner: setting {name}: Input should be ")
+    assert code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"tune {SMALL} --target cpu", f"best {SMALL}", "worker --target cpu --once"],
+    ids=["tune", "best", "worker"],
+)
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("sqlite:////no/such/folder/x.db", "there is no folder /no/such/folder; create it first"),
+        ("sqlite:///notes.txt", "is the file a database of convtune"),
+        ("sqlite://", "name a file"),
+        ("nonsense", "TUNER_DATABASE_URL"),
+        ("mysql://root:secret@host/x", "mysql is not supported"),
+        ("postgresql://u:secret@127.0.0.1:1/x", "is the server running"),
+    ],
+)
+def test_a_database(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    command: str,
+    url: str,
+    says: str,
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no database " * 100)
+    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+    said, code = refusal(command, capsys)
+    assert says in said
+    assert "secret" not in said
+    assert code == 1
+    assert list(tmp_path.iterdir()) == [notes]
+    assert notes.read_text() == "no database " * 100
+
+
+def test_a_port(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_PORT", "99999")
+    said, code = refusal("serve", capsys)
+    assert "TUNER_PORT" in said
+    assert code == 2
