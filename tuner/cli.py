@@ -32,6 +32,7 @@ from tuner import logs
 from tuner.detect import detect
 from tuner.errors import TunerError, UnknownStrategy
 from tuner.job import Progress
+from tuner.measure.linker import linker
 from tuner.report import best_json, show_best
 from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
@@ -84,6 +85,7 @@ def tune(
     settings = Settings()
     logs.configure(settings.log_format)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    linker()
     device = detect(target.value)
     stop_on_signals()
     order = JobOrder(
@@ -142,6 +144,7 @@ def worker(
     """Take jobs from the database and run them on this machine's device."""
     settings = Settings()
     logs.configure(settings.log_format)
+    linker()
     device = detect(target.value)
     stop_on_signals()
     with database(settings) as engine:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,8 @@ from db.engine import open_engine
 from db.errors import StorageError
 from db.schema import check_schema
 from tuner import cpu_facts, cuda_facts
+from tuner.errors import NoLinker
+from tuner.measure.linker import linker
 from tuner.settings import Settings
 from tuner.versions import versions
 
@@ -52,12 +52,10 @@ def _compiler() -> Finding:
 
 
 def _linker() -> Finding:
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
-    for name in names:
-        path = shutil.which(name)
-        if path:
-            return Finding("C++ compiler", "ok", path)
-    return Finding("C++ compiler", "missing", "install g++ or clang++, or name one in CXX")
+    try:
+        return Finding("C++ compiler", "ok", linker())
+    except NoLinker as error:
+        return Finding("C++ compiler", "missing", str(error))
 
 
 def _cpu() -> Finding:

@@ -109,6 +109,20 @@ def test_a_target_that_is_not_here(
 
 
 @pytest.mark.parametrize("command", [f"tune {SMALL} --target cpu", "worker --target cpu"])
+def test_a_machine_that_can_not_link(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    said, code = refusal(command, capsys)
+    assert said.startswith("tuner: no C++ compiler to link with: install g++ or clang++")
+    assert code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [f"tune {SMALL} --target cpu", "worker --target cpu"])
 @pytest.mark.parametrize(
     ("name", "value"),
     [

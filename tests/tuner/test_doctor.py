@@ -1,0 +1,79 @@
+"""What the doctor finds, and that it leaves no trace."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from sqlalchemy import text
+
+from db.engine import migrate, open_engine
+from db.transaction import writing
+from tuner import doctor
+from tuner.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+def found(what: str, url: str = "sqlite:///convtune.db") -> doctor.Finding:
+    findings = {each.what: each for each in doctor.examine(Settings(database_url=url))}
+    assert list(findings) == ["TVM", "C++ compiler", "CPU", "GPU", "PyTorch", "database"]
+    return findings[what]
+
+
+def test_a_database_that_is_not_there_yet(tmp_path: Path) -> None:
+    finding = found("database")
+    assert (finding.state, "will be made" in finding.detail) == ("absent", True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("sqlite:////no/such/folder/x.db", "there is no folder /no/such/folder"),
+        ("sqlite:///notes.txt", "is the file a database of convtune"),
+        ("sqlite:///empty.db", "run `python -m db.migrations`"),
+        ("sqlite:///newer.db", "install the release of convtune that wrote it"),
+        ("nonsense", "TUNER_DATABASE_URL"),
+        ("postgresql://u:secret@127.0.0.1:1/x", "is the server running"),
+    ],
+)
+def test_a_database_that_can_not_be_used(tmp_path: Path, url: str, says: str) -> None:
+    (tmp_path / "notes.txt").write_text("no database " * 100)
+    (tmp_path / "empty.db").touch()
+    newer = open_engine("sqlite:///newer.db")
+    migrate(newer)
+    with writing(newer) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    newer.dispose()
+    finding = found("database", url)
+    assert finding.state == "missing"
+    assert says in finding.detail
+    assert "secret" not in finding.detail
+
+
+def test_a_database_that_is_ready() -> None:
+    engine = open_engine("sqlite:///convtune.db")
+    migrate(engine)
+    engine.dispose()
+    assert found("database").state == "ok"
+
+
+def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    finding = found("C++ compiler")
+    assert finding.state == "missing"
+    assert "install g++ or clang++" in finding.detail
+
+
+def test_each_finding_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = doctor.examine(Settings(database_url="sqlite:////no/such/[folder]/x.db"))
+    doctor.show(findings, Console(width=40))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [each.state for each in findings]
+    assert lines[-1].endswith("create it first")
+    assert "[folder]" in lines[-1]
