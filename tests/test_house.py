@@ -1,0 +1,128 @@
+"""What holds for the house as a whole."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from api.schemas import order
+from api.settings import Settings as ApiSettings
+from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.workload import Conv1dWorkload
+from tuner import cli, cpu_facts
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.measure.record import metaschedule_record
+from tuner.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINNED = dict(
+    line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
+)
+
+
+def tracked(pattern: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", pattern], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).exists()]
+
+
+def test_files_stay_small() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in tracked("*.py")}
+    assert len(lengths) > 100
+    assert [f"{path}: {length}" for path, length in lengths.items() if length > 400] == []
+    assert median(lengths.values()) < 120
+
+
+def test_no_file_knows_the_machine_it_was_written_on() -> None:
+    parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")  # not in here
+    foreign = re.compile("|".join("".join(halves) for halves in parts))
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()[:100]}"
+        for path in tracked("*")
+        if b"\0" not in path.read_bytes()
+        for line in path.read_text().splitlines()
+        if foreign.search(line)
+    ]
+    assert found == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    optional = PROJECT["optional-dependencies"]
+    required = [*PROJECT["dependencies"], *(each for group in optional.values() for each in group)]
+    names = {re.split(r"[\[<>=~! ]", each)[0].lower() for each in required} - {"convtune"}
+    assert names - {name.lower().replace("_", "-") for name in PINNED} == set()
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    loose = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[^ ;]+|#.*|", line)]
+    assert loose == []
+
+
+@pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])
+def test_the_compiler_is_the_one_that_was_tried(name: str) -> None:
+    assert f"{name}=={PINNED[name]}" in PROJECT["dependencies"]
+    assert version(name) == PINNED[name]
+
+
+def test_a_module_can_be_serialised(tmp_path: Path) -> None:
+    """The alarm for the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
+    device = cpu_facts.device()
+    template = CpuDirect()
+    workload = Conv1dWorkload(M=100, N=7)
+    config = template.default(workload, device.limits)
+    library = tmp_path / "unused.so"
+    build = BuildOrder(workload.key, program_of(template), config, device.target, library)
+    child = Child()
+    try:
+        record = child.call(metaschedule_record, build, 2e-6, timeout=60)
+    finally:
+        child.close()
+    digest, module = record["workload"]
+    assert int(digest) > 0
+    assert len(module) > 1000
+    (trace, _), seconds, target, arguments = record["tuning_record"]
+    assert len(trace) > 5
+    assert seconds == [2e-6]
+    assert target["kind"] == "llvm"
+    assert len(arguments) == 3
+
+
+@pytest.mark.parametrize("settings", [Settings, ApiSettings], ids=["tuner", "api"])
+def test_every_setting_is_documented(settings: type[BaseSettings]) -> None:
+    readme = (ROOT / "README.md").read_text()
+    names = {f"TUNER_{name.upper()}" for name in settings.model_fields}
+    assert {name for name in names if f"`{name}`" not in readme} == set()
+
+
+def test_every_documented_setting_exists() -> None:
+    known = {name.upper() for kind in (Settings, ApiSettings) for name in kind.model_fields}
+    assert set(re.findall("TUNER_([A-Z_]+)", (ROOT / "README.md").read_text())) <= known
+
+
+@pytest.mark.parametrize("room", ["tuner", "db", "templates"])
+def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
+    module = importlib.import_module(f"{room}.errors")
+    own = {
+        name: kind
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, Exception) and kind.__module__ == module.__name__
+    }
+    drawn = re.findall(r"^[│├└─ ]*([A-Z]\w+)(?: {2,}.*)?$", module.__doc__ or "", re.MULTILINE)
+    assert sorted(drawn) == sorted(own)
+    assert [name for name, kind in own.items() if not (kind.__doc__ or "").strip()] == []
+
+
+def test_shell_and_service_have_the_same_limits() -> None:
+    assert cli.MAX_TRIALS == order.MAX_TRIALS
+    assert cli.MAX_SEED == order.MAX_SEED
+    assert cli.MAX_BUDGET_SECONDS == order.MAX_BUDGET_SECONDS
