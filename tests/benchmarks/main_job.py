@@ -43,6 +43,7 @@ class Row:
     best: dict[str, Any]
     trials: int
     trials_per_second: float
+    seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
     job_seconds: float
 
 
@@ -120,6 +121,10 @@ def _tuned(engine: Any, worker: Worker, order: JobOrder) -> Row:
         },
         len(stored),
         (len(warm) - 1) / span,
+        {
+            step: sum(trial.seconds.get(step, 0.0) for trial in warm) / len(warm)
+            for step in ("schedule", "build", "check", "run")
+        },
         seconds,
     )
 

@@ -13,6 +13,9 @@ from tuner.measure.compile import BuildOrder, Built, build
 from tuner.measure.linker import linker
 
 BUILD_SECONDS = 60.0
+NICENESS = 10
+"""What is measured goes before what is built for later."""
+
 T = TypeVar("T")
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
@@ -27,7 +30,7 @@ class Builder:
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-        self._children = [Child(ENVIRONMENT) for _ in range(workers)]
+        self._children = [Child(ENVIRONMENT, NICENESS) for _ in range(workers)]
         for child in self._children:
             self._idle.put(child)
 

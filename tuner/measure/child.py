@@ -33,8 +33,9 @@ class Child:
     Starting does not count against a call's deadline. Not for use by two threads at once.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None, niceness: int = 0) -> None:
         self._environment = {**os.environ, **(environment or {})}
+        self._niceness = niceness
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._stderr: Any = None
@@ -101,7 +102,8 @@ class Child:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         with far_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.measure.child_main", str(far_end.fileno())],
+                [sys.executable, "-m", "tuner.measure.child_main"]
+                + [str(far_end.fileno()), str(self._niceness)],
                 env=self._environment,
                 pass_fds=(far_end.fileno(),),
                 stdin=subprocess.DEVNULL,

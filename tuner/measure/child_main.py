@@ -14,6 +14,7 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     _die_with_parent()
+    os.nice(int(sys.argv[2]))
     connection = Connection(int(sys.argv[1]))
     connection.send("ready")
     while True:
