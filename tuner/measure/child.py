@@ -101,9 +101,9 @@ class Child:
         self._connection, far_end = Pipe()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         with far_end:
+            arguments = (str(far_end.fileno()), str(self._niceness))
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.measure.child_main"]
-                + [str(far_end.fileno()), str(self._niceness)],
+                [sys.executable, "-m", "tuner.measure.child_main", *arguments],
                 env=self._environment,
                 pass_fds=(far_end.fileno(),),
                 stdin=subprocess.DEVNULL,
