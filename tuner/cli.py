@@ -34,6 +34,7 @@ from tuner.errors import TunerError, UnknownStrategy
 from tuner.job import Progress
 from tuner.measure.linker import linker
 from tuner.report import best_json, show_best
+from tuner.scratch import scratch
 from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
 from tuner.shape_options import per_operator
@@ -99,7 +100,7 @@ def tune(
         budget_seconds=budget_seconds,
         seed=seed,
     )
-    with database(settings) as engine:
+    with database(settings) as engine, scratch():
         job, _ = queue.submit(engine, order)
         if not job.ended:
             worker = Worker(engine, device, settings)
@@ -147,7 +148,7 @@ def worker(
     linker()
     device = detect(target.value)
     stop_on_signals()
-    with database(settings) as engine:
+    with database(settings) as engine, scratch():
         try:
             Worker(engine, device, settings).run(once)
         except Stopped:

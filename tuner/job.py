@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -187,13 +188,16 @@ class JobRun:
         done, ok = self._statuses.total(), self._statuses["ok"]
         fresh = done - self._earlier
         elapsed = time.monotonic() - self._started
+        to_come = elapsed / fresh * self._left() if fresh else math.inf
+        if self._job.budget_seconds is not None:
+            to_come = min(to_come, max(0.0, self._job.budget_seconds - elapsed))
         progress = Progress(
             requested=self._job.trials_requested,
             measured=done,
             ok=ok,
             failed=done - ok,
             best=self._best_so_far(),
-            eta_seconds=elapsed / fresh * self._left() if fresh else None,
+            eta_seconds=to_come if math.isfinite(to_come) else None,
         )
         queue.progress(
             self._engine,

@@ -71,6 +71,9 @@ class Worker:
                     return
                 else:
                     time.sleep(self._settings.poll_seconds)
+        except Stopped:
+            self._give_back_what_was_just_claimed()
+            raise
         finally:
             self.close()
 
@@ -138,6 +141,17 @@ class Worker:
     ) -> None:
         queue.finish(self._engine, job.id, job.attempt, state, error)
         log.info("job_ended", state=state, error=error)
+
+    def _give_back_what_was_just_claimed(self) -> None:
+        """Stopped may come between the claim and the run."""
+        try:
+            running = queue.list_jobs(self._engine, "running", limit=1000).items
+        except DatabaseUnavailable as error:
+            log.warning("database_unavailable", reason=str(error))
+            return
+        for job in running:
+            if job.worker == self.name:
+                self._give_back(job)
 
     def _give_back(self, job: Job) -> None:
         try:

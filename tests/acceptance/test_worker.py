@@ -1,0 +1,90 @@
+"""What a worker makes of jobs that can't be run, and of being stopped between two things."""
+
+from collections.abc import Iterator
+
+import pytest
+from processes import Database
+from runs import Bench
+from structlog.testing import capture_logs
+
+from db import queue, workers
+from tuner.settings import Settings
+from tuner.worker import Stopped, Worker
+
+SHAPE = {"M": 512, "N": 8}
+
+
+class StoppedAtOnce(Worker):
+    """The signal comes when the job is claimed, and before it is run."""
+
+    def _next(self) -> queue.Job | None:
+        super()._next()
+        raise Stopped
+
+
+@pytest.fixture
+def worker(database: Database, bench: Bench) -> Iterator[Worker]:
+    made = Worker(database.engine, bench.device, Settings(build_workers=1))
+    yield made
+    made.close()
+
+
+def test_a_job_that_can_not_be_run_fails_with_its_reason(
+    database: Database, worker: Worker
+) -> None:
+    job = database.submit(SHAPE, search="annealing")  # of another release, say
+    with capture_logs() as said:
+        worker.run(once=True)
+    ended = queue.get(database.engine, job.id)
+    reason = "unknown search strategy 'annealing'; known are: grid, random, xgb"
+    assert (ended.state, ended.error) == ("failed", reason)
+    assert [line["event"] for line in said] == ["worker_started", "job_started", "job_ended"]
+    assert said[-1]["error"] == reason
+
+
+def test_a_bug_fails_the_job_and_not_the_worker(database: Database, worker: Worker) -> None:
+    job = database.submit(SHAPE, seed=-1)  # NumPy raises ValueError
+    with capture_logs() as said:
+        worker.run(once=True)
+    ended = queue.get(database.engine, job.id)
+    assert ended.state == "failed"
+    assert ended.error is not None
+    assert ended.error.startswith("ValueError: ")
+    assert "job_crashed" in [line["event"] for line in said]
+
+
+def test_a_job_for_another_kind_of_device_is_left_alone(database: Database, worker: Worker) -> None:
+    job = database.submit(SHAPE, target="cuda")
+    worker.run(once=True)
+    assert queue.get(database.engine, job.id).state == "queued"
+
+
+def test_stopped_between_claim_and_run_it_gives_the_job_back(
+    database: Database, bench: Bench
+) -> None:
+    others = database.submit({"M": 64, "N": 8})
+    assert queue.claim(database.engine, "other", ["cpu"], job_id=others.id) is not None
+    job = database.submit(SHAPE)
+    worker = StoppedAtOnce(database.engine, bench.device, Settings(build_workers=1))
+    with pytest.raises(Stopped):
+        worker.run()
+    waiting = queue.get(database.engine, job.id)
+    assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
+    assert queue.get(database.engine, others.id).worker == "other"
+    assert workers.list_workers(database.engine) == []
+
+
+def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, worker: Worker) -> None:
+    job = database.submit(SHAPE, trials=1)
+    held = queue.claim(database.engine, worker.name, ["cpu"])
+    assert held is not None
+
+    def stop(_: object) -> None:
+        database.run_out(job)
+        queue.claim(database.engine, "other", ["cpu"])
+        raise Stopped
+
+    with capture_logs() as said, pytest.raises(Stopped):
+        worker.take(held, stop)
+    assert said[-1]["event"] == "lease_lost"
+    assert queue.get(database.engine, job.id).worker == "other"
