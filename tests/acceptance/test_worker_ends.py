@@ -1,5 +1,6 @@
 """Workers that are killed, and workers that are asked to end, in the middle of a job."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from processes import Database, Worker, alive, until
 
 from db import best, queue, trials, workers
+from tuner.scratch import LOCK
 
 SHAPE = {"M": 512, "N": 8}
 Start = Callable[..., Worker]
@@ -40,7 +42,9 @@ def whole(database: Database, job: queue.Job, before: list[trials.Trial]) -> Non
     assert (found.job_id, found.trials_measured) == (job.id, job.trials_requested)
 
 
-def test_a_killed_workers_job_is_finished_by_the_next(database: Database, start: Start) -> None:
+def test_a_killed_workers_job_is_finished_by_the_next(
+    database: Database, start: Start, tmp_path: Path
+) -> None:
     job = database.submit(SHAPE, trials=12)
     first = start()
     until(lambda: database.trials(job))
@@ -55,8 +59,11 @@ def test_a_killed_workers_job_is_finished_by_the_next(database: Database, start:
     assert queue.claim(database.engine, "too early", ["cpu"]) is None
     database.run_out(job)
 
+    (left,) = tmp_path.glob(f"convtune-*/{LOCK}")  # nobody could clean up
+    os.utime(left, (0, 0))
     second = start("--once")
     assert second.wait() == 0
+    assert list(tmp_path.glob("convtune-*/")) == []
     whole(database, job, before)
     ended = queue.get(database.engine, job.id)
     assert (ended.attempt, ended.released) == (2, 0)

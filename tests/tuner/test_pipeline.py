@@ -1,0 +1,134 @@
+"""The order in which candidates are built and run. Builder and runner are stand-ins: on a GPU the
+two overlap, which is to be seen without one."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from tests.tuner.measure.planted import Planted
+from tuner.device import Device
+from tuner.measure.compile import BuildOrder, Built
+from tuner.measure.trial import Measured
+from tuner.pipeline import BATCH, measured
+from tuner.plan import Plan
+
+SIZE = 40
+
+
+class Wide(Planted):
+    behaviours = tuple(f"right {n}" for n in range(SIZE))
+
+
+class Builder:
+    """Builds at once what ``late`` does not name."""
+
+    workers = 2
+
+    def __init__(self, events: list[str], late: str = "") -> None:
+        self.events, self.late = events, late
+        self.futures: list[Future[Built]] = []
+
+    def submit(self, order: BuildOrder) -> Future[Built]:
+        assert order.config is not None
+        behaviour = order.config["behaviour"]
+        self.events.append(f"build {behaviour}")
+        future: Future[Built] = Future()
+        if behaviour != self.late:
+            order.library.touch()
+            failed = behaviour == "right 1"
+            future.set_result(Built("build_error" if failed else "ok", order))
+        self.futures.append(future)
+        return future
+
+
+class Runner:
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    def measure(self, library: Path) -> Measured:
+        assert library.exists()
+        self.events.append(f"run {library.stem}")
+        return Measured("ok")
+
+
+def plan(kind: Any) -> Plan:
+    device = Device(kind, "", "", 0, "", DeviceLimits(kind, "", 2), {"kind": "llvm"})
+    return Plan(Conv1dWorkload(M=64, N=8), device, "grid", 1, among=[Wide()])
+
+
+def run(
+    kind: str, folder: Path, wanted: int, builder: Any, runner: Any, **options: Any
+) -> list[Any]:
+    results: list[Any] = []
+    options = {"left": lambda: wanted - len(results), "check": lambda: None} | options
+    for config, built, result in measured(plan(kind), builder, runner, folder, **options):
+        results.append((config["behaviour"], built.status, result and result.status))
+    return results
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_results_come_in_order_and_libraries_go(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    results = run(kind, tmp_path, 20, Builder(events), Runner(events))
+    assert [result[0] for result in results] == [f"right {n}" for n in range(20)]
+    assert results[1] == ("right 1", "build_error", None)
+    assert results[2] == ("right 2", "ok", "ok")
+    assert [path.stem for path in tmp_path.iterdir()] == ["1"]  # only the failed build's own
+    assert len([event for event in events if event.startswith("build")]) == 20
+
+
+def ahead(events: list[str]) -> list[int]:
+    """At each run, how many builds had been started that were not run."""
+    found, built, done = [], 0, 0
+    for event in events:
+        built += event.startswith("build")
+        if event.startswith("run"):
+            done = int(event.split()[1]) + 1
+            found.append(built - done)
+    return found
+
+
+def test_on_a_cpu_nothing_is_built_while_a_kernel_is_timed(tmp_path: Path) -> None:
+    events: list[str] = []
+    run("cpu", tmp_path, 20, Builder(events), Runner(events))
+    first_of_second_batch = events.index(f"build right {BATCH}")
+    assert events[first_of_second_batch - 1] == f"run {BATCH - 1}"
+
+
+def test_on_a_gpu_the_next_batch_is_built_meanwhile(tmp_path: Path) -> None:
+    events: list[str] = []
+    run("cuda", tmp_path, SIZE, Builder(events), Runner(events))
+    assert min(ahead(events)[: SIZE - 2 * BATCH]) >= BATCH - 1
+
+
+def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
+    events: list[str] = []
+    builder = Builder(events, late="right 5")
+    wanted = iter([20, 20, 0])
+    results = run("cuda", tmp_path, 0, builder, Runner(events), left=lambda: next(wanted))
+    assert [result[0] for result in results] == ["right 0", "right 1"]
+    assert builder.futures[5].cancelled()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_check_may_end_the_wait_for_a_build(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    builder = Builder(events, late="right 0")
+
+    def check() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        run(kind, tmp_path, 20, builder, Runner(events), check=check)
+    assert builder.futures[0].cancelled()
+    assert [event for event in events if event.startswith("run")] == []
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    assert len(run(kind, tmp_path, 1000, Builder(events), Runner(events))) == SIZE

@@ -1,0 +1,71 @@
+"""A plan: whose templates, what is asked, what is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from tests.tuner.measure.planted import Planted, PlantedBuild
+from tuner.device import Device
+from tuner.errors import NothingWorked, UnknownStrategy
+from tuner.measure.compile import program
+from tuner.plan import Plan
+
+LIMITS = DeviceLimits(kind="cpu", arch="znver4", units=2, vector_bytes=32, cache_bytes=2**25)
+DEVICE = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
+WORKLOAD = Conv1dWorkload(M=64, N=8)
+TWO = (Planted(), PlantedBuild())
+
+
+def plan(strategy: str = "grid", **options: Any) -> Plan:
+    return Plan(WORKLOAD, DEVICE, strategy, 1, **options)
+
+
+def test_a_space_is_the_union_of_the_templates_given() -> None:
+    assert len(plan(among=TWO).space) == len(Planted.behaviours) + len(PlantedBuild.behaviours)
+
+
+def test_without_any_given_the_workloads_own_templates_serve() -> None:
+    made = plan()
+    assert set(made.templates) == {"direct"}
+    assert made.default() in made.space
+
+
+def test_nothing_is_asked_twice() -> None:
+    made = plan("random", among=TWO)
+    asked = [config for _ in range(5) for config in made.ask(3)]
+    assert len(asked) == len(made.space) == 10
+    assert all(asked.count(config) == 1 for config in asked)
+
+
+def test_what_was_told_is_not_asked() -> None:
+    made = plan(among=[Planted()])
+    right, wrong = Planted().config("right"), Planted().config("wrong")
+    gone = {"template": "planted", "behaviour": "of an older version"}
+    made.tell([(right, 1.5), (wrong, None), (gone, 2.5), ({"template": "other"}, 1.0)])
+    asked = made.ask(10)
+    assert len(asked) == 3
+    assert right not in asked
+    assert wrong not in asked
+
+
+def test_an_order_names_the_configurations_own_template() -> None:
+    made = plan(among=TWO)
+    for template in TWO:
+        config = template.config("right")
+        order = made.order(config, Path("x.so"))
+        assert program(order) is type(template)
+        assert (order.config, order.workload_key) == (config, WORKLOAD.key)
+        assert made.version(config) == template.version
+
+
+def test_where_no_template_applies_the_reason_says_so() -> None:
+    with pytest.raises(NothingWorked, match=r"no template serves .*conv1d.* on cpu"):
+        plan(among=[])
+
+
+def test_an_unknown_strategy() -> None:
+    with pytest.raises(UnknownStrategy, match="'annealing'; known are: grid, random, xgb"):
+        plan("annealing", among=TWO)
