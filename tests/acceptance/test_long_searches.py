@@ -4,6 +4,7 @@ again."""
 import pytest
 from processes import Database
 from runs import Bench, Clock
+from structlog.testing import capture_logs
 
 from db import best, queue
 from tests.acceptance.deceptive import SlowBuild, Small
@@ -62,8 +63,10 @@ def test_a_budget_that_is_over_at_once_still_yields_a_best(
 def test_retuning_measures_nothing_twice(database: Database, bench: Bench) -> None:
     first = database.submit(SHAPE, trials=3, search="grid")
     second = database.submit(SHAPE, trials=3, search="grid", seed=2)
-    for job in (first, second):
-        assert bench.run(database, job).trials_measured == 3
+    with capture_logs() as said:
+        for job in (first, second):
+            assert bench.run(database, job).trials_measured == 3
+    assert "trial_known" not in {line["event"] for line in said}  # not even to drop the result
     measured = [*database.trials(first), *database.trials(second)]
     assert [trial.number for trial in measured] == [1, 2, 3] * 2
     assert len({trial.config_key for trial in measured}) == 6
