@@ -7,24 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from templates.conv1d import TEMPLATES as CONV1D_TEMPLATES
+from templates.conv1d.ladder import RUNGS as CONV1D_RUNGS
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
+from templates.depthwise_conv2d.ladder import RUNGS as DEPTHWISE_CONV2D_RUNGS
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.errors import UnknownOperator, UnknownTemplate
 from templates.limits import DeviceLimits
+from templates.rung import Rung
 from templates.template import Template
 from templates.workload import Workload
 
 
 @dataclass(frozen=True)
 class Operator:
-    """What can be tuned: its name, the model of its workloads and the templates for them."""
+    """What can be tuned: its name, the model of its workloads, the templates for them, and the
+    rungs of its ladder."""
 
     name: str
     workload: type[Workload]
     summary: str
     example: dict[str, object]
     templates: tuple[Template[Any], ...]
+    rungs: tuple[Rung, ...]
 
 
 _OPERATORS = {
@@ -36,6 +41,7 @@ _OPERATORS = {
             "1-D convolution or correlation, as numpy.convolve and numpy.correlate",
             {"M": 16384, "N": 32},
             CONV1D_TEMPLATES,
+            CONV1D_RUNGS,
         ),
         Operator(
             "depthwise_conv2d",
@@ -43,6 +49,7 @@ _OPERATORS = {
             "depthwise 2-D convolution, as PyTorch's conv2d with groups = C",
             {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
             DEPTHWISE_CONV2D_TEMPLATES,
+            DEPTHWISE_CONV2D_RUNGS,
         ),
     )
 }

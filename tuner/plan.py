@@ -68,7 +68,7 @@ class Plan:
 
     def naive_order(self, library: Path) -> BuildOrder:
         """The order for the schedule that nobody has touched."""
-        program = f"templates.{self.workload.operator}.ladder:naive"
+        program = f"templates.{self.workload.operator}.ladder.baseline:naive"
         return BuildOrder(self.workload.key, program, None, self.device.target, library)
 
     def empty_order(self, library: Path) -> BuildOrder:

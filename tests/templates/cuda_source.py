@@ -42,7 +42,7 @@ def declared(text: str) -> Declared:
     size = 0
     for alignment, floats in arrays:
         size = -(-size // int(alignment)) * int(alignment) + 4 * int(floats)
-    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text))
+    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text)) or {"1"}
     return Declared(size, int(threads))
 
 

@@ -64,7 +64,7 @@ class PlantedBuild(Planted):
     def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
         from tvm.s_tir import Schedule
 
-        from templates.conv1d.ladder import naive
+        from templates.conv1d.ladder.baseline import naive
 
         behaviour = config["behaviour"]
         if behaviour == "unschedulable":

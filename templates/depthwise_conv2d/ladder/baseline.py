@@ -1,6 +1,8 @@
-"""Where the climb begins: the schedule nobody has touched."""
+"""Where every comparison begins: the schedule nobody has touched."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tvm import te, tirx
 from tvm.s_tir import Schedule
@@ -10,9 +12,9 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 THREADS = 256
 
 
-def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
-    output, in blocks of 256."""
+def computation(workload: DepthwiseConv2dWorkload) -> Any:
+    """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
+    weight."""
     H, W, K, s = workload.H, workload.W, workload.K, workload.stride
     pad = K // 2
     x = te.placeholder(workload.input_shape, workload.dtype, name="x")
@@ -36,7 +38,13 @@ def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
         ),
         name="y",
     )
-    sch = Schedule(te.create_prim_func([x, w, y]))
+    return te.create_prim_func([x, w, y])
+
+
+def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
+    """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
+    output, in blocks of 256."""
+    sch = Schedule(computation(workload))
     if kind == "cuda":
         outputs = sch.fuse(*sch.get_loops(sch.get_sblock("y"))[:4])
         block, thread = sch.split(outputs, [None, THREADS])

@@ -1,0 +1,65 @@
+"""The ladder of 1-D convolution: the steps of the seed documents, in their order. Listing them
+imports no TVM."""
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.rung import Document, Rung
+
+TVM_STEPS = Document(
+    "000",
+    "TVM: 1D convolution GPU optimization",
+    Conv1dWorkload(M=16384, N=32),
+    {"AutoTVM": 40.5, "numpy": 236.9, "pytorch": 149.1},
+)
+TRITON = Document(
+    "001",
+    "1D convolution in Triton",
+    Conv1dWorkload(M=1_500_000, N=2047, mode="valid", kind="correlate"),
+)
+LECTURE = Document(
+    "002",
+    "Tiled convolution, a lecture",
+    Conv1dWorkload(M=2**20, N=5, mode="same", kind="correlate"),
+)
+CUDA_STEPS = Document(
+    "004",
+    "Fast 1D convolution in CUDA",
+    Conv1dWorkload(M=1_000_000, N=2047, mode="valid", kind="correlate"),
+)
+
+
+def _rung(
+    document: Document, name: str, adds: str, t4_us: float | None = None, every_input: bool = False
+) -> Rung:
+    program = f"templates.conv1d.ladder.seed_{document.number}:{name.replace('=', '_')}"
+    return Rung(f"{document.number} {name}", document, adds, program, t4_us, every_input)
+
+
+RUNGS = (
+    _rung(
+        TVM_STEPS,
+        "naive",
+        "a block for each output, whose sum runs over all M + N - 1 positions under a guard",
+        18286.0,
+        every_input=True,
+    ),
+    _rung(TVM_STEPS, "v1", "the sum runs over the taps alone", 107.0),
+    _rung(TVM_STEPS, "v2", "eight threads a block", 25.1),
+    _rung(TVM_STEPS, "v3", "four by four threads a block", 15.8),
+    _rung(TVM_STEPS, "v4", "sums in registers, weights in shared memory four taps at a time", 14.7),
+    _rung(TVM_STEPS, "v5", "eight by four threads, eight taps at a time, unrolled", 12.4),
+    _rung(TRITON, "block_form", "2048 outputs a block, four taps a step, no shared memory"),
+    _rung(LECTURE, "halo_from_global", "a tile in shared memory, its halo read from global memory"),
+    _rung(LECTURE, "halo_in_shared_many_loads", "the halo in shared memory, loaded in turns"),
+    _rung(LECTURE, "one_load_idle_threads", "a thread for each input of the tile, some idle"),
+    _rung(LECTURE, "several_outputs", "four outputs a thread: less halo for a tile's size"),
+    _rung(CUDA_STEPS, "naive", "a thread for each output, 512 a block", 4604.65),
+    _rung(CUDA_STEPS, "shared", "input tile and weights in shared memory", 4672.56),
+    _rung(CUDA_STEPS, "registers", "eight neighbouring outputs a thread, in registers", 894.524),
+    _rung(CUDA_STEPS, "micro", "weights padded to 64 bytes and fetched four at a time", 868.636),
+    *(
+        _rung(
+            CUDA_STEPS, f"threads={threads}", f"the registers rung with {threads} threads a block"
+        )
+        for threads in (64, 128, 256, 512, 1024)
+    ),
+)
