@@ -1,5 +1,6 @@
 """The libraries beside which a best is shown compute what the workload asks for."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,29 @@ from templates.depthwise_conv2d.reference import reference as depthwise_referenc
 from templates.workload import Workload
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
-from tuner.peers import peers
+from tuner.peers import MAX_SECONDS, cupy_peer, peers, pytorch_fft_peer, scipy_peer, triton_peer
 from tuner.peers.numpy_peer import NumpyPeer
-from tuner.peers.peer import Peer
+from tuner.peers.peer import Peer, host_threads
+from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
 from tuner.peers.pytorch_peer import PytorchPeer
+from tuner.peers.scipy_peer import ScipyPeer
+from tuner.peers.torch_timing import fastest
 
 LENGTHS = [(1, 1), (9, 9), (33, 8), (100, 7), (101, 31)]
 REFERENCES = {"conv1d": conv1d_reference, "depthwise_conv2d": depthwise_reference}
 
+one_dimensional = pytest.mark.parametrize(
+    ("m", "n", "mode", "kind"),
+    [
+        (m, n, mode, kind)
+        for m, n in [*LENGTHS, (1000, 2), (5000, 333)]
+        for mode in ("full", "same", "valid")
+        for kind in ("convolve", "correlate")
+    ],
+)
 
-def workload(operator: str, **shape: Any) -> Workload:
+
+def workload(operator: str, **shape: Any) -> Any:
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -34,13 +48,12 @@ def errors(peer: Peer, work: Workload) -> list[float]:
         kernel.call()
         output = peer.output()
         assert output.shape == work.output_shape
+        assert output.dtype == np.float32
         found.append(relative_error(output, exact))
     return found
 
 
-@pytest.mark.parametrize("kind", ["convolve", "correlate"])
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-@pytest.mark.parametrize(("m", "n"), LENGTHS)
+@one_dimensional
 def test_numpy(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     (peer,) = (each for each in peers(work, "cpu") if isinstance(each, NumpyPeer))
@@ -48,35 +61,90 @@ def test_numpy(m: int, n: int, mode: str, kind: str) -> None:
     assert max(errors(peer, work)) < 1e-5
 
 
-def test_numpy_has_no_depthwise_convolution() -> None:
+@one_dimensional
+def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
+    pytest.importorskip("scipy", reason="SciPy is not installed")
+    work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
+    found = [each for each in peers(work, "cpu") if isinstance(each, ScipyPeer)]
+    names = [f"scipy.{kind} direct", f"scipy.{kind} fft", "scipy.oaconvolve"]
+    assert [peer.name for peer in found] == names
+    for peer in found:
+        assert max(errors(peer, work)) < 1e-5
+
+
+def test_a_signals_library_has_no_depthwise_convolution() -> None:
     work = workload("depthwise_conv2d", B=1, C=2, H=5, W=6, K=3)
-    assert [each for each in peers(work, "cpu") if isinstance(each, NumpyPeer)] == []
+    assert [each for each in peers(work, "cpu") if not isinstance(each, PytorchPeer)] == []
 
 
 def test_a_peer_keeps_its_inputs() -> None:
     """They may be mapped from files that are gone when it is timed."""
     work = workload("conv1d", M=9, N=3)
-    x, w = draw(work, "normal", np.random.default_rng(0))
-    peer = NumpyPeer(work)  # type: ignore[arg-type]
-    peer.prepare(x, w)
-    before = peer.output()
-    x[:], w[:] = 0, 0
-    np.testing.assert_array_equal(peer.output(), before)
+    for peer in peers(work, "cpu"):
+        x, w = draw(work, "normal", np.random.default_rng(0))
+        peer.prepare(x, w)
+        before = peer.output()
+        x[:], w[:] = 0, 0
+        np.testing.assert_array_equal(peer.output(), before)
 
 
-def test_a_shape_that_would_take_a_peer_seconds_has_none() -> None:
-    assert list(peers(workload("conv1d", M=2**24, N=2**10), "cpu")) == []
+def test_a_shape_that_would_take_seconds_has_no_direct_peer_but_one_by_transform() -> None:
+    work = workload("conv1d", M=2**24, N=2**10)
+    found = {peer.name: peer.seconds for peer in peers(work, "cpu")}
+    assert found.keys() <= {"scipy.oaconvolve", "pytorch fft"}
+    assert all(0 < seconds <= MAX_SECONDS for seconds in found.values())
+
+
+def test_a_gpu_has_peers_that_are_quicker_there() -> None:
+    """Those of the host are judged by the host."""
+    slow = workload("depthwise_conv2d", B=32, C=128, H=56, W=56, K=31)
+    costs = {kind: PytorchPeer(slow, kind, channels_last=False).seconds for kind in ("cpu", "cuda")}
+    assert costs["cuda"] < MAX_SECONDS < costs["cpu"]
+
+
+def test_only_a_gpu_has_cupy_and_triton() -> None:
+    work = workload("conv1d", M=64, N=8)
+    assert [*cupy_peer.peers(work, "cpu"), *triton_peer.peers(work, "cpu")] == []
+
+
+def test_a_library_that_is_not_there_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (scipy_peer, cupy_peer, triton_peer, pytorch_fft_peer):
+        check = "ready" if module is pytorch_fft_peer else "installed"
+        monkeypatch.setattr(module, check, lambda name: False)
+        assert list(module.peers(workload("conv1d", M=64, N=8), "cuda")) == []
+
+
+def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def faulty(work: Workload, kind: str) -> Iterator[Peer]:
+        raise OSError("libfft.so: wrong ELF class")
+
+    monkeypatch.setattr(scipy_peer, "peers", faulty)
+    found = {peer.name: peer for peer in peers(workload("conv1d", M=64, N=8), "cpu")}
+    assert {"numpy.convolve", "scipy"} <= found.keys()
+    with pytest.raises(OSError, match="wrong ELF class"):
+        found["scipy"].prepare(np.zeros(64, np.float32), np.zeros(8, np.float32))
+
+
+@pytest.mark.parametrize(("m", "n"), [*LENGTHS, (16384, 32), (10**6, 2047), (2**22, 2**16)])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_blocks_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str) -> None:
+    work = workload("conv1d", M=m, N=n, mode=mode)
+    sizes = block_sizes(work)
+    assert 1 <= len(sizes) <= 7
+    assert sizes == sorted(set(sizes))
+    assert all(size & (size - 1) == 0 and size >= work.N for size in sizes)
+    assert sizes[-1] >= work.length + work.N - 1  # one of them takes the signal as a whole
 
 
 @pytest.fixture
-def torch() -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("kind", ["convolve", "correlate"])
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-@pytest.mark.parametrize(("m", "n"), LENGTHS)
+@one_dimensional
 def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     (peer,) = (each for each in peers(work, "cpu") if isinstance(each, PytorchPeer))
@@ -84,12 +152,49 @@ def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
     assert max(errors(peer, work)) < 1e-5
 
 
+@one_dimensional
+def test_pytorch_overlap_save_with_every_block(
+    torch: Any, m: int, n: int, mode: str, kind: str
+) -> None:
+    work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
+    x, w = draw(work, "normal", np.random.default_rng(3))
+    exact = conv1d_reference(work, x, w)
+    for size in block_sizes(work):
+        output = overlap_save(work, torch.from_numpy(x), torch.from_numpy(w), size).numpy()
+        assert output.shape == work.output_shape
+        assert relative_error(output, exact) < 1e-5
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
+    work = workload("conv1d", M=3001, N=100, mode="same", kind=kind)
+    (peer,) = (each for each in peers(work, "cpu") if isinstance(each, OverlapSavePeer))
+    assert peer.name == "pytorch fft"
+    assert max(errors(peer, work)) < 1e-5
+    assert peer.block in block_sizes(work)
+
+
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("h", "w", "k"), [(1, 1, 1), (5, 6, 3), (9, 4, 7), (2, 3, 11)])
 def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
     work = workload("depthwise_conv2d", B=2, C=3, H=h, W=w, K=k, stride=stride)
-    found = [each for each in peers(work, "cpu") if isinstance(each, PytorchPeer)]
+    found = list(peers(work, "cpu"))
     assert [peer.name for peer in found] == ["pytorch NCHW", "pytorch NHWC"]
     for peer in found:
         assert max(errors(peer, work)) < 1e-5
+
+
+def test_pytorch_uses_every_thread_of_the_cpu(torch: Any) -> None:
+    torch.set_num_threads(1)
+    assert list(peers(workload("conv1d", M=64, N=8), "cpu"))
+    assert torch.get_num_threads() == host_threads()
+
+
+def test_the_fastest_of_several_calls_is_found() -> None:
+    def taking(work: int) -> Callable[[], Any]:
+        return lambda: sum(range(work))
+
+    assert fastest([taking(300_000), taking(10), taking(100_000)], "cpu") == 1
+    assert fastest([taking(10)], "cuda") == 0  # no choice, nothing to measure

@@ -6,17 +6,27 @@ import importlib
 from collections.abc import Iterator
 
 from templates.workload import Workload
-from tuner.peers.peer import Peer
+from tuner.peers.peer import Broken, Peer
 
-_MODULES = ("numpy_peer", "pytorch_peer")
+_MODULES = (
+    "numpy_peer",
+    "scipy_peer",
+    "pytorch_peer",
+    "pytorch_fft_peer",
+    "cupy_peer",
+    "triton_peer",
+)
 
-MAX_FLOPS = 2e10
-"""A peer that would take seconds for one call is left out."""
+MAX_SECONDS = 1.0
+"""A peer that would take longer for one call is left out."""
 
 
 def peers(workload: Workload, kind: str) -> Iterator[Peer]:
     """Those that can serve the workload beside a device of that kind, on this machine."""
-    if workload.flops > MAX_FLOPS:
-        return
     for module in _MODULES:
-        yield from importlib.import_module(f"tuner.peers.{module}").peers(workload, kind)
+        try:
+            found = list(importlib.import_module(f"tuner.peers.{module}").peers(workload, kind))
+        except Exception as error:  # a faulty installation is reported, and stops nothing
+            yield Broken(module.removesuffix("_peer"), error)
+            continue
+        yield from (peer for peer in found if peer.seconds <= MAX_SECONDS)

@@ -11,6 +11,9 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
 from tuner.measure.kernel import Kernel
 
+FLOPS_PER_SECOND = 2e10
+"""Of one CPU core in the direct form, about."""
+
 
 def peers(workload: Workload, kind: str) -> Iterator[NumpyPeer]:
     if isinstance(workload, Conv1dWorkload):
@@ -22,6 +25,7 @@ class NumpyPeer:
 
     def __init__(self, workload: Conv1dWorkload) -> None:
         self.name = f"numpy.{workload.kind}"
+        self.seconds = workload.flops / FLOPS_PER_SECOND
         self._function = getattr(np, workload.kind)
         self._mode = workload.mode
 

@@ -12,27 +12,42 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tuner.measure.kernel import Kernel
+from tuner.peers.peer import host_threads, installed
+from tuner.peers.torch_timing import captured
 
 WARM_UP_CALLS = 3
+TF32_LEAST_ERROR = 1e-4
+"""tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
+FLOPS_PER_SECOND = {"cpu": 5e9, "cpu NHWC": 5e10, "cuda": 5e11, "cuda NHWC": 5e11}
+"""As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
 
 
 def peers(workload: Workload, kind: str) -> Iterator[PytorchPeer]:
-    try:
-        import torch
-    except ImportError:
+    if not ready(kind):
         return
-    if kind == "cuda" and not torch.cuda.is_available():
-        return
-    torch.backends.cudnn.benchmark = True
-    # tf32 has 10 bits of mantissa: not the same contract
-    torch.backends.cudnn.allow_tf32 = False
     yield PytorchPeer(workload, kind, channels_last=False)
     if isinstance(workload, DepthwiseConv2dWorkload):
         yield PytorchPeer(workload, kind, channels_last=True)
 
 
+def ready(kind: str) -> bool:
+    """Whether PyTorch is here and runs on that kind of device; it is set up for it then."""
+    if not installed("torch"):
+        return False
+    import torch
+
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            return False
+        torch.backends.cudnn.benchmark = True
+    else:
+        torch.set_num_threads(host_threads())
+    return True
+
+
 class PytorchPeer:
-    """``torch.nn.functional``'s convolution; on CUDA captured in a graph."""
+    """``torch.nn.functional``'s convolution; on CUDA captured in a graph, with tf32 where the
+    workload's ``max_error`` admits what that does to these inputs: its name ends in it then."""
 
     def __init__(self, workload: Workload, kind: str, channels_last: bool) -> None:
         layout = (
@@ -41,15 +56,21 @@ class PytorchPeer:
             else ""
         )
         self.name = f"pytorch{layout}"
+        rate = FLOPS_PER_SECOND[f"{kind} NHWC" if channels_last else kind]
+        self.seconds = workload.flops / rate
         self._workload, self._kind, self._channels_last = workload, kind, channels_last
+        self._tf32 = False
 
     def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
-        import torch
-
-        self._call = self._convolution(torch.from_numpy(np.array(x)), torch.from_numpy(np.array(w)))
-        with torch.inference_mode():
-            for _ in range(WARM_UP_CALLS):
-                self._call()
+        self._call = self._convolution(*map(self._placed, (x, w)))
+        exact = self._once()
+        if self._kind == "cuda" and self._workload.max_error >= TF32_LEAST_ERROR:
+            self._tf32 = True
+            error = (self._once() - exact).abs().max() / exact.abs().max()
+            self._tf32 = 0 < float(error) <= self._workload.max_error / 2
+            self.name += " tf32" if self._tf32 else ""
+        for _ in range(WARM_UP_CALLS):
+            self._once()
         return Kernel(call=self._once, graphed=self._graphed)
 
     def output(self) -> NDArray[np.float32]:
@@ -59,28 +80,26 @@ class PytorchPeer:
     def _once(self) -> Any:
         import torch
 
+        self._set_precision()
         with torch.inference_mode():
             return self._call()
 
     def _graphed(self, copies: int, stream: int) -> Callable[[], Any]:
+        self._set_precision()
+        return captured(self._call, copies, stream)
+
+    def _set_precision(self) -> None:
+        """PyTorch has one switch for all, and each peer its own mind."""
+        if self._kind == "cuda":
+            import torch
+
+            torch.backends.cudnn.allow_tf32 = self._tf32
+
+    @staticmethod
+    def _placed(array: NDArray[np.float32]) -> Any:
         import torch
 
-        ours = torch.cuda.ExternalStream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.inference_mode():
-            ours.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(ours):
-                self._call()
-            torch.cuda.synchronize()
-            with torch.cuda.graph(graph, stream=ours):
-                for _ in range(copies):
-                    self._call()
-
-        def replay() -> None:
-            with torch.cuda.stream(ours):
-                graph.replay()
-
-        return replay
+        return torch.from_numpy(np.array(array))
 
     def _convolution(self, x: Any, w: Any) -> Callable[[], Any]:
         import torch

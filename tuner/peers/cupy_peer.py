@@ -1,0 +1,119 @@
+"""CuPy's convolutions of signals, on a GPU.
+
+They are captured in a CUDA graph where they can be. Where they can't, because a call waits for
+the GPU or talks to it in a way that a graph can't hold, they are called back to back on the clock's
+stream, between its two events, and their name ends in "launched": the host's share counts then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure.kernel import Kernel
+from tuner.peers.peer import installed, transform_seconds
+
+WARM_UP_CALLS = 3
+FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
+PLANS = 64
+
+
+def peers(workload: Workload, kind: str) -> Iterator[CupyPeer]:
+    if kind != "cuda" or not isinstance(workload, Conv1dWorkload) or not installed("cupy"):
+        return
+    cupy = import_module("cupy")
+    if not cupy.cuda.is_available():
+        return
+    # a plan that makes room for another takes its tables with it, and a graph reads them still
+    cupy.fft.config.get_plan_cache().set_size(PLANS)
+    signal = import_module("cupyx.scipy.signal")
+    mode, correlates = workload.mode, workload.kind == "correlate"
+    simple, general = getattr(cupy, workload.kind), getattr(signal, workload.kind)
+    transforms = transform_seconds(workload, FLOPS_PER_SECOND["transform"])
+    direct = workload.flops / FLOPS_PER_SECOND["direct"]
+
+    def reversing(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+        return lambda x, w: function(x, w[::-1] if correlates else w, mode)
+
+    yield CupyPeer(f"cupy.{workload.kind}", transforms, lambda x, w: simple(x, w, mode))
+    yield CupyPeer(
+        f"cupyx.{workload.kind} direct", direct, lambda x, w: general(x, w, mode, "direct")
+    )
+    yield CupyPeer("cupyx.fftconvolve", transforms, reversing(signal.fftconvolve))
+    yield CupyPeer("cupyx.oaconvolve", transforms, reversing(signal.oaconvolve))
+
+
+class CupyPeer:
+    """One function of CuPy; ``is_captured`` says how it is timed, once it is prepared."""
+
+    is_captured = False
+
+    def __init__(self, name: str, seconds: float, function: Callable[[Any, Any], Any]) -> None:
+        self.name, self.seconds, self._function = name, seconds, function
+
+    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+        cupy = import_module("cupy")
+        self._x, self._w = cupy.asarray(np.array(x)), cupy.asarray(np.array(w))
+        # memory of its own: what a graph writes must not be handed to anybody else
+        self._pool = cupy.cuda.MemoryPool()
+        cupy.cuda.runtime.deviceSynchronize()  # the inputs are there for every stream
+        self._called_on(cupy.cuda.Stream.null)
+        trial = cupy.cuda.Stream(non_blocking=True)
+        try:
+            self._captured(1, trial)
+        except Exception:
+            self.name += " launched"
+        else:
+            self.is_captured = True
+        return Kernel(call=self._once, graphed=self._graphed)
+
+    def output(self) -> NDArray[np.float32]:
+        result: NDArray[np.float32] = self._once().get()
+        return result
+
+    def _once(self) -> Any:
+        cupy = import_module("cupy")
+        with cupy.cuda.using_allocator(self._pool.malloc):
+            return self._function(self._x, self._w)
+
+    def _called_on(self, stream: Any) -> None:
+        """A few calls: plans are made, kernels compiled and memory is pooled for the stream."""
+        with stream:
+            for _ in range(WARM_UP_CALLS):
+                self._once()
+        stream.synchronize()
+
+    def _captured(self, copies: int, stream: Any) -> Any:
+        self._called_on(stream)
+        with stream:
+            stream.begin_capture()
+            try:
+                for _ in range(copies):
+                    self._once()
+            except BaseException:
+                with suppress(Exception):  # it says again what went wrong
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
+
+    def _graphed(self, copies: int, stream: int) -> Callable[[], Any]:
+        cupy = import_module("cupy")
+        ours = cupy.cuda.ExternalStream(stream)
+        if self.is_captured:
+            graph = self._captured(copies, ours)
+            return lambda: graph.launch(ours)
+        self._called_on(ours)
+
+        def back_to_back() -> None:
+            with ours:
+                for _ in range(copies):
+                    self._once()
+
+        return back_to_back

@@ -1,0 +1,92 @@
+"""PyTorch's transforms: overlap-save, what a user of PyTorch writes for long kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure.kernel import Kernel
+from tuner.peers.peer import transform_seconds
+from tuner.peers.pytorch_peer import ready
+from tuner.peers.torch_timing import captured, fastest
+
+FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
+SMALLEST, WIDEST = 64, 6
+
+
+def peers(workload: Workload, kind: str) -> Iterator[OverlapSavePeer]:
+    if isinstance(workload, Conv1dWorkload) and ready(kind):
+        yield OverlapSavePeer(workload, kind)
+
+
+def block_sizes(workload: Conv1dWorkload) -> list[int]:
+    """Powers of two worth trying: from twice the kernel up, and the one that holds it all."""
+    first = max(SMALLEST, _power_of_two(2 * workload.N))
+    whole = max(SMALLEST, _power_of_two(workload.length + workload.N - 1))
+    return [size for size in (first << step for step in range(WIDEST)) if size < whole] + [whole]
+
+
+class OverlapSavePeer:
+    """Blocks of the signal that overlap by ``N - 1`` samples, transformed as one batch, times
+    the transform of the weights, which is part of the call as it is in ``fftconvolve``. Of a few
+    block sizes the quickest on the inputs at hand is taken; ``block`` says which it was.
+    """
+
+    block: int
+
+    def __init__(self, workload: Conv1dWorkload, kind: str) -> None:
+        self.name = "pytorch fft"
+        self.seconds = transform_seconds(workload, FLOPS_PER_SECOND[kind])
+        self._workload, self._kind = workload, kind
+        self._call: Callable[[], Any]
+
+    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+        import torch
+
+        signal = torch.from_numpy(np.array(x)).to(self._kind)
+        weights = torch.from_numpy(np.array(w)).to(self._kind)
+        sizes = block_sizes(self._workload)
+        calls = [partial(overlap_save, self._workload, signal, weights, size) for size in sizes]
+        with torch.inference_mode():
+            chosen = fastest(calls, self._kind)
+        self.block, self._call = sizes[chosen], calls[chosen]
+        return Kernel(call=self._once, graphed=partial(captured, self._call))
+
+    def output(self) -> NDArray[np.float32]:
+        result: NDArray[np.float32] = self._once().cpu().numpy()
+        return result
+
+    def _once(self) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            return self._call()
+
+
+def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int) -> Any:
+    """The output, a tensor of shape (L,), by transforms of ``block`` samples."""
+    import torch
+
+    step = block - workload.N + 1
+    blocks = -(-workload.length // step)
+    right = (blocks - 1) * step + block - workload.left - workload.M
+    padded = torch.nn.functional.pad(signal, (workload.left, right))  # right < 0 crops
+    spectrum = torch.fft.rfft(weights, block)
+    # a circular correlation is right at its front, a convolution at its back
+    if workload.kind == "correlate":
+        spectrum, start = spectrum.conj(), 0
+    else:
+        start = workload.N - 1
+    product = torch.fft.rfft(padded.unfold(0, block, step)).mul_(spectrum)
+    sums = torch.fft.irfft(product, block)[:, start : start + step]
+    return sums.reshape(-1)[: workload.length]
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()

@@ -1,0 +1,62 @@
+"""SciPy's three ways to convolve signals, on the host's CPU whatever the device is.
+
+None for images: its functions take one plane and one kernel, and nobody calls them for each
+channel of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure.kernel import Kernel
+from tuner.peers.numpy_peer import FLOPS_PER_SECOND
+from tuner.peers.peer import host_threads, installed, transform_seconds
+
+TRANSFORM_FLOPS_PER_SECOND = 3e9
+BLOCKED_FLOPS_PER_SECOND = 1e10
+"""Of one CPU core: a transform of the whole signal leaves its caches, those of blocks do not."""
+
+Call = Callable[[NDArray[np.float32], NDArray[np.float32]], Any]
+
+
+def peers(workload: Workload, kind: str) -> Iterator[ScipyPeer]:
+    if not isinstance(workload, Conv1dWorkload) or not installed("scipy"):
+        return
+    from scipy import signal
+
+    function, mode = getattr(signal, workload.kind), workload.mode
+    whole = transform_seconds(workload, TRANSFORM_FLOPS_PER_SECOND)
+    blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
+    for method, seconds in {"direct": workload.flops / FLOPS_PER_SECOND, "fft": whole}.items():
+        call = partial(function, mode=mode, method=method)
+        yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, call)
+
+    def overlap_add(x: NDArray[np.float32], w: NDArray[np.float32]) -> Any:
+        return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
+
+    yield ScipyPeer("scipy.oaconvolve", blocks, overlap_add)
+
+
+class ScipyPeer:
+    """One function of ``scipy.signal``; its batches of transforms run on every core."""
+
+    def __init__(self, name: str, seconds: float, call: Call) -> None:
+        self.name, self.seconds, self._call = name, seconds, call
+
+    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+        self._x, self._w = np.array(x), np.array(w)
+        return Kernel(call=self.output)
+
+    def output(self) -> NDArray[np.float32]:
+        from scipy import fft
+
+        with fft.set_workers(host_threads()):
+            result: NDArray[np.float32] = self._call(self._x, self._w)
+        return result

@@ -1,0 +1,79 @@
+"""A block kernel in Triton, as its users write a convolution of signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure.kernel import Kernel
+from tuner.peers.peer import installed
+from tuner.peers.pytorch_peer import ready
+from tuner.peers.torch_timing import captured, fastest
+
+BLOCK, STEP = 2048, 4
+"""Outputs a program and taps a step, as in the seed."""
+WARPS = (4, 8, 16)
+FLOPS_PER_SECOND = 5e11
+
+
+def peers(workload: Workload, kind: str) -> Iterator[TritonPeer]:
+    if (
+        kind == "cuda"
+        and isinstance(workload, Conv1dWorkload)
+        and installed("triton")
+        and ready(kind)
+    ):
+        yield TritonPeer(workload)
+
+
+class TritonPeer:
+    """2048 outputs a program, 4 taps a step; of a few numbers of warps the quickest, ``warps``.
+    Launched by PyTorch, whose tensors and stream Triton takes, and captured in a graph."""
+
+    warps: int
+
+    def __init__(self, workload: Conv1dWorkload) -> None:
+        self.name = "triton"
+        self.seconds = workload.flops / FLOPS_PER_SECOND
+        self._workload = workload
+        self._call: Callable[[], Any]
+
+    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+        import torch
+
+        self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in (x, w))
+        self._y = torch.full(self._workload.output_shape, torch.nan, device="cuda")
+        calls = [partial(self._launch, warps) for warps in WARPS]
+        chosen = fastest(calls, "cuda")
+        self.warps, self._call = WARPS[chosen], calls[chosen]
+        return Kernel(call=self._call, graphed=partial(captured, self._call))
+
+    def output(self) -> NDArray[np.float32]:
+        self._y.fill_(float("nan"))
+        self._call()
+        result: NDArray[np.float32] = self._y.cpu().numpy()
+        return result
+
+    def _launch(self, warps: int) -> None:
+        from tuner.peers.triton_kernel import conv1d_kernel
+
+        workload = self._workload
+        conv1d_kernel[(-(-workload.length // BLOCK),)](
+            self._x,
+            self._w,
+            self._y,
+            workload.M,
+            workload.N,
+            workload.length,
+            workload.left,
+            reverse=workload.kind == "convolve",
+            block=BLOCK,
+            step=STEP,
+            num_warps=warps,
+        )
