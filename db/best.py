@@ -34,7 +34,7 @@ class NewBest:
     gflops: float | None
     roofline: dict[str, Any]
     max_error: float | None
-    baselines: list[dict[str, Any]]  # name, time_us, speedup
+    baselines: list[dict[str, Any]]  # name, time_us, speedup, max_error, error
     trials_measured: int
     versions: dict[str, Any]
     artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256

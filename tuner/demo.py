@@ -69,12 +69,15 @@ def _show(best: Best, job: Job) -> None:
     console.print(f"{job.trials.measured} trials: {job.trials.ok} ok, {job.trials.failed} failed")
     knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
     console.print(f"best configuration on {best.device.name}: [bold]{knobs}[/]")
-    console.print(f"{'':18}{'warm µs':>10}{'times best':>14}")
-    console.print(f"{'best':18}{best.time_us:10.2f}{'1.0':>14}", style="bold")
+    console.print(f"{'':24}{'warm µs':>10}{'times best':>14}")
+    console.print(f"{'best':24}{best.time_us:10.2f}{'1.0':>14}", style="bold")
     for baseline in best.baselines or []:
-        name, time_us = baseline["name"], baseline["time_us"]
-        ratio = f"{baseline['speedup']:.1f}"
-        console.print(f"{name:18}{time_us:10.2f}{ratio:>14}")
+        name, error = baseline["name"], baseline.get("error")
+        line = f"{name:24}"
+        if baseline["time_us"] is not None:
+            line += f"{baseline['time_us']:10.2f}{baseline['speedup']:14.1f}"
+        line += f"  {error}" if error else ""
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _call(client: Client, best: Best, kind: str) -> None:

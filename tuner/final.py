@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ CLOSE = 1.10
 MOST = 8
 DEFAULT = "default"
 NAIVE = "naive"
+PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
 """Beyond these one call of the naive schedule takes a second."""
 ROUND_SECONDS = 900.0
@@ -80,7 +82,7 @@ def decide(
             library=library.read_bytes(),
             timing=best.timing | {"empty_us": finals.empty_us, "clocks": finals.clocks},
             max_error=max_error,
-            baselines=_baselines(finals, _median(best)),
+            baselines=_baselines(finals, _median(best), plan.workload.max_error),
             empty_us=finals.empty_us,
         )
     reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
@@ -105,36 +107,66 @@ def _build(
 
 
 def _round(runner: Runner, libraries: dict[str, Path]) -> Finals:
+    """What takes the process down with it, a library or a peer, must not take the job."""
     order = runner.order(libraries[EMPTY])
     try:
         return runner.fresh(run_finals, order, libraries, timeout=ROUND_SECONDS)
     except ChildFailed as error:
-        # a peer or a library that takes the process down with it must not take the job
         log.warning("finals_repeated", reason=str(error))
-        sound = {
-            name: path
-            for name, path in libraries.items()
-            if name == EMPTY or runner.measure(path).status == "ok"
-        }
-        return runner.fresh(run_finals, order, sound, False, timeout=ROUND_SECONDS)
+        reason = str(error)
+    faulty = {
+        name: f"{measured.status}: {measured.error}"
+        for name, path in libraries.items()
+        if name != EMPTY and (measured := runner.measure(path)).status != "ok"
+    }
+    sound = {name: path for name, path in libraries.items() if name not in faulty}
+    if faulty:
+        try:
+            finals = runner.fresh(run_finals, order, sound, timeout=ROUND_SECONDS)
+            return replace(finals, dropped=finals.dropped | faulty)
+        except ChildFailed as error:
+            log.warning("finals_without_peers", reason=str(error))
+            reason = str(error)
+    finals = runner.fresh(run_finals, order, sound, False, timeout=ROUND_SECONDS)
+    left_out = {PEERS: f"left out: the round with them failed ({reason})"}
+    return replace(finals, dropped=finals.dropped | faulty | left_out)
 
 
-def _baselines(finals: Finals, time_us: float) -> list[dict[str, Any]]:
-    """What the winner is compared with, fastest first."""
-    compared = [
-        entry
-        for name, entry in finals.entries.items()
-        if name != EMPTY and not name.startswith("finalist")
-    ]
-    return [
+def _baselines(finals: Finals, time_us: float, allowed: float) -> list[dict[str, Any]]:
+    """What the winner is compared with, fastest first, then what could not be timed. ``error``
+    says why a row is no fair comparison: it failed, or it is wrong by more than is allowed."""
+    timed = [
         {
             "name": entry.name,
             "time_us": _median(entry),
             "speedup": _median(entry) / time_us,
-            "max_error": entry.max_error,
+            "max_error": _finite(entry.max_error),
+            "error": _wrong(entry.max_error, allowed),
         }
-        for entry in sorted(compared, key=_median)
+        for entry in sorted(finals.entries.values(), key=_median)
+        if _is_compared(entry.name)
     ]
+    failed = [
+        {"name": name, "time_us": None, "speedup": None, "max_error": None, "error": reason}
+        for name, reason in finals.dropped.items()
+        if _is_compared(name)
+    ]
+    return timed + failed
+
+
+def _is_compared(name: str) -> bool:
+    return name != EMPTY and not name.startswith("finalist")
+
+
+def _wrong(error: float | None, allowed: float) -> str | None:
+    if error is None or error <= allowed:
+        return None
+    return f"wrong: error {error:.3g}, allowed {allowed:.3g}"
+
+
+def _finite(error: float | None) -> float | None:
+    """JSON has no NaN."""
+    return error if error is not None and isfinite(error) else None
 
 
 def _median(entry: Entry) -> float:

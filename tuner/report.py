@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from db.best import Best
 
@@ -38,15 +39,18 @@ def show_best(best: Best, console: Console) -> None:
     knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
     console.print(knobs, markup=False, highlight=False, soft_wrap=True)
     table = Table(box=None)
-    for heading in ("", "warm µs", "speed-up of the best", "error"):
+    for heading in ("", "warm µs", "speed-up of the best", "error", ""):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row("best", f"{best.time_us:.2f}", "", _error(best.max_error), style="bold")
+    table.add_row("best", f"{best.time_us:.2f}", "", f"{best.max_error:.1e}", style="bold")
     for baseline in best.baselines:
+        failure = baseline.get("error")
         table.add_row(
-            baseline["name"],
-            f"{baseline['time_us']:.2f}",
-            f"{baseline['speedup']:.1f}",
-            _error(baseline.get("max_error")),
+            Text(baseline["name"]),
+            _number(baseline["time_us"], ".2f"),
+            _number(baseline["speedup"], ".1f"),
+            _number(baseline.get("max_error"), ".1e"),
+            Text(failure or ""),
+            style="red" if failure else None,
         )
     console.print(table)
     cold = best.timing.get("cold")
@@ -54,5 +58,5 @@ def show_best(best: Best, console: Console) -> None:
         console.print(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
 
 
-def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.1e}"
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

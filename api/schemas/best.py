@@ -107,7 +107,9 @@ class BestView(BaseModel):
     gflops: float | None
     roofline: dict[str, Any] | None = Field(description="bound, floor_us, fraction")
     max_error: float | None
-    baselines: list[dict[str, Any]] | None = Field(description="name, time_us, speedup of each")
+    baselines: list[dict[str, Any]] | None = Field(
+        description="name, time_us, speedup, max_error of each; error where it failed or is wrong"
+    )
     trials: int
     job: str
     tuned_at: datetime

@@ -71,7 +71,11 @@ def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
     assert bench.run(database, job, among=[Deceptive()]).state == "succeeded"
     (found,) = best.lookup(database.engine, job.workload_key)
     assert found.config == Deceptive().config("right")
-    assert {baseline["name"] for baseline in found.baselines} == {"naive"}
+    baselines = {baseline["name"]: baseline for baseline in found.baselines}
+    assert baselines.keys() >= {"default", "naive", "numpy.convolve"}
+    assert baselines["default"]["time_us"] is None
+    assert baselines["default"]["error"].startswith("run_error: ")
+    assert baselines["naive"]["error"] is baselines["numpy.convolve"]["error"] is None
     assert error_of(database, found, tmp_path) < 1e-5
 
 

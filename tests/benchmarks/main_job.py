@@ -129,6 +129,12 @@ def _tuned(engine: Any, worker: Worker, order: JobOrder) -> Row:
     )
 
 
+def _compared(baseline: dict[str, Any]) -> str:
+    time_us, error = baseline["time_us"], baseline.get("error")
+    timed = "not timed" if time_us is None else f"{time_us:.2f}"
+    return f"{baseline['name']} {timed}" + (f" ({error})" if error else "")
+
+
 def _markdown(result: dict[str, Any]) -> str:
     device = result["device"]
     versions = result["rows"][0]["best"]["versions"]
@@ -156,7 +162,7 @@ def _markdown(result: dict[str, Any]) -> str:
             for name, value in row["workload"].items()
             if name in "MNBCHWK" or name == "mode"
         )
-        compared = ", ".join(f"{b['name']} {b['time_us']:.2f}" for b in best["baselines"])
+        compared = ", ".join(_compared(baseline) for baseline in best["baselines"])
         lines.append(
             f"| {row['operator']} {shape} | **{timing['warm']['median_us']:.2f}** "
             f"| {timing['cold']['median_us']:.2f} | {timing['empty_us']:.2f} "

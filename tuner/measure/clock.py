@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,10 +54,17 @@ def take(sampler: Sampler, count: int, budget_seconds: float) -> dict[str, Any]:
     return summarise(samples, sampler.calls)
 
 
-def interleaved(samplers: dict[str, Sampler], rounds: int) -> dict[str, dict[str, Any]]:
-    """Summaries of samplers that take turns, so that a drift of the clock rates meets all."""
+def interleaved(
+    samplers: dict[str, Sampler], rounds: int, fewer: Mapping[str, int] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Summaries of samplers that take turns, so that a drift of the clock rates meets all.
+
+    Those named in ``fewer`` take part in so many of the rounds, spread evenly.
+    """
     samples: dict[str, list[float]] = {name: [] for name in samplers}
-    for _ in range(rounds + 1):
+    for turn in range(rounds + 1):
         for name, sampler in samplers.items():
-            samples[name].append(sampler.sample())
+            wanted = (fewer or {}).get(name, rounds)
+            if turn == 0 or turn * wanted // rounds > (turn - 1) * wanted // rounds:
+                samples[name].append(sampler.sample())
     return {name: summarise(samples[name], samplers[name].calls) for name in samplers}

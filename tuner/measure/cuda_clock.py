@@ -47,9 +47,12 @@ class CudaClock:
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
         """Copies of the kernel in a graph: 100, or as many as the budget for a sample holds."""
         if kernel.graphed is not None:
-            return _Replayed(self, kernel.graphed(COPIES, self.stream), COPIES)
+            single = _Replayed(self, kernel.graphed(1, self.stream), 1)
+            single.sample()
+            copies = _copies(single.sample(), budget_seconds)
+            return _Replayed(self, kernel.graphed(copies, self.stream), copies)
         once = self.elapsed(lambda: self._eager([kernel.call]))
-        copies = max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
+        copies = _copies(once, budget_seconds)
         graph = self.capture([kernel.call] * copies)
         sampler = _Replayed(self, lambda: self._launch(graph), copies)
         for _ in range(max(1, math.ceil(WARM_UP_SECONDS / max(once * copies, 1e-6)))):
@@ -103,6 +106,11 @@ class CudaClock:
 
     def _flush(self) -> None:
         checked(self._runtime.cudaMemsetAsync(self._trash, 0, self._flush_bytes, self.stream))
+
+
+def _copies(once: float, budget_seconds: float) -> int:
+    """As many as a sample's budget holds, at most a hundred."""
+    return max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
 
 
 class _Replayed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import templates
 from templates.workload import Workload
 from tuner.measure.cases import Case
 from tuner.measure.check import WrongAnswer, check, relative_error
-from tuner.measure.clock import interleaved, summarise
+from tuner.measure.clock import Sampler, interleaved, summarise
 from tuner.measure.compile import EMPTY_WORKLOAD
 from tuner.measure.kernel import Kernel, Loaded, Tensors
 from tuner.measure.trial import RunOrder, clock_for, read_cases
@@ -21,6 +22,8 @@ ROUNDS = 20
 COLD_SAMPLES = 10
 SAMPLE_SECONDS = 20e-3
 ROUND_BUDGET_SECONDS = 3.0
+PEER_BUDGET_SECONDS = 0.5
+LEAST_ROUNDS = 3
 EMPTY = "empty"
 
 
@@ -51,7 +54,8 @@ class Finals:
 def run_finals(order: RunOrder, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
     """Check and time the libraries by name, ``empty`` among them, and the peers at hand.
 
-    A library that is wrong or faulty is dropped; so is a peer that fails.
+    A library that is wrong or faulty is dropped; so is a peer that fails. A peer that is wrong is
+    timed all the same: its error stands beside its time.
     """
     workload = templates.parse_key(order.workload_key)
     cases = read_cases(order.cases)
@@ -77,9 +81,10 @@ def run_finals(order: RunOrder, libraries: dict[str, Path], with_peers: bool = T
             try:
                 compared[peer.name], errors[peer.name] = _prepared(peer, cases[0])
             except Exception as error:
-                dropped[peer.name] = f"{type(error).__name__}: {error}"[:500]
+                dropped[peer.name] = _reason(error)
     tensors.fill(cases[0])
-    warm, clocks = _warm(order, workload, compared)
+    warm, clocks, unmeasured = _warm(order, workload, compared, libraries)
+    dropped |= unmeasured
     cold = _cold(order, workload, kernels)
     entries = {
         name: Entry(
@@ -87,7 +92,7 @@ def run_finals(order: RunOrder, libraries: dict[str, Path], with_peers: bool = T
             {"warm": warm[name]} | ({"cold": cold[name]} if name in cold else {}),
             errors[name],
         )
-        for name in compared
+        for name in warm
     }
     return Finals(entries, dropped, clocks)
 
@@ -105,27 +110,56 @@ def _prepared(peer: Peer, case: Case) -> tuple[Kernel, float]:
 
 
 def _warm(
-    order: RunOrder, workload: Workload, compared: dict[str, Kernel]
-) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Warm summaries by name, and the GPU's clocks right after."""
+    order: RunOrder, workload: Workload, compared: dict[str, Kernel], libraries: Container[str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any], dict[str, str]]:
+    """Warm summaries by name, the GPU's clocks right after, and the peers that can't be timed.
+
+    What runs on the host beside a GPU has rounds of its own: the GPU would idle meanwhile.
+    """
     device_clock = clock_for(order.kind, order.cache_bytes, workload.bytes)
     host_clock = clock_for("cpu", order.cache_bytes, workload.bytes)
-    samplers = {
-        name: (
-            host_clock
-            if order.kind == "cuda" and kernel.graphed is None and kernel.rotated is None
-            else device_clock
-        ).warm(kernel, SAMPLE_SECONDS)
-        for name, kernel in compared.items()
-    }
-    once = sum(sampler.sample() * sampler.calls for sampler in samplers.values())
-    rounds = max(3, min(ROUNDS, int(ROUND_BUDGET_SECONDS / once)))
-    warm = interleaved(samplers, rounds)
-    if order.kind != "cuda":
-        return warm, {}
-    from tuner.cuda_facts import clocks
+    on_device: dict[str, Sampler] = {}
+    on_host: dict[str, Sampler] = {}
+    unmeasured: dict[str, str] = {}
+    for name, kernel in compared.items():
+        hosted = order.kind == "cuda" and kernel.graphed is None and kernel.rotated is None
+        try:
+            if hosted:
+                on_host[name] = host_clock.warm(kernel, SAMPLE_SECONDS)
+            else:
+                on_device[name] = device_clock.warm(kernel, SAMPLE_SECONDS)
+        except Exception as error:
+            if name in libraries:
+                raise
+            unmeasured[name] = _reason(error)
+    warm = _rounds(on_device, libraries)
+    facts: dict[str, Any] = {}
+    if order.kind == "cuda":
+        from tuner.cuda_facts import clocks
 
-    return warm, clocks()
+        facts = clocks()
+    return warm | _rounds(on_host, libraries), facts, unmeasured
+
+
+def _rounds(samplers: dict[str, Sampler], libraries: Container[str]) -> dict[str, dict[str, Any]]:
+    """The libraries share a budget of seconds for their rounds; a slow peer sits some out."""
+    once = {name: sampler.sample() * sampler.calls for name, sampler in samplers.items()}
+    shared = sum(seconds for name, seconds in once.items() if name in libraries)
+    rounds = _clamped(ROUND_BUDGET_SECONDS / shared if shared else ROUNDS, ROUNDS)
+    fewer = {
+        name: _clamped(PEER_BUDGET_SECONDS / seconds, rounds)
+        for name, seconds in once.items()
+        if name not in libraries
+    }
+    return interleaved(samplers, rounds, fewer)
+
+
+def _clamped(rounds: float, most: int) -> int:
+    return max(LEAST_ROUNDS, min(most, int(rounds)))
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _cold(

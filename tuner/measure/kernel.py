@@ -23,7 +23,7 @@ class Kernel:
     ``call()`` runs it once on its tensors. ``evaluator(number, repeat)`` is TVM's loop around a
     compiled function, seconds for each repeat. ``rotated(n)`` gives calls on n separate sets of
     tensors. ``graphed(copies, stream)`` replays that many copies on a CUDA stream, where a
-    library captures its own graphs.
+    library captures its own graphs; one that can't be captured calls itself so often.
     """
 
     call: Callable[[], Any]
