@@ -49,6 +49,16 @@ class Bench:
         return queue.get(database.engine, job.id)
 
 
+def cancel_after(measured: int, database: Database, job: queue.Job) -> Callable[[Progress], None]:
+    """A watch by which the job is cancelled after so many trials."""
+
+    def watch(progress: Progress) -> None:
+        if progress.measured == measured:
+            queue.cancel(database.engine, job.id)
+
+    return watch
+
+
 class Clock:
     """Seconds since it was made."""
 

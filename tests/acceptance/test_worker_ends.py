@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from processes import Database, Worker, alive, until
+from runs import Bench
 
 from db import best, queue, trials, workers
 from tuner.scratch import LOCK
@@ -70,7 +71,9 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     assert ended.worker != held.worker
 
 
-def test_sigterm_gives_the_job_back_at_once_uncharged(database: Database, start: Start) -> None:
+def test_sigterm_gives_the_job_back_at_once_uncharged(
+    database: Database, start: Start, bench: Bench
+) -> None:
     job = database.submit(SHAPE, trials=10)
 
     def now() -> queue.Job:
@@ -94,9 +97,7 @@ def test_sigterm_gives_the_job_back_at_once_uncharged(database: Database, start:
         assert not [child for child in children if alive(child)]
         assert database.trials(job)[: len(before)] == before
         before = database.trials(job)
-    last = start("--once")
-    assert last.wait() == 0
-    assert len(last.said("job_succeeded")) == 1
+    bench.run(database, job)
     whole(database, job, before)
 
 

@@ -113,5 +113,5 @@ def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
 
 
 def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:
-    with pytest.raises(NothingWorked, match="not even the empty program.*no such register"):
+    with pytest.raises(NothingWorked, match=r"not even the empty program.*no such register"):
         decided(tmp_path, Runner(), Builder("empty"))
