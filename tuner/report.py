@@ -39,17 +39,19 @@ def show_best(best: Best, console: Console) -> None:
     knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
     console.print(knobs, markup=False, highlight=False, soft_wrap=True)
     table = Table(box=None)
-    for heading in ("", "warm µs", "speed-up of the best", "error", ""):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_column(no_wrap=True)
+    for heading in ("warm µs", "speed-up of the best", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column()
     table.add_row("best", f"{best.time_us:.2f}", "", f"{best.max_error:.1e}", style="bold")
     for baseline in best.baselines:
-        failure = baseline.get("error")
+        failure = baseline.get("error") or ""
         table.add_row(
             Text(baseline["name"]),
             _number(baseline["time_us"], ".2f"),
             _number(baseline["speedup"], ".1f"),
             _number(baseline.get("max_error"), ".1e"),
-            Text(failure or ""),
+            Text("".join(failure.splitlines()[:1])),
             style="red" if failure else None,
         )
     console.print(table)

@@ -1,0 +1,201 @@
+"""Peers on the GPU: right in every mode, timed on the clock's stream, and none of them missing
+from the last round. Failures name the peer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from templates.conv1d.reference import reference as conv1d_reference
+from templates.depthwise_conv2d.reference import reference as depthwise_reference
+from tuner import cuda_facts
+from tuner.detect import detect
+from tuner.device import Device
+from tuner.measure.builder import Builder
+from tuner.measure.cases import draw
+from tuner.measure.check import relative_error
+from tuner.measure.child import Child
+from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
+from tuner.measure.cuda_clock import COPIES, CudaClock
+from tuner.measure.finals import run_finals
+from tuner.measure.runner import Runner
+from tuner.peers import peers
+from tuner.peers.cupy_peer import CupyPeer
+from tuner.peers.peer import Broken, Peer, installed
+from tuner.peers.pytorch_peer import PytorchPeer
+from tuner.peers.triton_peer import TritonPeer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("default"),  # what other libraries warn of is not ours to mend
+]
+if cuda_facts.missing() is not None:
+    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
+
+REFERENCES: Any = {"conv1d": conv1d_reference, "depthwise_conv2d": depthwise_reference}
+LIBRARIES = {
+    "torch": {"pytorch", "pytorch fft"},
+    "cupy": {"cupy.convolve", "cupyx.convolve direct", "cupyx.fftconvolve", "cupyx.oaconvolve"},
+    "triton": {"triton"},
+    "scipy": {"scipy.convolve direct", "scipy.convolve fft", "scipy.oaconvolve"},
+}
+EXPECTED = {"numpy.convolve"}.union(*(LIBRARIES[name] for name in LIBRARIES if installed(name)))
+SHAPES = [
+    {"M": m, "N": n, "mode": mode, "kind": kind}
+    for m, n in [(1, 1), (33, 8), (5001, 333)]
+    for mode in ("full", "same", "valid")
+    for kind in ("convolve", "correlate")
+]
+LARGE = {"M": 1_000_000, "N": 2047, "mode": "valid"}
+
+
+def workload(operator: str, shape: dict[str, Any]) -> Any:
+    return templates.operator(operator).workload.model_validate(shape)
+
+
+def plain(name: str) -> str:
+    """Without what the name says of how it was timed."""
+    return name.removesuffix(" launched").removesuffix(" tf32")
+
+
+def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
+    """Every peer with its kernel and the error of its output."""
+    x, w = draw(work, "normal", np.random.default_rng(5))
+    exact = REFERENCES[work.operator](work, x, w)
+    for peer in peers(work, "cuda"):
+        if isinstance(peer, Broken):
+            continue  # another test is about these
+        try:
+            kernel, output = peer.prepare(x, w), peer.output()
+        except Exception as error:
+            pytest.fail(f"{peer.name} on {work.key}: {type(error).__name__}: {error}")
+        assert output.shape == work.output_shape, peer.name
+        yield peer, kernel, relative_error(output, exact)
+
+
+def test_every_library_that_is_installed_can_be_used() -> None:
+    found = list(peers(workload("conv1d", {"M": 64, "N": 8}), "cuda"))
+    broken = {each.name: repr(each._error) for each in found if isinstance(each, Broken)}
+    assert broken == {}
+    assert {plain(each.name) for each in found} == EXPECTED
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
+def test_signals(shape: dict[str, Any]) -> None:
+    errors = {peer.name: error for peer, _, error in prepared(workload("conv1d", shape))}
+    assert {name: error for name, error in errors.items() if not error < 1e-5} == {}
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("k", [3, 7])
+def test_images(k: int, stride: int) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    shape = {"B": 2, "C": 32, "H": 15, "W": 20, "K": k, "stride": stride}
+    errors = {peer.name: error for peer, _, error in prepared(workload("depthwise_conv2d", shape))}
+    assert errors.keys() == {"pytorch NCHW", "pytorch NHWC"}
+    assert max(errors.values()) < 1e-5, errors
+
+
+@pytest.fixture(scope="module")
+def clock() -> CudaClock:
+    return CudaClock(cache_bytes=2**26, set_bytes=2**23)
+
+
+@pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])
+def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) -> None:
+    """An empty graph takes less; a graph of copies is no slower than calls one by one."""
+    work, least = workload("conv1d", shape), {16384: 4e-7, 1_000_000: 2e-6}[shape["M"]]
+    table = {}
+    for peer, kernel, error in prepared(work):
+        if kernel.graphed is None:
+            continue
+        assert error < 1e-5, peer.name
+        try:
+            sampler = clock.warm(kernel, 20e-3)
+            sampler.sample()
+            time = min(sampler.sample() for _ in range(3))
+        except Exception as failure:
+            pytest.fail(f"{peer.name}: {type(failure).__name__}: {failure}")
+        assert 1 <= sampler.calls <= COPIES, peer.name
+        table[peer.name] = round(time * 1e6, 2)
+        chosen = {each: getattr(peer, each) for each in ("block", "warps") if hasattr(peer, each)}
+        print(f"{peer.name:28}{time * 1e6:10.2f} µs {sampler.calls:4} copies {error:.1e} {chosen}")
+    assert {name: time for name, time in table.items() if not time * 1e-6 > least} == {}
+
+
+def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    work = workload("conv1d", {"M": 5001, "N": 333, "mode": "same"})
+    x, w = draw(work, "normal", np.random.default_rng(5))
+    peer = TritonPeer(work)
+    sampler = clock.warm(peer.prepare(x, w), 1e-3)
+    peer._y.fill_(float("nan"))
+    torch.cuda.synchronize()
+    sampler.sample()
+    assert relative_error(peer._y.cpu().numpy(), conv1d_reference(work, x, w)) < 1e-5
+
+
+def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:
+    """Graphs write where others must not keep anything."""
+    pytest.importorskip("cupy", reason="CuPy is not installed")
+    work = workload("conv1d", {"M": 50_001, "N": 333, "mode": "same"})
+    ready = [each for each in prepared(work) if isinstance(each[0], CupyPeer)]
+    samplers = [clock.warm(kernel, 1e-3) for _, kernel, _ in ready]
+    for _ in range(3):
+        for sampler in samplers:
+            sampler.sample()
+    x, w = draw(work, "normal", np.random.default_rng(5))
+    exact = conv1d_reference(work, x, w)
+    errors = {peer.name: relative_error(peer.output(), exact) for peer, _, _ in ready}
+    assert len(errors) == 4
+    assert max(errors.values()) < 1e-5, errors
+
+
+@pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
+@pytest.mark.parametrize("max_error", [1e-5, 1e-2])
+def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_error: float) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    shapes = {"conv1d": LARGE, "depthwise_conv2d": {"B": 8, "C": 64, "H": 56, "W": 56, "K": 7}}
+    work = workload(operator, shapes[operator] | {"max_error": max_error})
+    found = {p.name: error for p, _, error in prepared(work) if isinstance(p, PytorchPeer)}
+    assert found
+    for name, error in found.items():
+        if name.endswith(" tf32"):
+            assert 1e-6 < error <= max_error == 1e-2, found
+        else:
+            assert error < 1e-5, found
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    child = Child()
+    try:
+        return child.call(detect, "cuda", timeout=60)
+    finally:
+        child.close()
+
+
+@pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])
+def test_all_take_part_in_the_last_round(
+    shape: dict[str, Any], device: Device, tmp_path: Path
+) -> None:
+    work, library = workload("conv1d", shape), tmp_path / "empty.so"
+    with Builder(workers=1) as builder:
+        order = BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, device.target, library)
+        built = builder.submit(order).result()
+    assert built.status == "ok", built.error
+    with Runner(work.key, device) as runner:
+        finals = runner.fresh(
+            run_finals, runner.order(library), {"empty": library}, True, timeout=200
+        )
+    assert finals.dropped == {}
+    assert {plain(name) for name in finals.entries} - {"empty"} == EXPECTED
+    for name, entry in finals.entries.items():
+        warm = entry.timing["warm"]
+        print(f"{name:28}{warm['median_us']:12.2f} µs  {entry.max_error}")
+        assert 0 < warm["p10_us"] <= warm["median_us"] <= warm["p90_us"], name
+        assert name == "empty" or (entry.max_error is not None and entry.max_error < 1e-5), name
