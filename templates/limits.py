@@ -20,6 +20,7 @@ class DeviceLimits:
     units: int
     threads_per_block: int = 1
     shared_memory_per_block: int = 0
+    shared_memory_opt_in: int = 0  # what a block may have when it asks for it
     warp_size: int = 1
     registers_per_unit: int = 0
     vector_bytes: int = 16

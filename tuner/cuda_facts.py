@@ -47,6 +47,7 @@ def device() -> Device:
         units=properties.multiProcessorCount,
         threads_per_block=properties.maxThreadsPerBlock,
         shared_memory_per_block=properties.sharedMemPerBlock,
+        shared_memory_opt_in=properties.sharedMemPerBlockOptin,
         warp_size=properties.warpSize,
         registers_per_unit=properties.regsPerMultiprocessor,
         vector_bytes=16,

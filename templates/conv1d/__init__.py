@@ -2,5 +2,6 @@
 
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.cuda_direct import CudaDirect
+from templates.conv1d.cuda_toeplitz import CudaToeplitz
 
-TEMPLATES = (CpuDirect(), CudaDirect())
+TEMPLATES = (CpuDirect(), CudaDirect(), CudaToeplitz())

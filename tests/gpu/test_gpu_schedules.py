@@ -64,22 +64,23 @@ def builder(device: Device) -> Iterator[Builder]:
 def test_random_configurations_are_right(
     workload: Workload, device: Device, builder: Builder, tmp_path: Path
 ) -> None:
-    (template,) = templates.templates_for(workload, device.limits)
-    space = template.space(workload, device.limits)
-    drawn = space.sample(np.random.default_rng(11), RANDOM)
-    configs = [template.default(workload, device.limits), *(space[index] for index in drawn)]
-    building = [
-        builder.submit(
-            BuildOrder(
-                workload.key,
-                program_of(template),
-                config,
-                device.target,
-                tmp_path / f"{place}.so",
+    building = []
+    for template in templates.templates_for(workload, device.limits):
+        space = template.space(workload, device.limits)
+        drawn = space.sample(np.random.default_rng(11), RANDOM)
+        configs = [template.default(workload, device.limits), *(space[index] for index in drawn)]
+        building += [
+            builder.submit(
+                BuildOrder(
+                    workload.key,
+                    program_of(template),
+                    config,
+                    device.target,
+                    tmp_path / f"{template.name}{place}.so",
+                )
             )
-        )
-        for place, config in enumerate(configs)
-    ]
+            for place, config in enumerate(configs)
+        ]
     with Runner(workload.key, device, timeout=60) as runner:
         for each in building:
             built = each.result()
@@ -91,7 +92,7 @@ def test_random_configurations_are_right(
 
 def test_times_are_positive_warm_and_cold(device: Device, builder: Builder, tmp_path: Path) -> None:
     workload = Conv1dWorkload(M=16384, N=32)
-    (template,) = templates.templates_for(workload, device.limits)
+    template = templates.templates_for(workload, device.limits)[0]
     config = template.default(workload, device.limits)
     libraries = {name: tmp_path / f"{name}.so" for name in ("default", "empty")}
     orders = [

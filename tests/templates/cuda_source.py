@@ -29,14 +29,17 @@ def source(
 
 @dataclass(frozen=True)
 class Declared:
-    """Bytes of shared memory, and threads of a block."""
+    """Bytes of shared memory, None where the launch sets them, and threads of a block."""
 
-    shared_bytes: int
+    shared_bytes: int | None
     threads: int
 
 
 def declared(text: str) -> Declared:
     """What a source with one kernel declares."""
+    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text))
+    if "extern __shared__" in text:
+        return Declared(None, int(threads))
     arrays = re.findall(r"__shared__ alignas\((\d+)\) float \w+\[(\d+)\]", text)
     assert len(arrays) == text.count("__shared__")
     size = 0

@@ -27,7 +27,10 @@ def fitting(template: Any, workload: Workload, config: dict[str, Any], limits: A
     found = declared(text)
     features = template.features(workload, config, limits)
     assert found.threads == (features["threads"] if "threads" in features else config["threads"])
-    assert found.shared_bytes == features["shared_bytes"] <= limits.shared_memory_per_block
+    if found.shared_bytes is None:  # the source itself asserts that the estimate is its size
+        assert features["shared_bytes"] <= limits.shared_memory_opt_in
+    else:
+        assert found.shared_bytes == features["shared_bytes"] <= limits.shared_memory_per_block
     return text
 
 
@@ -52,23 +55,23 @@ WORKLOADS = [
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
 def test_a_random_configuration_becomes_a_cubin(workload: Workload, limits: Any) -> None:
-    (template,) = templates.templates_for(workload, limits)
-    space = template.space(workload, limits)
-    config = space[int(np.random.default_rng(3).integers(len(space)))]
-    binary = cubin(fitting(template, workload, config, limits), limits.arch)
-    registers, _ = registers_and_stack(binary)
-    assert registers * declared(source(template, workload, config, limits)).threads <= 2**16
+    for template in templates.templates_for(workload, limits):
+        space = template.space(workload, limits)
+        config = space[int(np.random.default_rng(3).integers(len(space)))]
+        text = fitting(template, workload, config, limits)
+        registers, _ = registers_and_stack(cubin(text, limits.arch))
+        assert registers * declared(text).threads <= 2**16
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
 def test_the_default_keeps_its_sums_in_registers(workload: Workload) -> None:
-    (template,) = templates.templates_for(workload, H200)
-    text = source(template, workload, template.default(workload, H200), H200)
-    registers, stack = registers_and_stack(cubin(text, "sm_90"))
-    assert (registers <= 255, stack) == (True, 0)
+    for template in templates.templates_for(workload, H200):
+        text = source(template, workload, template.default(workload, H200), H200)
+        registers, stack = registers_and_stack(cubin(text, "sm_90"))
+        assert (registers <= 255, stack) == (True, 0)
 
 
 @pytest.mark.parametrize("workload", LARGEST, ids=lambda workload: workload.key)
 def test_the_largest_workloads_fit(workload: Workload) -> None:
-    (template,) = templates.templates_for(workload, T4)
-    fitting(template, workload, template.default(workload, T4), T4)
+    for template in templates.templates_for(workload, T4):
+        fitting(template, workload, template.default(workload, T4), T4)

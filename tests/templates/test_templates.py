@@ -56,7 +56,7 @@ def test_no_configuration_asks_for_more_than_the_device_has(case: Case, seed: in
     for index in space.sample(np.random.default_rng(seed), 20):
         features = template.features(workload, space[index], limits)
         if limits.kind == "cuda":
-            assert features["shared_bytes"] <= limits.shared_memory_per_block
+            assert features["shared_bytes"] <= limits.shared_memory_opt_in
             assert features["registers"] <= 255
             assert features["blocks"] < 2**31
         else:
