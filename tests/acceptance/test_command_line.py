@@ -61,7 +61,19 @@ def only_job(database: Database) -> queue.Job | None:
     return found[0] if found else None
 
 
-def test_tune_is_stopped_and_goes_on(shell: Shell, database: Database) -> None:
+def called(arguments: list[str], database: Database, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command prints that needs no process of its own."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr(sys, "argv", ["tuner", *arguments])
+        patch.setenv("TUNER_DATABASE_URL", database.url)
+        cli.main()
+    assert not exit_.value.code
+    return capsys.readouterr().out
+
+
+def test_tune_is_stopped_and_goes_on(
+    shell: Shell, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
     process = shell.start(*TUNE)
 
     def running() -> bool:
@@ -83,12 +95,12 @@ def test_tune_is_stopped_and_goes_on(shell: Shell, database: Database) -> None:
     assert tuned["trials"] == 9
     assert tuned["time_us"] == tuned["timing"]["warm"]["median_us"] > 0
     shape = TUNE[1:6]
-    assert json.loads(shell.run("best", *shape, "--json")) == tuned
-    shown = shell.run("best", *shape)
-    for part in ("lanes=", "default", "naive", "numpy.convolve", "cold"):
-        assert part in shown
     again = json.loads(shell.run(*TUNE, "--json"))  # reused: no second job
     assert again == tuned
+    assert json.loads(called(["best", *shape, "--json"], database, capsys)) == tuned
+    shown = called(["best", *shape], database, capsys)
+    for part in ("lanes=", "default", "naive", "numpy.convolve", "cold"):
+        assert part in shown
 
 
 def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: Bench) -> None:

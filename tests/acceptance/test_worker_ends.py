@@ -80,7 +80,6 @@ def test_sigterm_gives_the_job_back_at_once_uncharged(
         return queue.get(database.engine, job.id)
 
     moments: dict[str, Callable[[], object]] = {
-        "starting": lambda: now().state == "running",
         "searching": lambda: now().trials_measured > 0,
         "deciding": lambda: now().trials_measured == 10,
     }
