@@ -37,7 +37,7 @@ class Declared:
 
 def declared(text: str) -> Declared:
     """What a source with one kernel declares."""
-    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text))
+    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text)) or {"1"}
     if "extern __shared__" in text:
         return Declared(None, int(threads))
     arrays = re.findall(r"__shared__ alignas\((\d+)\) float \w+\[(\d+)\]", text)
@@ -45,7 +45,6 @@ def declared(text: str) -> Declared:
     size = 0
     for alignment, floats in arrays:
         size = -(-size // int(alignment)) * int(alignment) + 4 * int(floats)
-    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text)) or {"1"}
     return Declared(size, int(threads))
 
 
