@@ -159,7 +159,10 @@ def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:
 @pytest.mark.parametrize("max_error", [1e-5, 1e-2])
 def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_error: float) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    shapes = {"conv1d": LARGE, "depthwise_conv2d": {"B": 8, "C": 64, "H": 56, "W": 56, "K": 7}}
+    shapes: dict[str, dict[str, Any]] = {
+        "conv1d": LARGE,
+        "depthwise_conv2d": {"B": 8, "C": 64, "H": 56, "W": 56, "K": 7},
+    }
     work = workload(operator, shapes[operator] | {"max_error": max_error})
     found = {p.name: error for p, _, error in prepared(work) if isinstance(p, PytorchPeer)}
     assert found

@@ -18,7 +18,7 @@ from tuner.peers.peer import Peer, host_threads
 from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
 from tuner.peers.pytorch_peer import PytorchPeer
 from tuner.peers.scipy_peer import ScipyPeer
-from tuner.peers.torch_timing import fastest
+from tuner.peers.timing import fastest
 
 LENGTHS = [(1, 1), (9, 9), (33, 8), (100, 7), (101, 31)]
 REFERENCES = {"conv1d": conv1d_reference, "depthwise_conv2d": depthwise_reference}

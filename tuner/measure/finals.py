@@ -143,7 +143,10 @@ def _warm(
 
 def _rounds(samplers: dict[str, Sampler], libraries: Container[str]) -> dict[str, dict[str, Any]]:
     """The libraries share a budget of seconds for their rounds; a slow peer sits some out."""
-    once = {name: sampler.sample() * sampler.calls for name, sampler in samplers.items()}
+    once = {
+        name: min(sampler.sample(), sampler.sample()) * sampler.calls
+        for name, sampler in samplers.items()
+    }
     shared = sum(seconds for name, seconds in once.items() if name in libraries)
     rounds = _clamped(ROUND_BUDGET_SECONDS / shared if shared else ROUNDS, ROUNDS)
     fewer = {

@@ -32,7 +32,7 @@ def peers(workload: Workload, kind: str) -> Iterator[CupyPeer]:
     if not cupy.cuda.is_available():
         return
     # a plan that makes room for another takes its tables with it, and a graph reads them still
-    cupy.fft.config.get_plan_cache().set_size(PLANS)
+    cupy.fft.config.set_plan_cache_size(PLANS)
     signal = import_module("cupyx.scipy.signal")
     mode, correlates = workload.mode, workload.kind == "correlate"
     simple, general = getattr(cupy, workload.kind), getattr(signal, workload.kind)

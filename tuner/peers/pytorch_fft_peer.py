@@ -14,7 +14,7 @@ from templates.workload import Workload
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import transform_seconds
 from tuner.peers.pytorch_peer import ready
-from tuner.peers.torch_timing import captured, fastest
+from tuner.peers.timing import captured, fastest
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
 SMALLEST, WIDEST = 64, 6

@@ -13,7 +13,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import host_threads, installed
-from tuner.peers.torch_timing import captured
+from tuner.peers.timing import captured
 
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4

@@ -6,7 +6,7 @@ channel of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from templates.workload import Workload
 from tuner.measure.kernel import Kernel
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
 from tuner.peers.peer import host_threads, installed, transform_seconds
+from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
 BLOCKED_FLOPS_PER_SECOND = 1e10
@@ -41,22 +42,30 @@ def peers(workload: Workload, kind: str) -> Iterator[ScipyPeer]:
     def overlap_add(x: NDArray[np.float32], w: NDArray[np.float32]) -> Any:
         return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
 
-    yield ScipyPeer("scipy.oaconvolve", blocks, overlap_add)
+    yield ScipyPeer("scipy.oaconvolve", blocks, overlap_add, sorted({1, host_threads()}))
 
 
 class ScipyPeer:
-    """One function of ``scipy.signal``; its batches of transforms run on every core."""
+    """One function of ``scipy.signal``. A batch of transforms is spread over ``workers`` threads,
+    of the numbers given the quickest: for a short signal that is one."""
 
-    def __init__(self, name: str, seconds: float, call: Call) -> None:
-        self.name, self.seconds, self._call = name, seconds, call
+    workers: int
+
+    def __init__(self, name: str, seconds: float, call: Call, choice: Sequence[int] = (1,)) -> None:
+        self.name, self.seconds, self._call, self._choice = name, seconds, call, choice
 
     def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
         self._x, self._w = np.array(x), np.array(w)
+        calls = [partial(self._spread, workers) for workers in self._choice]
+        self.workers = self._choice[fastest(calls, "cpu")]
         return Kernel(call=self.output)
 
     def output(self) -> NDArray[np.float32]:
+        return self._spread(self.workers)
+
+    def _spread(self, workers: int) -> NDArray[np.float32]:
         from scipy import fft
 
-        with fft.set_workers(host_threads()):
+        with fft.set_workers(workers):
             result: NDArray[np.float32] = self._call(self._x, self._w)
         return result

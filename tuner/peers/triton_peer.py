@@ -14,7 +14,7 @@ from templates.workload import Workload
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import installed
 from tuner.peers.pytorch_peer import ready
-from tuner.peers.torch_timing import captured, fastest
+from tuner.peers.timing import captured, fastest
 
 BLOCK, STEP = 2048, 4
 """Outputs a program and taps a step, as in the seed."""

@@ -1,4 +1,4 @@
-"""PyTorch's calls in CUDA graphs, and the quickest of several ways to do the same."""
+"""The quickest of several ways to do the same, and PyTorch's calls in CUDA graphs."""
 
 from __future__ import annotations
 
