@@ -12,11 +12,11 @@ from api.middleware.body_limit import BodyLimitMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
 from api.problems import documented
-from api.routes import artifacts, best, health, jobs, operators, records, workers
+from api.routes import artifacts, best, health, jobs, ladders, operators, records, workers
 from api.settings import Settings
 from api.version import VERSION
 
-ROOMS = (jobs, best, artifacts, operators, workers, records, health)
+ROOMS = (jobs, best, artifacts, operators, ladders, workers, records, health)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

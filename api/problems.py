@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "unknown-artifact": (404, "There is no such artifact"),
     "not-found": (404, "There is no such thing"),
     "not-tuned": (404, "Nothing has been tuned for this yet"),
+    "not-climbed": (404, "No ladder has been climbed yet"),
     "method-not-allowed": (405, "The route does not take this method"),
     "job-ended": (409, "The job has ended"),
     "lease-lost": (409, "The job is held by another worker"),

@@ -190,6 +190,21 @@ best_artifacts = Table(
     Index("ix_best_artifacts_sha256", "sha256"),
 )
 
+ladders = Table(
+    "ladders",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("workload_id", ForeignKey("workloads.id", name="fk_ladders_workload"), nullable=False),
+    Column("device_id", ForeignKey("devices.id", name="fk_ladders_device"), nullable=False),
+    Column("rows", JSON, nullable=False),
+    Column("documents", JSON, nullable=False),
+    Column("clocks", JSON, nullable=False),
+    Column("versions", JSON, nullable=False),
+    Column("climbed_at", Double, nullable=False),
+    UniqueConstraint("workload_id", "device_id", name="uq_ladders_workload_device"),
+    sqlite_autoincrement=True,  # a replaced ladder's number never comes back: cursors hold it
+)
+
 workers = Table(
     "workers",
     metadata,

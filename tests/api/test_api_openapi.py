@@ -32,6 +32,7 @@ def test_every_route_of_the_design_is_there() -> None:
         "get /artifacts/{sha256}",
         "get /operators",
         "get /operators/{name}",
+        "get /ladders/{operator}",
         "get /workers",
         "get /records",
         "get /",

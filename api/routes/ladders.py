@@ -1,0 +1,39 @@
+"""The ladders that were climbed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from api.dependencies import EngineDep
+from api.problems import Problem, documented
+from api.schemas.common import Listing
+from api.schemas.ladders import LaddersQuery, LadderView
+from db import ladders
+from templates import operator as find_operator
+
+router = APIRouter(tags=["ladders"])
+
+
+@router.get(
+    "/ladders/{operator}",
+    summary="The ladders of an operator, newest first",
+    responses=documented(404),
+)
+def list_ladders(
+    operator: str, query: Annotated[LaddersQuery, Query()], engine: EngineDep
+) -> Listing[LadderView]:
+    """The newest climb of each shape on each device."""
+    name = find_operator(operator).name
+    kind = None if query.target == "auto" else query.target
+    page = ladders.list_ladders(engine, name, kind, query.limit, query.cursor)
+    if not page.items and query.cursor is None:
+        where, option = (f" on a {kind} device", f" --target {kind}") if kind else ("", "")
+        raise Problem(
+            "not-climbed",
+            f"no ladder of {name} has been climbed{where}; run: tuner ladder {name}{option} "
+            "(with this service's TUNER_DATABASE_URL)",
+        )
+    items = [LadderView.of(ladder) for ladder in page.items]
+    return Listing(items=items, next_cursor=page.next_cursor)

@@ -1,0 +1,102 @@
+"""A climbed ladder as it is shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.common import DEVICE, DeviceView, PageQuery
+from db.ladders import Ladder
+
+_SHAPE = {"M": 16384, "N": 32, "mode": "full", "kind": "convolve"}
+_WORKLOAD = {**_SHAPE, "dtype": "float32", "max_error": 1e-5}
+_ROW: dict[str, Any] = {
+    "name": "000 v2",
+    "what": "rung",
+    "adds": "eight threads a block",
+    "document": "000",
+    "time_us": 4.6,
+    "timing": {"warm": {"median_us": 4.6, "p10_us": 4.5, "p90_us": 4.7}},
+    "max_error": 2.4e-7,
+    "over_naive": 1604.0,
+    "over_before": 5.9,
+    "t4_us": 25.1,
+    "note": None,
+}
+_DOCUMENT: dict[str, Any] = {
+    "number": "000",
+    "title": "TVM: 1D convolution GPU optimization",
+    "workload": _WORKLOAD,
+}
+_EXAMPLE: dict[str, Any] = {
+    "operator": "conv1d",
+    "workload": _WORKLOAD,
+    "device": DEVICE,
+    "rows": [_ROW],
+    "documents": [_DOCUMENT],
+    "clocks": {"sm_mhz": 1980},
+    "versions": {"convtune": "0.1.0", "apache-tvm": "0.27.0"},
+    "climbed_at": "2025-11-20T17:01:00Z",
+}
+
+
+class LaddersQuery(PageQuery):
+    target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device")
+
+
+class RowView(BaseModel):
+    """One line: a rung, or what the rungs are compared with. Times in µs, speed-ups as ratios."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_ROW]})
+
+    name: str
+    what: str = Field(description="rung, best, peer, empty or floor")
+    adds: str = Field(description="what it adds to the rung before")
+    document: str | None = Field(description="number of the seed document, of a rung")
+    time_us: float | None = Field(description="warm median; null where it was not timed")
+    timing: dict[str, Any] | None
+    max_error: float | None
+    over_naive: float | None = Field(description="times faster than the first rung")
+    over_before: float | None = Field(description="times faster than the document's rung before")
+    t4_us: float | None = Field(description="the document's figure: its T4, its shape")
+    note: str | None = Field(description="why there is no time, or what is the same program")
+
+
+class DocumentView(BaseModel):
+    """Where rungs are from, and the shape of the document's own figures."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_DOCUMENT]})
+
+    number: str
+    title: str
+    workload: dict[str, Any]
+
+
+class LadderView(BaseModel):
+    """The steps of the seed documents, measured in one round on one device."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    operator: str
+    workload: dict[str, Any]
+    device: DeviceView
+    rows: list[RowView]
+    documents: list[DocumentView]
+    clocks: dict[str, Any] = Field(description="of a GPU, right after the round")
+    versions: dict[str, Any]
+    climbed_at: datetime
+
+    @classmethod
+    def of(cls, ladder: Ladder) -> Self:
+        return cls(
+            operator=ladder.operator,
+            workload=ladder.workload,
+            device=DeviceView.of(ladder.device),
+            rows=[RowView.model_validate(row) for row in ladder.rows],
+            documents=[DocumentView.model_validate(each) for each in ladder.documents],
+            clocks=ladder.clocks,
+            versions=ladder.versions,
+            climbed_at=ladder.climbed_at,
+        )
