@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import structlog
@@ -32,12 +33,14 @@ from tuner import logs
 from tuner.detect import detect
 from tuner.errors import TunerError, UnknownStrategy
 from tuner.job import Progress
+from tuner.ladder import climb_and_store, rungs_of
+from tuner.ladder_report import picture, show_ladder
 from tuner.measure.linker import linker
 from tuner.report import best_json, show_best
 from tuner.scratch import scratch
 from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
-from tuner.shape_options import per_operator
+from tuner.shape_options import as_options, per_operator
 from tuner.worker import Stopped, Worker, stop_on_signals
 
 app = typer.Typer(
@@ -48,8 +51,12 @@ app = typer.Typer(
 )
 tune_app = typer.Typer(help="Tune a shape here and now, without a service.", no_args_is_help=True)
 best_app = typer.Typer(help="Show the best that was found for a shape.", no_args_is_help=True)
+ladder_app = typer.Typer(
+    help="Climb the seed documents' steps, from naive to the tuned best.", no_args_is_help=True
+)
 app.add_typer(tune_app, name="tune")
 app.add_typer(best_app, name="best")
+app.add_typer(ladder_app, name="ladder")
 console = Console()
 
 POLL_SECONDS = 1.0
@@ -125,16 +132,53 @@ def best(
         kind = None if target is Target.auto else target.value
         found = bests.lookup(engine, workload.key, kind=kind)
         if not found:
-            fields = workload.model_dump(exclude_defaults=True)
-            options = " ".join(f"--{n.replace('_', '-')} {v}" for n, v in fields.items())
             raise TunerError(
-                f"nothing is tuned for this shape; run: tuner tune {workload.operator} {options}"
+                "nothing is tuned for this shape; "
+                f"run: tuner tune {workload.operator} {as_options(workload)}"
             )
         _print_best(found, as_json)
 
 
+def ladder(
+    workload: Workload,
+    *,
+    document: Annotated[
+        str | None, typer.Option(metavar="000|001|…", help="only the rungs of this document")
+    ] = None,
+    target: TargetOption = Target.auto,
+    as_json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
+    svg: Annotated[Path | None, typer.Option(help="draw it into this file")] = None,
+) -> None:
+    """Build, check and time every rung here, beside the tuned best and the peers; store the table.
+    Without a shape it is the document's own, or the first document's."""
+    settings = Settings()
+    logs.configure(settings.log_format)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
+    linker()
+    device = detect(target.value)
+    stop_on_signals()
+    try:
+        with database(settings) as engine, scratch():
+            climbed = climb_and_store(engine, device, settings, workload, document)
+    except Stopped:
+        raise TunerError("stopped; nothing of this climb was stored") from None
+    if svg is not None:
+        svg.write_text(picture(climbed))
+    if as_json:
+        print(json.dumps(climbed.to_json(), indent=2))
+    else:
+        show_ladder(climbed, console)
+
+
+def _shape_to_climb(operator: str, given: dict[str, Any]) -> Workload:
+    return rungs_of(operator, given["document"])[0].document.workload
+
+
 per_operator(tune_app, tune, "Tune")
 per_operator(best_app, best, "Show the best of")
+per_operator(ladder_app, ladder, "Climb the ladder of", usual=_shape_to_climb)
 
 
 @app.command()

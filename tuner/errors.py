@@ -2,6 +2,7 @@
 
 TunerError
 ├── UnknownStrategy      no search strategy has that name
+├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NothingWorked        no configuration was built, right and timed
@@ -44,6 +45,15 @@ class UnknownStrategy(TunerError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown search strategy {name!r}; known are: {', '.join(sorted(known))}")
         self.name = name
+
+
+class UnknownDocument(TunerError):
+    """Ask for one of the documents that the message names."""
+
+    def __init__(self, operator: str, document: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"{operator} has no rungs of document {document!r}; known are: {', '.join(known)}"
+        )
 
 
 class NoDevice(TunerError):

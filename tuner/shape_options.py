@@ -15,11 +15,17 @@ import templates
 from templates.workload import Workload
 
 
-def per_operator(app: typer.Typer, run: Callable[..., None], summary: str) -> None:
+def per_operator(
+    app: typer.Typer,
+    run: Callable[..., None],
+    summary: str,
+    usual: Callable[[str, dict[str, Any]], Workload] | None = None,
+) -> None:
     """Add to ``app`` a command for each operator. It takes the operator's fields as options,
-    ``run``'s keyword parameters too, and calls ``run(workload, **others)``."""
+    ``run``'s keyword parameters too, and calls ``run(workload, **others)``. Fields that are not
+    given are those of ``usual(operator's name, others)``, where that is there."""
     for operator in templates.operators():
-        fields = _fields(operator.workload)
+        fields = _fields(operator.workload, optional=usual is not None)
         others = [
             p
             for p in inspect.signature(run, eval_str=True).parameters.values()
@@ -31,7 +37,11 @@ def per_operator(app: typer.Typer, run: Callable[..., None], summary: str) -> No
             _names: tuple[str, ...] = tuple(f.name for f in fields),
             **given: Any,
         ) -> None:
-            run(checked(_model, {n: given.pop(n) for n in _names}), **given)
+            shape = {name: given.pop(name) for name in _names}
+            if usual is not None:
+                fallback = usual(_model.operator, given).model_dump()
+                shape = {n: fallback[n] if shape[n] is None else shape[n] for n in _names}
+            run(checked(_model, shape), **given)
 
         command.__signature__ = inspect.Signature([*fields, *others])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (*fields, *others)}
@@ -49,17 +59,25 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
         raise typer.BadParameter(f"--{field.replace('_', '-')}: {first['msg']}") from error
 
 
-def _fields(model: type[Workload]) -> list[inspect.Parameter]:
+def as_options(workload: Workload) -> str:
+    """The workload as it is written on the command line, what is usual left out."""
+    fields = workload.model_dump(exclude_defaults=True)
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in fields.items())
+
+
+def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
     parameters = []
     for name, field in model.model_fields.items():
-        required = field.default is PydanticUndefined
+        required = field.default is PydanticUndefined and not optional
+        default = None if optional else field.default
+        plain = _plain(field.annotation)
         option = typer.Option(f"--{name.replace('_', '-')}", help=field.description)
         parameters.append(
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if required else field.default,
-                annotation=Annotated[_plain(field.annotation), option],
+                default=inspect.Parameter.empty if required else default,
+                annotation=Annotated[plain | None if optional else plain, option],
             )
         )
     return parameters

@@ -1,0 +1,137 @@
+"""The ladder of an operator, climbed on the device at hand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import structlog
+from sqlalchemy.engine import Engine
+
+import templates
+from db import artifacts, devices, ladders
+from db import best as bests
+from db.ladders import NewLadder
+from templates.rung import Rung
+from templates.workload import Workload
+from tuner.device import Device
+from tuner.errors import ChildFailed, NothingWorked, UnknownDocument
+from tuner.ladder_table import BEST, Ladder, same_programs, table
+from tuner.measure.builder import Builder
+from tuner.measure.climb import climb as measure_all
+from tuner.measure.compile import EMPTY as EMPTY_PROGRAM
+from tuner.measure.compile import EMPTY_WORKLOAD, BuildOrder, Built
+from tuner.measure.finals import EMPTY, Finals
+from tuner.measure.runner import Runner
+from tuner.settings import Settings
+from tuner.versions import versions
+
+log = structlog.get_logger()
+
+RUNG_SECONDS = 120.0
+ROUND_SECONDS = 1800.0
+MOST_STEPS = {"cpu": 1e10, "cuda": 2e11}
+"""Beyond these one call of a plain loop takes many seconds: the rung is left out."""
+
+
+def rungs_of(operator: str, document: str | None = None) -> tuple[Rung, ...]:
+    """The rungs of an operator, or those of one document. Raises UnknownDocument."""
+    rungs = templates.operator(operator).rungs
+    known = list(dict.fromkeys(rung.document.number for rung in rungs))
+    if document is not None and document not in known:
+        raise UnknownDocument(operator, document, known)
+    return tuple(rung for rung in rungs if document in (None, rung.document.number))
+
+
+def climb(
+    workload: Workload,
+    device: Device,
+    builder: Builder,
+    rungs: Sequence[Rung],
+    best: bytes | None = None,
+    seed: int = 0,
+) -> Ladder:
+    """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
+    hand and the empty program. Raises NothingWorked where not even that can be built."""
+    left_out = {
+        rung.name: f"left out: {rung.steps(workload):.1e} steps a call"
+        for rung in rungs
+        if rung.steps(workload) > MOST_STEPS[device.kind]
+    }
+    with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
+        folder = Path(name)
+        built = _build(workload, device, builder, rungs, left_out, folder)
+        libraries = {name: b.order.library for name, b in built.items() if b.status == "ok"}
+        if EMPTY not in libraries:
+            raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
+        if best is not None:
+            libraries[BEST] = folder / "best.so"
+            libraries[BEST].write_bytes(best)
+        with Runner(workload.key, device, seed, RUNG_SECONDS) as runner:
+            finals = _measure(runner, libraries)
+    failed = {name: f"{b.status}: {b.error}" for name, b in built.items() if b.status != "ok"}
+    notes = left_out | failed | finals.dropped | same_programs(rungs, built)
+    return table(workload, device, rungs, finals, notes, best is not None)
+
+
+def climb_and_store(
+    engine: Engine, device: Device, settings: Settings, workload: Workload, document: str | None
+) -> Ladder:
+    """Climb beside the best that the database has for the workload on this device, and keep the
+    table there. Raises UnknownDocument, NothingWorked."""
+    rungs = rungs_of(workload.operator, document)
+    device_id = devices.upsert_device(engine, device.fingerprint()).id
+    found = bests.lookup(engine, workload.key, device=device_id)
+    stored = found[0].artifacts.get("library") if found else None
+    library = artifacts.get(engine, stored).content if stored else None
+    with Builder(settings.build_workers, settings.build_seconds) as builder:
+        climbed = climb(workload, device, builder, rungs, library)
+    new = NewLadder(
+        operator=workload.operator,
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        device_id=device_id,
+        rows=climbed.rows_json(),
+        documents=climbed.documents_json(),
+        clocks=climbed.clocks,
+        versions=versions(device.kind),
+    )
+    ladders.record(engine, new)
+    return climbed
+
+
+def _build(
+    workload: Workload,
+    device: Device,
+    builder: Builder,
+    rungs: Sequence[Rung],
+    left_out: dict[str, str],
+    folder: Path,
+) -> dict[str, Built]:
+    orders = {EMPTY: (EMPTY_WORKLOAD.key, EMPTY_PROGRAM)}
+    orders |= {r.name: (workload.key, r.program) for r in rungs if r.name not in left_out}
+    futures: dict[str, Future[Built]] = {
+        name: builder.submit(BuildOrder(key, program, None, device.target, folder / f"{number}.so"))
+        for number, (name, (key, program)) in enumerate(orders.items())
+    }
+    return {name: future.result() for name, future in futures.items()}
+
+
+def _measure(runner: Runner, libraries: dict[str, Path]) -> Finals:
+    """A library that takes the process down with it must not take the others' times."""
+    order = runner.order(libraries[EMPTY])
+    try:
+        return runner.fresh(measure_all, order, libraries, timeout=ROUND_SECONDS)
+    except ChildFailed as error:
+        log.warning("climbed_again", reason=str(error))
+    faulty = {
+        name: f"{found.status}: {found.error}"
+        for name, path in libraries.items()
+        if name != EMPTY and (found := runner.measure(path)).status != "ok"
+    }
+    sound = {name: path for name, path in libraries.items() if name not in faulty}
+    # where none is faulty, it was a peer
+    finals = runner.fresh(measure_all, order, sound, bool(faulty), timeout=ROUND_SECONDS)
+    return Finals(finals.entries, finals.dropped | faulty, finals.clocks)
