@@ -22,6 +22,7 @@ from db import queue, trials
 from db.engine import open_engine
 from db.jobs import JobOrder
 from db.schema import migrate
+from db.trials import Trial
 from tuner.detect import detect
 from tuner.settings import Settings
 from tuner.worker import Worker
@@ -41,6 +42,7 @@ class Row:
     operator: str
     workload: dict[str, Any]
     best: dict[str, Any]
+    by_template: dict[str, float]  # each template's fastest trial, warm median in µs
     trials: int
     trials_per_second: float
     seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
@@ -119,6 +121,7 @@ def _tuned(engine: Any, worker: Worker, order: JobOrder) -> Row:
             "baselines": best.baselines,
             "versions": best.versions,
         },
+        _by_template(stored),
         len(stored),
         (len(warm) - 1) / span,
         {
@@ -133,6 +136,15 @@ def _compared(baseline: dict[str, Any]) -> str:
     time_us, error = baseline["time_us"], baseline.get("error")
     timed = "not timed" if time_us is None else f"{time_us:.2f}"
     return f"{baseline['name']} {timed}" + (f" ({error})" if error else "")
+
+
+def _by_template(stored: list[Trial]) -> dict[str, float]:
+    fastest: dict[str, float] = {}
+    for trial in stored:
+        if trial.time_us is not None:
+            known = fastest.get(trial.template, trial.time_us)
+            fastest[trial.template] = min(known, trial.time_us)
+    return fastest
 
 
 def _markdown(result: dict[str, Any]) -> str:
@@ -152,8 +164,9 @@ def _markdown(result: dict[str, Any]) -> str:
         "µs, all of one row in one process, taking turns. "
         "Errors are max\\|y - ref\\| / max\\|ref\\| against float64.",
         "",
-        "| shape | best, warm | cold | empty kernel | error | trials a second | compared with |",
-        "|---|---|---|---|---|---|---|",
+        "| shape | best, warm | cold | empty kernel | error | trials a second "
+        "| fastest trial of each template | compared with |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
         best, timing = row["best"], row["best"]["timing"]
@@ -163,10 +176,12 @@ def _markdown(result: dict[str, Any]) -> str:
             if name in "MNBCHWK" or name == "mode"
         )
         compared = ", ".join(_compared(baseline) for baseline in best["baselines"])
+        templates_ = ", ".join(f"{n} {t:.2f}" for n, t in row["by_template"].items())
         lines.append(
             f"| {row['operator']} {shape} | **{timing['warm']['median_us']:.2f}** "
             f"| {timing['cold']['median_us']:.2f} | {timing['empty_us']:.2f} "
-            f"| {best['max_error']:.1e} | {row['trials_per_second']:.1f} | {compared} |"
+            f"| {best['max_error']:.1e} | {row['trials_per_second']:.1f} | {templates_} "
+            f"| {compared} |"
         )
     lines += ["", "Best configurations:", ""]
     for row in result["rows"]:
