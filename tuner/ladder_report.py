@@ -38,8 +38,8 @@ def show_ladder(ladder: Ladder, console: Console) -> None:
                 f"{row.adds} ({row.note})" if row.adds and row.note else row.adds or row.note or ""
             ),
             _number(row.time_us, ".2f"),
-            _number(row.over_naive, ".1f"),
-            _number(row.over_before, ".2f"),
+            _ratio(row.over_naive),
+            _ratio(row.over_before),
             _number(row.t4_us, ",.1f"),
             style={"best": "bold green", "rung": None}.get(row.what, "dim"),
         )
@@ -92,12 +92,13 @@ def _bars(rows: Sequence[Row], x: Callable[[float], float]) -> list[str]:
         top = TOP + number * (BAR + GAP)
         time_us = row.time_us or 0.0
         text, end = top + BAR - 5, x(time_us)
+        beyond = max(end, x(row.t4_us) + 5) if row.t4_us else end
         parts.append(
             f"<g><title>{escape(row.adds or row.name)}</title>"
             f'<text x="{LABEL - 8}" y="{text}" text-anchor="end">{escape(row.name)}</text>'
             f'<rect x="{LABEL}" y="{top}" width="{max(1.0, end - LABEL):.1f}" height="{BAR}" '
             f'fill="{COLOURS[row.what]}"/>'
-            f'<text x="{end + 6:.1f}" y="{text}">{time_us:,.2f}</text>'
+            f'<text x="{beyond + 6:.1f}" y="{text}">{time_us:,.2f}</text>'
         )
         if row.t4_us:
             at, middle = x(row.t4_us), top + BAR / 2
@@ -111,3 +112,7 @@ def _bars(rows: Sequence[Row], x: Callable[[float], float]) -> list[str]:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
+
+
+def _ratio(value: float | None) -> str:
+    return _number(value, ",.1f" if value is not None and value >= 10 else ".2f")

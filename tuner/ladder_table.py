@@ -153,7 +153,10 @@ def _other_rows(
             note=finals.dropped.get(name) or _wrong(entry, workload),
         )
 
-    best = row(BEST, "best", "what was tuned for this shape (beside AutoTVM's figure)", "AutoTVM")
+    tuning = "what was tuned for this shape"
+    if "AutoTVM" in t4:
+        tuning += "; the T4's figure is AutoTVM's"
+    best = row(BEST, "best", tuning, "AutoTVM")
     if not tuned:
         best = Row(BEST, "best", best.adds, t4_us=best.t4_us, note=_not_tuned(workload))
     peers = sorted(
@@ -172,7 +175,8 @@ def _other_rows(
         Row(
             FLOOR,
             "floor",
-            f"roofline, bound by {floor['bound']}" if floor["bound"] else "roofline",
+            "roofline of the direct form"
+            + (f", bound by {floor['bound']}" if floor["bound"] else ""),
             time_us=floor["floor_us"],
             note=None if floor["bound"] else "the device's peaks are unknown",
         ),

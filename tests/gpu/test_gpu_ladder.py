@@ -1,0 +1,66 @@
+"""Every rung of the ladders, climbed on the GPU: right, and timed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tuner import cuda_facts
+from tuner.detect import detect
+from tuner.device import Device
+from tuner.ladder import climb, rungs_of
+from tuner.measure.builder import Builder
+from tuner.measure.child import Child
+
+pytestmark = pytest.mark.gpu
+
+WORKLOADS = [
+    Conv1dWorkload(M=1, N=1),
+    Conv1dWorkload(M=397, N=61, mode="same", kind="correlate"),
+    Conv1dWorkload(M=631, N=631, mode="valid"),
+    Conv1dWorkload(M=2503, N=2053),
+    Conv1dWorkload(M=16384, N=32),
+    Conv1dWorkload(M=1_000_000, N=2047, mode="valid", kind="correlate"),
+    DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=1),
+    DepthwiseConv2dWorkload(B=2, C=3, H=17, W=37, K=11, stride=2),
+    DepthwiseConv2dWorkload(B=1, C=2, H=43, W=35, K=51),
+    DepthwiseConv2dWorkload(B=1, C=2, H=61, W=67, K=63, stride=2),
+    DepthwiseConv2dWorkload(B=3, C=4, H=16, W=32, K=7),
+    DepthwiseConv2dWorkload(B=1, C=70_001, H=1, W=3, K=3),
+    DepthwiseConv2dWorkload(B=1, C=1, H=70_001, W=2, K=3),
+]
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    missing = cuda_facts.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    child = Child()
+    try:
+        return child.call(detect, "cuda", timeout=60)
+    finally:
+        child.close()
+
+
+@pytest.fixture(scope="module")
+def builder(device: Device) -> Iterator[Builder]:
+    with Builder(workers=8) as builder:
+        yield builder
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_every_rung_is_right(workload: Workload, device: Device, builder: Builder) -> None:
+    climbed = climb(workload, device, builder, rungs_of(workload.operator))
+    rungs = [row for row in climbed.rows if row.what == "rung"]
+    failed = {
+        row.name: row.note
+        for row in rungs
+        if row.time_us is None and not (row.note or "").startswith("left out")
+    }
+    assert failed == {}
+    assert len([row for row in rungs if row.time_us]) >= len(rungs) - 1
+    (empty,) = (row for row in climbed.rows if row.what == "empty")
+    assert 0 < (empty.time_us or 0) < 50
