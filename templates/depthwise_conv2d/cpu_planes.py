@@ -1,0 +1,120 @@
+"""The space of the form that keeps whole planes near on a CPU."""
+
+from __future__ import annotations
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 11 * 11
+"""All taps are unrolled."""
+MAX_PLANE_BYTES = 2**18
+MAX_UNROLLED = 700
+
+
+class CpuPlanes(Template[DepthwiseConv2dWorkload]):
+    """A task takes ``planes_per_task`` planes, one after the other, through one padded copy whose
+    border stays zero.
+
+    ``rows``: a vector of ``lanes`` outputs in each of ``tile`` rows at a time, so that each vector
+    of the input is loaded once for all of them; the last vector and the last rows overlap those
+    before, and a tile of all rows leaves out the taps on padding. ``flat``: rows, with the padding
+    between them, are one long row of which ``tile`` vectors are summed at a time; few lanes are
+    lost on narrow planes, but outputs are copied.
+    """
+
+    operator = "depthwise_conv2d"
+    name = "planes"
+    kind = "cpu"
+    version = 1
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        height, width = workload.near
+        return (
+            super().applies(workload, limits)
+            and workload.stride == 1
+            and height * width <= MAX_TAPS
+            and padded_bytes(workload, 16) <= MAX_PLANE_BYTES
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        H, W, (height, width) = workload.H, workload.W, workload.near
+        space = ConfigSpace(self.name, self.version)
+        space.knob("form", ["rows", "flat"])
+        space.knob("lanes", [4, 8, 16])
+        space.knob("tile", [1, 2, 3, 4, 6, 7, 8, 14])
+        space.knob("planes_per_task", [1, 2, 4, 8, 16, 64, 256])
+        space.knob("threading", ["serial", "parallel"])
+        space.constraint(
+            "a vector is less than twice a row, and a tile has no more rows than a plane",
+            lambda c: c["form"] == "flat" or (c["lanes"] < 2 * W and c["tile"] <= H),
+        )
+        space.constraint(
+            "a tile is no longer than a flat plane needs",
+            lambda c: (
+                c["form"] == "rows"
+                or c["tile"] == 1
+                or c["lanes"] * (c["tile"] - 1) < flat_outputs(workload)
+            ),
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} vector multiply-adds unrolled",
+            lambda c: c["tile"] == 1 or c["tile"] * height * width <= MAX_UNROLLED,
+        )
+        space.constraint(
+            "a task has no more planes than there are",
+            lambda c: c["planes_per_task"] == 1 or c["planes_per_task"] <= workload.B * workload.C,
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        return {
+            "template": self.name,
+            "form": "flat",
+            "lanes": max(4, min(16, limits.vector_bytes // 4)),
+            "tile": 1,
+            "planes_per_task": 1,
+            "threading": "serial",
+        }
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        lanes, tile, each = config["lanes"], config["tile"], config["planes_per_task"]
+        planes = workload.B * workload.C
+        tasks = -(-planes // each)
+        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
+        if config["form"] == "flat":
+            patch = lanes * tile
+            computed = -(-flat_outputs(workload) // patch) * patch
+        else:
+            computed = -(-workload.H // tile) * tile * -(-workload.W // lanes) * lanes
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": -(-tasks // used),
+            "work_per_task": each * computed * workload.taps,
+            "registers": lanes * tile * 4 / limits.vector_bytes,
+            "tile_bytes": 2 * padded_bytes(workload, lanes * tile),
+            "padded_share": computed / (workload.H * workload.W),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def pitch(workload: DepthwiseConv2dWorkload) -> int:
+    """Floats from one row of the padded plane to the next: the padding right of a row is that
+    left of the one below."""
+    return workload.W + workload.near[1] // 2
+
+
+def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
+    """From a plane's first output to its last in a flat plane."""
+    return (workload.H - 1) * pitch(workload) + workload.W
+
+
+def padded_bytes(workload: DepthwiseConv2dWorkload, patch: int) -> int:
+    """The padded plane and what a last patch of so many outputs reads beyond it."""
+    height, width = workload.near
+    return 4 * ((workload.H + height - 1) * pitch(workload) + width + patch)

@@ -1,0 +1,192 @@
+"""The form that keeps whole planes near on a CPU, written in TIR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, pitch
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return _Program(workload, config).function()
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
+    """Nothing: the loops are where they belong already."""
+
+
+class _Program:
+    """One function: a task for each few planes, each of them staged, summed and written out."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
+        self.workload = workload
+        self.lanes, self.tile = config["lanes"], config["tile"]
+        self.flat = config["form"] == "flat"
+        self.each = config["planes_per_task"]
+        self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
+        self.pitch = pitch(workload)
+        # vectors wider than a row, or the flat plane, are written out by way of a copy
+        self.copied = self.flat or self.lanes > workload.W
+
+    def function(self) -> Any:
+        workload = self.workload
+        planes = workload.B * workload.C
+        plane, taps = workload.H * workload.W, workload.K**2
+        with IRBuilder() as builder, ir.prim_func(s_tir=True):
+            ir.func_name("main")
+            ir.func_attr({"tirx.noalias": True})
+            args = [
+                ir.arg(name, ir.buffer(shape, workload.dtype))
+                for name, shape in (
+                    ("x", workload.input_shape),
+                    ("w", workload.weight_shape),
+                    ("y", workload.output_shape),
+                )
+            ]
+            with ir.sblock("root"):
+                ir.reads(*(_whole(arg) for arg in args[:2]))
+                ir.writes(_whole(args[2]))
+                self.x, self.w, self.y = (
+                    ir.decl_buffer((size,), workload.dtype, data=arg.data)
+                    for arg, size in zip(
+                        args, (planes * plane, workload.C * taps, planes * plane), strict=True
+                    )
+                )
+                with self.loop(0, -(-planes // self.each)) as task:
+                    self._task(task, planes)
+        return builder.get()
+
+    def _task(self, task: Any, planes: int) -> None:
+        patch = self.lanes * self.tile
+        with ir.sblock("task"):
+            ir.reads()
+            ir.writes()
+            vectors = -(-padded_bytes(self.workload, patch) // (4 * self.lanes))
+            padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
+            with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
+                ir.buffer_store(padded, tirx.const(0.0, "float32"), [i * self.lanes + lane])
+            if self.flat:
+                size = -(-flat_outputs(self.workload) // patch) * patch
+            else:
+                size = self.workload.H * self.lanes
+            sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
+            with ir.serial(0, self.each) as i:
+                plane = ir.Bind(task * self.each + i)
+                with ir.If(plane < planes), ir.Then():
+                    self._stage(padded, plane)
+                    if self.flat:
+                        self._flat(padded, sums, size // patch, plane)
+                    else:
+                        self._rows(padded, sums, plane)
+
+    def _stage(self, padded: Any, plane: Any) -> None:
+        H, W = self.workload.H, self.workload.W
+        top, left = (taps // 2 for taps in self.workload.near)
+        with ir.serial(0, H) as i:
+            here = ir.Bind((plane * H + i) * W)
+            there = ir.Bind((i + top) * self.pitch + left)
+            self._copy_row(self.x, here, padded, there)
+
+    def _copy_row(self, source: Any, here: Any, target: Any, there: Any) -> None:
+        """W floats as whole vectors, the last of them overlapping the one before."""
+        W = self.workload.W
+        lanes = min(self.lanes, 1 << (W.bit_length() - 1))
+        with ir.serial(0, -(-W // lanes)) as vector:
+            start = ir.Bind(tirx.min(vector * lanes, W - lanes))
+            with ir.vectorized(0, lanes) as lane:
+                ir.buffer_store(target, source[here + start + lane], [there + start + lane])
+
+    def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
+        lanes, (height, width) = self.lanes, self.workload.near
+        weights = self._weights(plane)
+        with ir.serial(0, steps) as step:
+            start = ir.Bind(step * (lanes * self.tile))
+            offsets = [vector * lanes for vector in range(self.tile)]
+            terms = [
+                (ky * self.pitch + kx + offset, vector, ky * self.workload.K + kx)
+                for ky in range(height)
+                for kx in range(width)
+                for vector, offset in enumerate(offsets)
+            ]
+            self._sum(padded, start, weights, terms, sums, [start + o for o in offsets])
+        self._write_out(sums, self.pitch, plane)
+
+    def _write_out(self, sums: Any, row: int, plane: Any) -> None:
+        H, W = self.workload.H, self.workload.W
+        with ir.serial(0, H) as i:
+            here, there = ir.Bind(i * row), ir.Bind((plane * H + i) * W)
+            self._copy_row(sums, here, self.y, there)
+
+    def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
+        H, W, lanes, tile = self.workload.H, self.workload.W, self.lanes, self.tile
+        height, width = self.workload.near
+        # a tile of the whole plane knows which rows are padding
+        inside = range(height // 2, height // 2 + H) if tile == H else range(tile + height - 1)
+        weights = self._weights(plane)
+        with ir.serial(0, -(-H // tile)) as band:
+            i = ir.Bind(tirx.min(band * tile, H - tile))
+            with ir.serial(0, -(-W // lanes)) as vector:
+                j = ir.Bind(tirx.min(vector * lanes, max(0, W - lanes)))
+                terms = [
+                    (h * self.pitch + kx, row, (h - row) * self.workload.K + kx)
+                    for h in inside
+                    for kx in range(width)
+                    for row in range(max(0, h - height + 1), min(tile, h + 1))
+                ]
+                start = ir.Bind(i * self.pitch + j)
+                if self.copied:
+                    target, buffer, row_size = ir.Bind(i * lanes), sums, lanes
+                else:
+                    target, buffer, row_size = ir.Bind((plane * H + i) * W + j), self.y, W
+                places = [target + row * row_size for row in range(tile)]
+                self._sum(padded, start, weights, terms, buffer, places)
+        if self.copied:
+            self._write_out(sums, lanes, plane)
+
+    def _weights(self, plane: Any) -> Any:
+        """Where the near weights of a plane begin."""
+        K, (height, width) = self.workload.K, self.workload.near
+        first = (K // 2 - height // 2) * K + K // 2 - width // 2
+        return ir.Bind(plane % self.workload.C * (K * K) + first)
+
+    def _sum(
+        self,
+        padded: Any,
+        start: Any,
+        weights: Any,
+        terms: list[tuple[int, int, int]],
+        target: Any,
+        places: list[Any],
+    ) -> None:
+        """A vector of sums to each of the places; a term is (offset of the input, which place,
+        offset of the weight). Terms of one offset follow each other and share its load."""
+        lanes = self.lanes
+        with ir.sblock("sum"):
+            ir.reads()
+            ir.writes()
+            sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
+            # loops of their own: a buffer used in one vectorised loop alone would shrink to a lane
+            with ir.vectorized(0, lanes) as lane:
+                for place in range(len(places)):
+                    ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
+            with ir.vectorized(0, lanes) as lane:
+                loaded, value = None, None
+                for offset, place, tap in terms:
+                    if offset != loaded:
+                        loaded, value = offset, ir.Bind(padded[start + lane + offset])
+                    weight = ir.Bind(self.w[weights + tap])
+                    index = place * lanes + lane
+                    ir.buffer_store(sums, sums[index] + value * weight, [index])
+            with ir.vectorized(0, lanes) as lane:
+                for place, address in enumerate(places):
+                    ir.buffer_store(target, sums[place * lanes + lane], [address + lane])
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
