@@ -7,10 +7,8 @@ from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 11 * 11
-"""All taps are unrolled."""
 MAX_PLANE_BYTES = 2**18
-MAX_UNROLLED = 700
+MAX_UNROLLED = 256
 
 
 class CpuPlanes(Template[DepthwiseConv2dWorkload]):
@@ -27,19 +25,17 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "planes"
     kind = "cpu"
-    version = 1
+    version = 2
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        height, width = workload.near
         return (
             super().applies(workload, limits)
             and workload.stride == 1
-            and height * width <= MAX_TAPS
             and padded_bytes(workload, 16) <= MAX_PLANE_BYTES
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        H, W, (height, width) = workload.H, workload.W, workload.near
+        H, W, (height, _) = workload.H, workload.W, workload.near
         space = ConfigSpace(self.name, self.version)
         space.knob("form", ["rows", "flat"])
         space.knob("lanes", [4, 8, 16])
@@ -60,7 +56,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             f"at most {MAX_UNROLLED} vector multiply-adds unrolled",
-            lambda c: c["tile"] == 1 or c["tile"] * height * width <= MAX_UNROLLED,
+            lambda c: c["tile"] == 1 or c["tile"] * height <= MAX_UNROLLED,
         )
         space.constraint(
             "a task has no more planes than there are",

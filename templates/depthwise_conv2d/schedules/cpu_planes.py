@@ -103,15 +103,14 @@ class _Program:
                 ir.buffer_store(target, source[here + start + lane], [there + start + lane])
 
     def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
-        lanes, (height, width) = self.lanes, self.workload.near
+        lanes, (height, _) = self.lanes, self.workload.near
         weights = self._weights(plane)
         with ir.serial(0, steps) as step:
             start = ir.Bind(step * (lanes * self.tile))
             offsets = [vector * lanes for vector in range(self.tile)]
             terms = [
-                (ky * self.pitch + kx + offset, vector, ky * self.workload.K + kx)
+                (ky * self.pitch + offset, vector, ky * self.workload.K)
                 for ky in range(height)
-                for kx in range(width)
                 for vector, offset in enumerate(offsets)
             ]
             self._sum(padded, start, weights, terms, sums, [start + o for o in offsets])
@@ -125,7 +124,7 @@ class _Program:
 
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
         H, W, lanes, tile = self.workload.H, self.workload.W, self.lanes, self.tile
-        height, width = self.workload.near
+        height, _ = self.workload.near
         # a tile of the whole plane knows which rows are padding
         inside = range(height // 2, height // 2 + H) if tile == H else range(tile + height - 1)
         weights = self._weights(plane)
@@ -134,9 +133,8 @@ class _Program:
             with ir.serial(0, -(-W // lanes)) as vector:
                 j = ir.Bind(tirx.min(vector * lanes, max(0, W - lanes)))
                 terms = [
-                    (h * self.pitch + kx, row, (h - row) * self.workload.K + kx)
+                    (h * self.pitch, row, (h - row) * self.workload.K)
                     for h in inside
-                    for kx in range(width)
                     for row in range(max(0, h - height + 1), min(tile, h + 1))
                 ]
                 start = ir.Bind(i * self.pitch + j)
@@ -165,7 +163,12 @@ class _Program:
         places: list[Any],
     ) -> None:
         """A vector of sums to each of the places; a term is (offset of the input, which place,
-        offset of the weight). Terms of one offset follow each other and share its load."""
+        offset of the weight) for the first column of the kernel. Terms of one offset follow each
+        other and share its load.
+
+        The columns are a loop, or LLVM would hoist the broadcasts of all weights out of the outer
+        loops and spill them.
+        """
         lanes = self.lanes
         with ir.sblock("sum"):
             ir.reads()
@@ -175,12 +178,13 @@ class _Program:
             with ir.vectorized(0, lanes) as lane:
                 for place in range(len(places)):
                     ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
-            with ir.vectorized(0, lanes) as lane:
+            _, width = self.workload.near
+            with ir.serial(0, width) as kx, ir.vectorized(0, lanes) as lane:
                 loaded, value = None, None
                 for offset, place, tap in terms:
                     if offset != loaded:
-                        loaded, value = offset, ir.Bind(padded[start + lane + offset])
-                    weight = ir.Bind(self.w[weights + tap])
+                        loaded, value = offset, ir.Bind(padded[start + kx + lane + offset])
+                    weight = ir.Bind(self.w[weights + kx + tap])
                     index = place * lanes + lane
                     ir.buffer_store(sums, sums[index] + value * weight, [index])
             with ir.vectorized(0, lanes) as lane:
