@@ -10,16 +10,18 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 from sqlalchemy.engine import Engine
 
+import templates
 from db import devices, queue, workers
 from db.errors import DatabaseUnavailable, LeaseLost
 from db.jobs import Job
+from templates.template import Template
 from tuner import __version__
 from tuner.device import Device
 from tuner.errors import TunerError
@@ -39,9 +41,17 @@ class Stopped(BaseException):
 
 
 class Worker:
-    """One device, one job at a time, a pool of builders that lives as long as the worker."""
+    """One device, one job at a time, a pool of builders that lives as long as the worker. With
+    ``only``, just the templates of those names are searched."""
 
-    def __init__(self, engine: Engine, device: Device, settings: Settings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        device: Device,
+        settings: Settings,
+        only: Collection[str] | None = None,
+    ) -> None:
+        self._only = only
         self._engine, self._device, self._settings = engine, device, settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
@@ -133,8 +143,16 @@ class Worker:
                 self._device_id,
                 self._builder,
                 run_seconds=self._settings.run_seconds,
+                among=self._among(job),
                 watch=watch,
             ).run()
+
+    def _among(self, job: Job) -> list[Template[Any]] | None:
+        if self._only is None:
+            return None
+        workload = templates.parse_key(job.workload_key)
+        serving = templates.templates_for(workload, self._device.limits)
+        return [template for template in serving if template.name in self._only]
 
     def _end(
         self, job: Job, state: Literal["failed", "cancelled"], error: str | None = None

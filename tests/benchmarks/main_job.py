@@ -54,13 +54,14 @@ def main() -> None:
     parser.add_argument("--target", default="auto")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--templates", nargs="+", help="search these only, by name")
     parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
     options = parser.parse_args()
     device = detect(options.target)
     with tempfile.TemporaryDirectory() as folder:
         engine = open_engine(f"sqlite:///{folder}/benchmark.db")
         migrate(engine)
-        worker = Worker(engine, device, Settings())
+        worker = Worker(engine, device, Settings(), options.templates)
         try:
             rows = [
                 _tuned(engine, worker, _order(device.kind, *shape, options.trials, options.seed))
@@ -70,6 +71,7 @@ def main() -> None:
             worker.close()
     command = (
         f"python -m tests.benchmarks.main_job --target {options.target} --trials {options.trials}"
+        + (f" --templates {' '.join(options.templates)}" if options.templates else "")
     )
     result = {
         "command": command,
