@@ -213,4 +213,4 @@ def _bests() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("take the copy of the database from before the first migration")
+    raise RuntimeError("take the copy of the database from before the first migration")

@@ -31,4 +31,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("take the copy of the database from before the migration")
+    raise RuntimeError("take the copy of the database from before the migration")
