@@ -6,17 +6,21 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tuner import __version__
 from tuner.measure.clock import PROTOCOL
+from tuner.measure.cuda_compile import OPTIONS
 
 TVM = version("apache-tvm")
 
 
 def versions(kind: str) -> dict[str, str]:
-    """Versions of what built and timed a kernel on that kind of device, as stored with it."""
+    """Versions of what built and timed a kernel on that kind of device, and the options it was
+    compiled with, as stored with it."""
     names = ["apache-tvm", "apache-tvm-ffi", "numpy"]
     if kind == "cuda":
         names += ["cuda-bindings", "nvidia-cuda-nvrtc", "torch"]
     found = {name: _version(name) for name in names}
     ours = {"convtune": __version__, "timing_protocol": str(PROTOCOL)}
+    if kind == "cuda":
+        ours["nvrtc_options"] = " ".join(OPTIONS)
     return ours | {name: v for name, v in found.items() if v}
 
 
