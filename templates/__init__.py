@@ -12,7 +12,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
 from templates.depthwise_conv2d.ladder import RUNGS as DEPTHWISE_CONV2D_RUNGS
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.errors import UnknownOperator, UnknownTemplate
+from templates.errors import UnknownOperator
 from templates.limits import DeviceLimits
 from templates.rung import Rung
 from templates.template import Template
@@ -74,11 +74,3 @@ def parse_key(key: str) -> Workload:
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
     return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
-
-
-def find_template(workload: Workload, kind: str, name: str) -> Template[Any]:
-    """The template of that name for the workload's operator on that kind of device."""
-    for candidate in operator(workload.operator).templates:
-        if (candidate.kind, candidate.name) == (kind, name):
-            return candidate
-    raise UnknownTemplate(workload.operator, kind, name)

@@ -4,8 +4,7 @@ TemplateError
 ├── InvalidConfig     the configuration is not one of the space's
 ├── InvalidSpace      a template declared its space wrongly, or the JSON of a space is damaged
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
-├── UnknownOperator   no operator has that name
-└── UnknownTemplate   no template of that operator and kind of device has that name
+└── UnknownOperator   no operator has that name
 """
 
 from collections.abc import Iterable
@@ -33,13 +32,3 @@ class UnknownOperator(TemplateError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown operator {name!r}; known are: {', '.join(sorted(known))}")
         self.name = name
-
-
-class UnknownTemplate(TemplateError):
-    """Use a template that this version still has, or tune the workload again."""
-
-    def __init__(self, operator: str, kind: str, name: str) -> None:
-        super().__init__(
-            f"{operator} has no template {name!r} for {kind}: it may come from another version; "
-            f"tune the workload again"
-        )

@@ -70,11 +70,3 @@ def test_names_and_versions_identify_a_template(operator: templates.Operator) ->
     for each in operator.templates:
         assert each.operator == operator.name
         assert each.version >= 1
-        workload = operator.workload.model_validate(operator.example)
-        assert templates.find_template(workload, each.kind, each.name) is each
-
-
-def test_an_unknown_template_says_what_to_do() -> None:
-    workload = templates.operator("conv1d").workload.model_validate({"M": 5, "N": 2})
-    with pytest.raises(templates.UnknownTemplate, match="tune the workload again"):
-        templates.find_template(workload, "cpu", "gone")

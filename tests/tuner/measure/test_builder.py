@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from templates import find_template
+from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
 from tests.tuner.measure import remote
@@ -46,7 +46,7 @@ def planted(device: Device, folder: Path, behaviour: str) -> BuildOrder:
 def test_a_configuration_becomes_a_library(
     builder: Builder, device: Device, tmp_path: Path
 ) -> None:
-    template = find_template(WORKLOAD, "cpu", "direct")
+    template = CpuDirect()
     asked = order(device, tmp_path, template, template.default(WORKLOAD, device.limits))
     built = builder.submit(asked).result()
     assert (built.status, built.error, built.order) == ("ok", None, asked)
@@ -78,7 +78,7 @@ def test_what_fails_is_a_value_with_its_reason(
 def test_a_configuration_that_is_not_in_the_space_is_a_schedule_error(
     builder: Builder, device: Device, tmp_path: Path
 ) -> None:
-    template = find_template(WORKLOAD, "cpu", "direct")
+    template = CpuDirect()
     built = builder.submit(order(device, tmp_path, template, {"template": "direct"})).result()
     assert (built.status, built.error) == ("schedule_error", "KeyError: 'lanes'")
 
