@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-BYTES_PER_ELEMENT = {"float32": 4}
+BYTES_PER_ELEMENT = {"float32": 4, "float16": 2}
+USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3}
+"""``max_error`` where none is given."""
+LEAST_ERROR_FLOAT16 = 5e-4
+"""Rounding an output to float16 is 2^-11 = 4.9e-4 of it; the rest is for its sum in float32."""
 
 
 def _number(value: object, info: ValidationInfo) -> object:
@@ -38,13 +49,30 @@ class Workload(BaseModel, ABC):
 
     operator: ClassVar[str]
 
-    dtype: Literal["float32"] = Field("float32", description="element type of every tensor")
+    dtype: Literal["float32", "float16"] = Field(
+        "float32",
+        description="element type of every tensor, float32 or float16; sums are float32",
+    )
     max_error: float = Field(
-        1e-5,
+        USUAL_ERROR["float32"],
         ge=1e-6,
         le=1e-1,
-        description="contract on max|y - ref| / max|ref| against a float64 reference",
+        description="contract on max|y - ref| / max|ref| against a float64 reference; "
+        "by default 1e-5, or 1e-3 for float16",
     )
+
+    @model_validator(mode="after")
+    def _reachable_error(self) -> Self:
+        if "max_error" not in self.model_fields_set:
+            object.__setattr__(self, "max_error", USUAL_ERROR[self.dtype])  # the model is frozen
+        if self.dtype == "float16" and self.max_error < LEAST_ERROR_FLOAT16:
+            raise PydanticCustomError(
+                "max_error_under_rounding",
+                "max_error must be at least {least} for float16, whose rounding alone is 2^-11, "
+                "but it is {max_error}; allow that much, or take dtype float32",
+                {"least": LEAST_ERROR_FLOAT16, "max_error": self.max_error, "field": "max_error"},
+            )
+        return self
 
     @property
     def key(self) -> str:

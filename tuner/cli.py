@@ -151,6 +151,11 @@ def ladder(
 ) -> None:
     """Build, check and time every rung here, beside the tuned best and the peers; store the table.
     Without a shape it is the document's own, or the first document's."""
+    if workload.dtype != "float32":
+        raise typer.BadParameter(
+            f"--dtype: a ladder's rungs are float32, but it is {workload.dtype}; "
+            "leave it out, or tune the shape"
+        )
     settings = Settings()
     logs.configure(settings.log_format)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))

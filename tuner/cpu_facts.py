@@ -16,10 +16,12 @@ from tuner.device import Device
 
 FEATURES = (
     "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
-    "avx512vbmi", "avx512ifma",
+    "avx512vbmi", "avx512ifma", "avx512fp16",
 )  # fmt: skip
-"""Instruction sets that a hypervisor may hide from a CPU whose model has them; LLVM and
-/proc/cpuinfo spell these alike."""
+"""Instruction sets that a hypervisor may hide from a CPU whose model has them, as LLVM spells
+them."""
+CPUINFO = {"avx512fp16": "avx512_fp16"}
+"""Those that /proc/cpuinfo spells otherwise."""
 
 
 def device() -> Device:
@@ -29,7 +31,11 @@ def device() -> Device:
     arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
     flags = _flags()
     target: dict[str, Any] = {"kind": "llvm", "mcpu": arch}
-    hidden = [f"-{feature}" for feature in FEATURES if flags and feature not in flags]
+    hidden = [
+        f"-{feature}"
+        for feature in FEATURES
+        if flags and CPUINFO.get(feature, feature) not in flags
+    ]
     if hidden:
         target["mattr"] = hidden
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 import templates
-from templates.workload import Workload
+from templates.workload import USUAL_ERROR, Workload
 
 
 def per_operator(
@@ -40,7 +40,9 @@ def per_operator(
             shape = {name: given.pop(name) for name in _names}
             if usual is not None:
                 fallback = usual(_model.operator, given).model_dump()
-                shape = {n: fallback[n] if shape[n] is None else shape[n] for n in _names}
+                if shape["dtype"] not in (None, fallback["dtype"]):
+                    del fallback["max_error"]  # another dtype has another default
+                shape = {n: fallback.get(n) if shape[n] is None else shape[n] for n in _names}
             run(checked(_model, shape), **given)
 
         command.__signature__ = inspect.Signature([*fields, *others])  # type: ignore[attr-defined]
@@ -62,14 +64,17 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
 def as_options(workload: Workload) -> str:
     """The workload as it is written on the command line, what is usual left out."""
     fields = workload.model_dump(exclude_defaults=True)
+    if workload.max_error == USUAL_ERROR[workload.dtype]:
+        fields.pop("max_error", None)
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in fields.items())
 
 
 def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
     parameters = []
     for name, field in model.model_fields.items():
+        left_to_model = optional or name == "max_error"  # whose default depends on the dtype
         required = field.default is PydanticUndefined and not optional
-        default = None if optional else field.default
+        default = None if left_to_model else field.default
         plain = _plain(field.annotation)
         option = typer.Option(f"--{name.replace('_', '-')}", help=field.description)
         parameters.append(
@@ -77,7 +82,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=inspect.Parameter.empty if required else default,
-                annotation=Annotated[plain | None if optional else plain, option],
+                annotation=Annotated[plain | None if left_to_model else plain, option],
             )
         )
     return parameters

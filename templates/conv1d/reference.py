@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ DIRECT_LIMIT = 2**24
 
 
 def reference(
-    workload: Conv1dWorkload, x: NDArray[np.float32], w: NDArray[np.float32]
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
     """The exact value to within float64 rounding: x of shape (M,), w of (N,), result of (L,).
 

@@ -15,7 +15,8 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     only where data is staged in and written out. Taps that only ever meet padding are left out.
 
     Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's near weights,
-    ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo).
+    ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo). All but ``y`` are float32, whatever
+    the workload's dtype.
     """
     B, C, H, W, s = workload.B, workload.C, workload.H, workload.W, workload.stride
     middle, planes, dtype = workload.K // 2, B * C, workload.dtype
@@ -24,7 +25,6 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     rows = -(-workload.out_height // tile_rows) * tile_rows
     columns = -(-workload.out_width // tile_columns) * tile_columns
     height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
-    zero = tirx.const(0.0, dtype)
     x = te.placeholder((B, C, H, W), dtype, name="x")
     w = te.placeholder(workload.weight_shape, dtype, name="w")
 
@@ -39,13 +39,15 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
             )
             if can_fail
         ]
-        value = x[n // C, n % C, h - top, v - left]
-        return tirx.if_then_else(tirx.all(*inside), value, zero) if inside else value
+        value = x[n // C, n % C, h - top, v - left].astype("float32")
+        if not inside:
+            return value
+        return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0.0, "float32"))
 
     xp = te.compute((planes, height, width), staged, name="xp")
     wp = te.compute(
         (planes, taps_h, taps_w),
-        lambda n, ky, kx: w[n % C, 0, ky + (middle - top), kx + (middle - left)],
+        lambda n, ky, kx: w[n % C, 0, ky + (middle - top), kx + (middle - left)].astype("float32"),
         name="wp",
     )
     ky, kx = te.reduce_axis((0, taps_h), name="ky"), te.reduce_axis((0, taps_w), name="kx")
@@ -54,5 +56,7 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
         lambda n, i, j: te.sum(xp[n, i * s + ky, j * s + kx] * wp[n, ky, kx], axis=[ky, kx]),
         name="acc",
     )
-    y = te.compute(workload.output_shape, lambda b, c, i, j: acc[b * C + c, i, j], name="y")
+    y = te.compute(
+        workload.output_shape, lambda b, c, i, j: acc[b * C + c, i, j].astype(dtype), name="y"
+    )
     return te.create_prim_func([x, w, y])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ Block = tuple[slice, slice, slice, slice]
 
 
 def reference(
-    workload: DepthwiseConv2dWorkload, x: NDArray[np.float32], w: NDArray[np.float32]
+    workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
 ) -> Array:
     """The sum over taps in float64: x of shape (B, C, H, W), w of (C, 1, K, K), result of
     (B, C, Ho, Wo).
@@ -58,7 +59,9 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
     )
 
 
-def _window(x: NDArray[np.float32], block: Block, reach: tuple[int, ...], stride: int) -> Array:
+def _window(
+    x: NDArray[np.floating[Any]], block: Block, reach: tuple[int, ...], stride: int
+) -> Array:
     """The part of x that a block of outputs is computed from, with zeros where it is padding."""
     inside, padding = [], [(0, 0), (0, 0)]
     for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):

@@ -29,6 +29,21 @@ def test_an_exact_match(client: TestClient, engine: Engine) -> None:
     assert best["tuned_at"].endswith("Z")
 
 
+def test_float16_has_a_best_and_a_usual_error_of_its_own(
+    client: TestClient, engine: Engine
+) -> None:
+    full = tuned(engine, "conv1d", SHAPE)
+    half = tuned(engine, "conv1d", SHAPE | {"dtype": "float16"})
+    assert client.get(URL).json()["job"] == full.id
+    for url in (f"{URL}&dtype=float16", f"{URL}&dtype=float16&max_error=0.001"):
+        best = client.get(url).json()
+        assert (best["job"], best["workload"]["max_error"]) == (half.id, 1e-3)
+    assert client.get(f"{URL}&dtype=float16&max_error=0.01").status_code == 404
+    response = client.get(f"{URL}&dtype=float16&max_error=1e-5")
+    refused = problem(response, 422, "invalid-request", "max_error")
+    assert "at least 0.0005 for float16" in refused["errors"][0]["message"]
+
+
 def test_its_artifacts_can_be_fetched(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     links = client.get(URL).json()["artifacts"]

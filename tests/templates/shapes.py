@@ -12,6 +12,7 @@ from templates.workload import Workload
 
 MODES = st.sampled_from(["full", "same", "valid"])
 KINDS = st.sampled_from(["convolve", "correlate"])
+DTYPES = st.sampled_from(["float32", "float16"])
 PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 ODD = st.integers(0, MAX_KERNEL // 2).map(lambda half: 2 * half + 1)
 
@@ -21,7 +22,7 @@ def small_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     """Up to 400 samples; primes, M = N and N = 1 often."""
     M = draw(PRIMES | st.integers(1, 400))
     N = draw(st.sampled_from([1, M]) | st.integers(1, M))
-    return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS))
+    return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS), dtype=draw(DTYPES))
 
 
 @st.composite
@@ -35,6 +36,7 @@ def small_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
         W=draw(extent),
         K=draw(st.sampled_from([1, 3, 5, 7, 9, 11])),
         stride=draw(st.sampled_from([1, 2])),
+        dtype=draw(DTYPES),
     )
 
 
@@ -45,13 +47,14 @@ def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     mode = draw(MODES)
     longest = min(MAX_INPUT, MAX_FLOPS // (2 * N) - (N - 1 if mode == "full" else 0))
     M = max(N, draw(_up_to(longest)))
-    return Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS))
+    return Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS), dtype=draw(DTYPES))
 
 
 @st.composite
 def any_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
     """Any legal workload, each extent as large as the others leave room for."""
     fields = {"B": 1, "C": 1, "H": 1, "W": 1, "K": draw(ODD), "stride": draw(st.integers(1, 2))}
+    fields["dtype"] = draw(DTYPES)
     for name in draw(st.permutations(["B", "C", "H", "W"])):
         fields[name] = draw(_up_to(_largest(fields, name)))
     return DepthwiseConv2dWorkload(**fields)
@@ -72,7 +75,7 @@ def _up_to(limit: int) -> st.SearchStrategy[int]:
     )
 
 
-def _largest(fields: dict[str, int], name: str) -> int:
+def _largest(fields: dict[str, Any], name: str) -> int:
     """How far one extent can grow before the tensors take more than MAX_BYTES."""
     low, high = 1, MAX_BYTES
     while low < high:

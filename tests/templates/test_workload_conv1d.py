@@ -20,7 +20,7 @@ from tests.templates.shapes import any_conv1d, small_conv1d
         ({"M": 2**17, "N": 2**16 + 1}, "N", "less than or equal to 65536"),
         ({"mode": "circular"}, "mode", "'full', 'same' or 'valid'"),
         ({"kind": "convolution"}, "kind", "'convolve' or 'correlate'"),
-        ({"dtype": "float64"}, "dtype", "'float32'"),
+        ({"dtype": "float64"}, "dtype", "'float32' or 'float16'"),
         ({"max_error": 0.0}, "max_error", "greater than or equal to 0.000001"),
         ({"max_error": 0.2}, "max_error", "less than or equal to 0.1"),
         ({"max_error": float("nan")}, "max_error", "0.1"),
@@ -51,6 +51,12 @@ def test_names_a_missing_field(missing: str) -> None:
         ({"M": 10, "N": 11}, "N", "at most M = 10", "swap input and kernel"),
         ({"M": 2**24, "N": 2**16}, "M", "at most 2^40", "split the input"),
         ({"M": 2**23, "N": 2**16}, "M", "at most 2^40", "split the input"),
+        (
+            {"M": 9, "N": 2, "dtype": "float16", "max_error": 4.9e-4},
+            "max_error",
+            "at least 0.0005 for float16",
+            "take dtype float32",
+        ),
     ],
 )
 def test_a_limit_between_fields_names_field_limit_and_way_out(
@@ -105,7 +111,19 @@ def test_counts(workload: Conv1dWorkload) -> None:
     assert workload.input_shape == (workload.M,)
     assert workload.weight_shape == (workload.N,)
     assert workload.flops == 2 * L * workload.N <= 2**40
-    assert workload.bytes == 4 * (workload.M + workload.N + L)
+    size = np.dtype(workload.dtype).itemsize
+    assert workload.bytes == size * (workload.M + workload.N + L)
+
+
+def test_the_dtype_decides_the_error_that_is_allowed_where_none_is_given() -> None:
+    assert Conv1dWorkload(M=5, N=2).max_error == 1e-5
+    half = Conv1dWorkload(M=5, N=2, dtype="float16")
+    assert half.max_error == 1e-3
+    assert half == Conv1dWorkload(M=5, N=2, dtype="float16", max_error=1e-3)
+    assert Conv1dWorkload(M=5, N=2, dtype="float16", max_error=5e-4).max_error == 5e-4
+    strings = {"M": "5", "N": "2", "dtype": "float16"}
+    assert Conv1dWorkload.model_validate_strings(strings) == half
+    assert Conv1dWorkload.model_validate_json('{"M": 5, "N": 2, "dtype": "float16"}') == half
 
 
 def test_does_not_change() -> None:

@@ -46,6 +46,12 @@ def test_names_a_missing_field(missing: str) -> None:
         ({"B": 2**20}, "B", "at most 2^31 bytes", "split the batch"),
         ({"C": 2**20}, "B", "at most 2^31 bytes", "channels"),
         (dict.fromkeys("BCHW", 2**31 - 1), "B", "at most 2^31 bytes", "split the batch"),
+        (
+            {"dtype": "float16", "max_error": 1e-5},
+            "max_error",
+            "at least 0.0005 for float16",
+            "take dtype float32",
+        ),
     ],
 )
 def test_a_limit_between_fields_names_field_limit_and_way_out(
@@ -61,6 +67,8 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
 def test_accepts_the_limits_themselves() -> None:
     assert DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=63, stride=2).output_shape == (1, 1, 1, 1)
     assert DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1).bytes == 2**31 - 4
+    half = DepthwiseConv2dWorkload(B=2**29 - 1, C=1, H=1, W=1, K=1, dtype="float16")
+    assert half.bytes == 2**31 - 2
 
 
 @pytest.mark.parametrize("name", [*SHAPE, "stride"])
@@ -104,4 +112,5 @@ def test_counts(workload: DepthwiseConv2dWorkload) -> None:
     assert workload.weight_shape == (C, 1, K, K)
     assert workload.output_shape == (B, C, height, width)
     assert workload.flops == 2 * K * K * B * C * height * width
-    assert workload.bytes == 4 * (B * C * H * W + C * K * K + B * C * height * width) <= 2**31
+    size = {"float32": 4, "float16": 2}[workload.dtype]
+    assert workload.bytes == size * (B * C * H * W + C * K * K + B * C * height * width) <= 2**31

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from templates import operator, operators, parse_key, templates_for
 from templates.errors import UnknownOperator
-from templates.workload import Workload
+from templates.workload import LEAST_ERROR_FLOAT16, Workload
 from tests.templates.devices import CPU, T4
 from tests.templates.shapes import WORKLOADS
 
@@ -25,9 +25,14 @@ def test_keys_are_stable() -> None:
         '{"B":3,"C":4,"H":16,"K":7,"W":32,"dtype":"float32","max_error":0.001,'
         '"operator":"depthwise_conv2d","stride":1}'
     )
+    half = operator("conv1d").workload.model_validate({"N": 3, "M": 9, "dtype": "float16"})
+    assert half.key == (
+        '{"M":9,"N":3,"dtype":"float16","kind":"convolve","max_error":0.001,"mode":"full",'
+        '"operator":"conv1d"}'
+    )
 
 
-@given(WORKLOADS, st.floats(1e-6, 1e-1))
+@given(WORKLOADS, st.floats(LEAST_ERROR_FLOAT16, 1e-1))
 def test_a_key_gives_its_workload_back(workload: Workload, max_error: float) -> None:
     exact = workload.model_copy(update={"max_error": max_error})
     again = parse_key(exact.key)

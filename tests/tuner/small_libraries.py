@@ -12,12 +12,17 @@ from templates.workload import Workload
 from tuner import artifact
 from tuner.detect import detect
 from tuner.device import Device
+from tuner.measure.cases import Array
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, build, program_of
 
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("conv1d", {"M": 16384, "N": 32}),
     "same": ("conv1d", {"M": 1001, "N": 7, "mode": "same", "kind": "correlate"}),
+    "half": (
+        "conv1d",
+        {"M": 1001, "N": 7, "mode": "same", "kind": "correlate", "dtype": "float16"},
+    ),
     "depthwise": ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 20, "K": 3}),
 }
 THREADING = ("serial", "parallel")
@@ -65,7 +70,7 @@ def _build(child: Child, path: Path, device: Device) -> Path:
     return path
 
 
-def arrays(work: Workload, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:
     """Random input and weight."""
     draw = np.random.default_rng(seed)
     x, w = (
@@ -75,12 +80,12 @@ def arrays(work: Workload, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[
     return x, w
 
 
-def expected(name: str, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArray[np.float64]:
+def expected(name: str, x: Array, w: Array) -> NDArray[np.float64]:
     """The value in float64, worked out apart from the project's own references."""
     x, w = x.astype("f8"), w.astype("f8")
     if name == "full":
         return np.convolve(x, w)
-    if name == "same":
+    if name in ("same", "half"):
         return np.correlate(x, w, "same")
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
@@ -88,6 +93,6 @@ def expected(name: str, x: NDArray[np.float32], w: NDArray[np.float32]) -> NDArr
     return summed
 
 
-def error(y: NDArray[np.float32], reference: NDArray[np.float64]) -> float:
+def error(y: Array, reference: NDArray[np.float64]) -> float:
     """max|y - ref| / max|ref|, NaN where y has one."""
     return float(np.abs(y - reference).max() / np.abs(reference).max())

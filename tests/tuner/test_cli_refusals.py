@@ -50,7 +50,11 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         ("conv1d --M 1.5 --N 1", "'--M': Input should be a valid integer"),
         ("conv1d --M 1e3 --N 1", "'--M': Input should be a valid integer"),
         (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same' or 'valid'"),
-        (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32'"),
+        (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32' or 'float16'"),
+        (
+            f"{SMALL} --dtype float16 --max-error 1e-4",
+            "--max-error: max_error must be at least 0.0005 for float16, whose rounding alone",
+        ),
         (
             f"{SMALL} --max-error 0",
             "--max-error: Input should be greater than or equal to 0.000001",
@@ -93,6 +97,23 @@ def test_an_order(
     said, code = refusal(f"tune {SMALL} {arguments}", capsys)
     assert says in said
     assert code > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shape", [SMALL, "conv1d --dtype float16 --M 30 --N 5"])
+def test_a_shape_that_is_not_tuned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    monkeypatch.setenv("TUNER_DATABASE_URL", "sqlite:///new.db")
+    said, code = refusal(f"best {shape}", capsys)
+    assert said.endswith(f"nothing is tuned for this shape; run: tuner tune {shape}")
+    assert code == 1
+
+
+def test_a_ladder_of_float16(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said, code = refusal("ladder conv1d --dtype float16", capsys)
+    assert "--dtype: a ladder's rungs are float32, but it is float16; leave it out" in said
+    assert code == 2
     assert list(tmp_path.iterdir()) == []
 
 

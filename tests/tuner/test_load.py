@@ -47,10 +47,11 @@ def run(code: str, *arguments: object) -> str:
 @pytest.mark.parametrize("built", BUILT)
 def test_the_output_is_right(libraries: dict[str, Path], built: str) -> None:
     name = built.partition("-")[0]
-    x, w = arrays(workload(name))
+    work = workload(name)
+    x, w = arrays(work)
     y = load(libraries[built])(x, w)
-    assert (y.shape, y.dtype) == (workload(name).output_shape, np.float32)
-    assert error(y, expected(name, x, w)) < 1e-5
+    assert (y.shape, y.dtype) == (work.output_shape, work.dtype)
+    assert error(y, expected(name, x, w)) < work.max_error
 
 
 def test_the_output_may_be_given(libraries: dict[str, Path]) -> None:
@@ -74,8 +75,8 @@ library = load(Path(sys.argv[1]))
 work = library.workload
 def at(shape, offset):
     size = int(np.prod(shape))
-    memory = np.zeros(size + 32, np.float32)
-    start = -(memory.ctypes.data // 4) % 16 + offset
+    memory = np.zeros(size + 64, work.dtype)
+    start = -(memory.ctypes.data // memory.itemsize) % 32 + offset
     return memory[start : start + size].reshape(shape)
 shapes = (work.input_shape, work.weight_shape, work.output_shape)
 results = []
@@ -168,6 +169,17 @@ def test_what_does_not_fit_is_refused(
     assert type(raised.value) is kind
     if out is not None:
         np.testing.assert_array_equal(out, before)
+
+
+def test_a_float16_library_takes_float16_alone(libraries: dict[str, Path]) -> None:
+    library = load(libraries["half-serial"])
+    x, w = arrays(workload("half"))
+    with pytest.raises(WrongDtype, match="input must be float16, but is float32; convert it to"):
+        library(X, w)
+    with pytest.raises(WrongDtype, match="weight must be float16, but is float32"):
+        library(x, W)
+    with pytest.raises(WrongDtype, match="output must be float16, but is float32"):
+        library(x, w, OUT)
 
 
 def test_an_array_on_another_device_is_refused() -> None:
@@ -282,7 +294,7 @@ def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
     x, w = arrays(workload(name))
     y = load(libraries[built])(torch.from_numpy(x), torch.from_numpy(w))
     assert isinstance(y, torch.Tensor)
-    assert error(y.numpy(), expected(name, x, w)) < 1e-5
+    assert error(y.numpy(), expected(name, x, w)) < workload(name).max_error
 
 
 def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:

@@ -38,6 +38,13 @@ def workload(operator: str, **shape: Any) -> Any:
     return templates.operator(operator).workload.model_validate(shape)
 
 
+HALVES = [
+    ("conv1d", {"M": 1000, "N": 33, "mode": "same", "kind": "correlate"}),
+    ("conv1d", {"M": 5, "N": 5}),
+    ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 4, "K": 7, "stride": 2}),
+]
+
+
 def errors(peer: Peer, work: Workload) -> list[float]:
     """The largest error on each kind of input."""
     found = []
@@ -48,7 +55,7 @@ def errors(peer: Peer, work: Workload) -> list[float]:
         kernel.call()
         output = peer.output()
         assert output.shape == work.output_shape
-        assert output.dtype == np.float32
+        assert output.dtype == work.dtype
         found.append(relative_error(output, exact))
     return found
 
@@ -70,6 +77,13 @@ def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
     assert [peer.name for peer in found] == names
     for peer in found:
         assert max(errors(peer, work)) < 1e-5
+
+
+@pytest.mark.parametrize(("operator", "shape"), HALVES)
+def test_a_peer_takes_and_gives_float16(operator: str, shape: dict[str, Any]) -> None:
+    work = workload(operator, **shape, dtype="float16")
+    for peer in peers(work, "cpu"):
+        assert max(errors(peer, work)) < work.max_error
 
 
 def test_a_signals_library_has_no_depthwise_convolution() -> None:

@@ -12,9 +12,9 @@ def element_aligned(module: Any) -> Any:
     """The module, its parameters promised to be aligned to their elements and no more.
 
     TVM promises 64 bytes for every buffer and compiles aligned vector accesses on the strength
-    of it; NumPy gives 16, a slice 4, and such an access outside its alignment is a segmentation
-    fault. Schedules come from TE, which has no word for this, so it is written into the
-    program's own JSON. What the function allocates for itself keeps its alignment.
+    of it; NumPy gives 16, a slice one element's, and such an access outside its alignment is a
+    segmentation fault. Schedules come from TE, which has no word for this, so it is written into
+    the program's own JSON. What the function allocates for itself keeps its alignment.
     """
     import tvm
 
@@ -24,5 +24,6 @@ def element_aligned(module: Any) -> Any:
         if node["type"] == "tirx.PrimFunc":
             for parameter in nodes[node["data"]["params"]]["data"]:
                 kind = nodes[nodes[parameter]["data"]["ty"]]["data"]
-                kind["data_alignment"] = BYTES_PER_ELEMENT["float32"]
+                dtype = nodes[kind["dtype"]]["data"]["dtype"]
+                kind["data_alignment"] = BYTES_PER_ELEMENT[dtype]
     return tvm.ir.load_json(json.dumps(graph))

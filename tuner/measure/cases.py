@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ CASES = ("normal", "positive", "impulse")
 FEW = 32
 """Outputs; among more, one is large."""
 
-Reference = Callable[[Workload, NDArray[np.float32], NDArray[np.float32]], NDArray[np.float64]]
+Array = NDArray[np.floating[Any]]
+"""Of the workload's dtype."""
+Reference = Callable[[Workload, Array, Array], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Case:
     """One check: input, weight, and the exact output in float64."""
 
     name: str
-    x: NDArray[np.float32]
-    w: NDArray[np.float32]
+    x: Array
+    w: Array
     reference: NDArray[np.float64]
 
     @cached_property
@@ -63,12 +66,19 @@ def read(directory: Path) -> list[Case]:
     ]
 
 
-def draw(
-    workload: Workload, name: str, rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, Array]:
     """Input and weight of a case. ``normal`` is what users have; ``positive`` sums without
     cancelling, where rounding errors grow; ``impulse`` is zero but for the corners, where padding
-    and halo go wrong."""
+    and halo go wrong. They are drawn in float32 and rounded to the workload's dtype."""
+    x, w = _drawn(workload, name, rng)
+    if name == "positive":
+        w *= _headroom(workload)
+    return x.astype(workload.dtype), w.astype(workload.dtype)
+
+
+def _drawn(
+    workload: Workload, name: str, rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     shape, w_shape = workload.input_shape, workload.weight_shape
     if name == "positive":
         half = np.float32(0.5)
@@ -83,12 +93,18 @@ def draw(
     return x, w
 
 
-def _cancels(
-    workload: Workload, x: NDArray[np.float32], w: NDArray[np.float32], reference: Reference
-) -> bool:
-    """Whether every output is far smaller than such sums are. The error is measured by the largest
-    output: an unlucky draw for a workload with few would make right programs wrong."""
+def _headroom(workload: Workload) -> np.float32:
+    """The power of two that keeps sums of all taps, of factors up to 1.5 each, within the dtype."""
+    _, over = math.frexp(1.5 * 1.5 * workload.taps / float(np.finfo(workload.dtype).max))
+    return np.float32(2.0 ** -max(0, over))
+
+
+def _cancels(workload: Workload, x: Array, w: Array, reference: Reference) -> bool:
+    """Whether every output is far smaller than such sums are, or too small for all digits of the
+    dtype. The error is measured by the largest output: an unlucky draw for a workload with few
+    would make right programs wrong."""
     if math.prod(workload.output_shape) > FEW:
         return False
     deviation = math.sqrt(reference(workload, x**2, w**2).max())
-    return bool(np.abs(reference(workload, x, w)).max() < deviation / 2)
+    least = max(deviation / 2, float(np.finfo(workload.dtype).smallest_normal))
+    return bool(np.abs(reference(workload, x, w)).max() < least)

@@ -13,12 +13,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import installed, transform_seconds
+from tuner.peers.peer import in_float32, installed, transform_seconds
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
@@ -42,12 +42,13 @@ def peers(workload: Workload, kind: str) -> Iterator[CupyPeer]:
     def reversing(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         return lambda x, w: function(x, w[::-1] if correlates else w, mode)
 
-    yield CupyPeer(f"cupy.{workload.kind}", transforms, lambda x, w: simple(x, w, mode))
-    yield CupyPeer(
-        f"cupyx.{workload.kind} direct", direct, lambda x, w: general(x, w, mode, "direct")
-    )
-    yield CupyPeer("cupyx.fftconvolve", transforms, reversing(signal.fftconvolve))
-    yield CupyPeer("cupyx.oaconvolve", transforms, reversing(signal.oaconvolve))
+    for name, seconds, function in (
+        (f"cupy.{workload.kind}", transforms, lambda x, w: simple(x, w, mode)),
+        (f"cupyx.{workload.kind} direct", direct, lambda x, w: general(x, w, mode, "direct")),
+        ("cupyx.fftconvolve", transforms, reversing(signal.fftconvolve)),
+        ("cupyx.oaconvolve", transforms, reversing(signal.oaconvolve)),
+    ):
+        yield CupyPeer(name, seconds, in_float32(workload, function))
 
 
 class CupyPeer:
@@ -58,7 +59,7 @@ class CupyPeer:
     def __init__(self, name: str, seconds: float, function: Callable[[Any, Any], Any]) -> None:
         self.name, self.seconds, self._function = name, seconds, function
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         cupy = import_module("cupy")
         self._x, self._w = cupy.asarray(np.array(x)), cupy.asarray(np.array(w))
         # memory of its own: what a graph writes must not be handed to anybody else
@@ -74,8 +75,8 @@ class CupyPeer:
             self.is_captured = True
         return Kernel(call=self._once, graphed=self._graphed)
 
-    def output(self) -> NDArray[np.float32]:
-        result: NDArray[np.float32] = self._once().get()
+    def output(self) -> Array:
+        result: Array = self._once().get()
         return result
 
     def _once(self) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
+from tuner.peers.peer import in_float32
 
 FLOPS_PER_SECOND = 2e10
 """Of one CPU core in the direct form, about."""
@@ -26,13 +28,13 @@ class NumpyPeer:
     def __init__(self, workload: Conv1dWorkload) -> None:
         self.name = f"numpy.{workload.kind}"
         self.seconds = workload.flops / FLOPS_PER_SECOND
-        self._function = getattr(np, workload.kind)
-        self._mode = workload.mode
+        function = partial(getattr(np, workload.kind), mode=workload.mode)
+        self._call = in_float32(workload, function)
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         self._x, self._w = np.array(x), np.array(w)
         return Kernel(call=self.output)
 
-    def output(self) -> NDArray[np.float32]:
-        result: NDArray[np.float32] = self._function(self._x, self._w, self._mode)
+    def output(self) -> Array:
+        result: Array = self._call(self._x, self._w)
         return result

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from math import log2
-from typing import NoReturn, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NoReturn, Protocol
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 
 
@@ -21,11 +21,11 @@ class Peer(Protocol):
     name: str
     seconds: float
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         """Ready to be timed on these inputs."""
         ...
 
-    def output(self) -> NDArray[np.float32]:
+    def output(self) -> Array:
         """What the prepared call computes."""
         ...
 
@@ -38,7 +38,7 @@ class Broken:
     def __init__(self, name: str, error: Exception) -> None:
         self.name, self._error = name, error
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> NoReturn:
+    def prepare(self, x: Array, w: Array) -> NoReturn:
         raise self._error
 
     def output(self) -> NoReturn:
@@ -54,6 +54,15 @@ def host_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def in_float32(workload: Workload, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A call that reckons in its inputs' dtype, made to reckon in float32; conversions from and to
+    another dtype are part of it."""
+    dtype = workload.dtype
+    if dtype == "float32":
+        return call
+    return lambda x, w: call(x.astype("float32"), w.astype("float32")).astype(dtype)
 
 
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:

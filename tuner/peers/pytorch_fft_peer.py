@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import transform_seconds
 from tuner.peers.pytorch_peer import ready
@@ -46,7 +46,7 @@ class OverlapSavePeer:
         self._workload, self._kind = workload, kind
         self._call: Callable[[], Any]
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         import torch
 
         signal = torch.from_numpy(np.array(x)).to(self._kind)
@@ -58,8 +58,8 @@ class OverlapSavePeer:
         self.block, self._call = sizes[chosen], calls[chosen]
         return Kernel(call=self._once, graphed=partial(captured, self._call))
 
-    def output(self) -> NDArray[np.float32]:
-        result: NDArray[np.float32] = self._once().cpu().numpy()
+    def output(self) -> Array:
+        result: Array = self._once().cpu().numpy()
         return result
 
     def _once(self) -> Any:
@@ -70,14 +70,14 @@ class OverlapSavePeer:
 
 
 def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int) -> Any:
-    """The output, a tensor of shape (L,), by transforms of ``block`` samples."""
+    """The output, a tensor of shape (L,), by float32 transforms of ``block`` samples."""
     import torch
 
     step = block - workload.N + 1
     blocks = -(-workload.length // step)
     right = (blocks - 1) * step + block - workload.left - workload.M
-    padded = torch.nn.functional.pad(signal, (workload.left, right))  # right < 0 crops
-    spectrum = torch.fft.rfft(weights, block)
+    padded = torch.nn.functional.pad(signal.float(), (workload.left, right))  # right < 0 crops
+    spectrum = torch.fft.rfft(weights.float(), block)
     # a circular correlation is right at its front, a convolution at its back
     if workload.kind == "correlate":
         spectrum, start = spectrum.conj(), 0
@@ -85,7 +85,7 @@ def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int
         start = workload.N - 1
     product = torch.fft.rfft(padded.unfold(0, block, step)).mul_(spectrum)
     sums = torch.fft.irfft(product, block)[:, start : start + step]
-    return sums.reshape(-1)[: workload.length]
+    return sums.reshape(-1)[: workload.length].to(signal.dtype)
 
 
 def _power_of_two(least: int) -> int:

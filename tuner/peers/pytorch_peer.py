@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import host_threads, installed
 from tuner.peers.timing import captured
@@ -20,6 +20,8 @@ TF32_LEAST_ERROR = 1e-4
 """tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
 FLOPS_PER_SECOND = {"cpu": 5e9, "cpu NHWC": 5e10, "cuda": 5e11, "cuda NHWC": 5e11}
 """As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
+FLOAT16_ON_CPU = {"conv1d": 5e8, "depthwise_conv2d": 2e7}
+"""The same where a CPU has no arithmetic for it."""
 
 
 def peers(workload: Workload, kind: str) -> Iterator[PytorchPeer]:
@@ -46,8 +48,9 @@ def ready(kind: str) -> bool:
 
 
 class PytorchPeer:
-    """``torch.nn.functional``'s convolution; on CUDA captured in a graph, with tf32 where the
-    workload's ``max_error`` admits what that does to these inputs: its name ends in it then."""
+    """``torch.nn.functional``'s convolution; on CUDA captured in a graph, for float32 with tf32
+    where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
+    then."""
 
     def __init__(self, workload: Workload, kind: str, channels_last: bool) -> None:
         layout = (
@@ -57,14 +60,16 @@ class PytorchPeer:
         )
         self.name = f"pytorch{layout}"
         rate = FLOPS_PER_SECOND[f"{kind} NHWC" if channels_last else kind]
+        if (kind, workload.dtype) == ("cpu", "float16"):
+            rate = FLOAT16_ON_CPU[workload.operator]
         self.seconds = workload.flops / rate
         self._workload, self._kind, self._channels_last = workload, kind, channels_last
         self._tf32 = False
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         self._call = self._convolution(*map(self._placed, (x, w)))
         exact = self._once()
-        if self._kind == "cuda" and self._workload.max_error >= TF32_LEAST_ERROR:
+        if self._admits_tf32():
             self._tf32 = True
             error = (self._once() - exact).abs().max() / exact.abs().max()
             self._tf32 = 0 < float(error) <= self._workload.max_error / 2
@@ -73,9 +78,15 @@ class PytorchPeer:
             self._once()
         return Kernel(call=self._once, graphed=self._graphed)
 
-    def output(self) -> NDArray[np.float32]:
-        result: NDArray[np.float32] = self._once().cpu().numpy()
+    def output(self) -> Array:
+        result: Array = self._once().cpu().numpy()
         return result.reshape(self._workload.output_shape)
+
+    def _admits_tf32(self) -> bool:
+        workload = self._workload
+        return (self._kind, workload.dtype) == ("cuda", "float32") and (
+            workload.max_error >= TF32_LEAST_ERROR
+        )
 
     def _once(self) -> Any:
         import torch
@@ -96,7 +107,7 @@ class PytorchPeer:
             torch.backends.cudnn.allow_tf32 = self._tf32
 
     @staticmethod
-    def _placed(array: NDArray[np.float32]) -> Any:
+    def _placed(array: Array) -> Any:
         import torch
 
         return torch.from_numpy(np.array(array))

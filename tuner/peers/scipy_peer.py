@@ -11,20 +11,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
-from tuner.peers.peer import host_threads, installed, transform_seconds
+from tuner.peers.peer import host_threads, in_float32, installed, transform_seconds
 from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
 BLOCKED_FLOPS_PER_SECOND = 1e10
 """Of one CPU core: a transform of the whole signal leaves its caches, those of blocks do not."""
 
-Call = Callable[[NDArray[np.float32], NDArray[np.float32]], Any]
+Call = Callable[[Array, Array], Any]
 
 
 def peers(workload: Workload, kind: str) -> Iterator[ScipyPeer]:
@@ -37,12 +37,13 @@ def peers(workload: Workload, kind: str) -> Iterator[ScipyPeer]:
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
     for method, seconds in {"direct": workload.flops / FLOPS_PER_SECOND, "fft": whole}.items():
         call = partial(function, mode=mode, method=method)
-        yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, call)
+        yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, in_float32(workload, call))
 
-    def overlap_add(x: NDArray[np.float32], w: NDArray[np.float32]) -> Any:
+    def overlap_add(x: Array, w: Array) -> Any:
         return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
 
-    yield ScipyPeer("scipy.oaconvolve", blocks, overlap_add, sorted({1, host_threads()}))
+    blocked = in_float32(workload, overlap_add)
+    yield ScipyPeer("scipy.oaconvolve", blocks, blocked, sorted({1, host_threads()}))
 
 
 class ScipyPeer:
@@ -54,18 +55,18 @@ class ScipyPeer:
     def __init__(self, name: str, seconds: float, call: Call, choice: Sequence[int] = (1,)) -> None:
         self.name, self.seconds, self._call, self._choice = name, seconds, call, choice
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         self._x, self._w = np.array(x), np.array(w)
         calls = [partial(self._spread, workers) for workers in self._choice]
         self.workers = self._choice[fastest(calls, "cpu")]
         return Kernel(call=self.output)
 
-    def output(self) -> NDArray[np.float32]:
+    def output(self) -> Array:
         return self._spread(self.workers)
 
-    def _spread(self, workers: int) -> NDArray[np.float32]:
+    def _spread(self, workers: int) -> Array:
         from scipy import fft
 
         with fft.set_workers(workers):
-            result: NDArray[np.float32] = self._call(self._x, self._w)
+            result: Array = self._call(self._x, self._w)
         return result

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import installed
 from tuner.peers.pytorch_peer import ready
@@ -26,6 +26,7 @@ def peers(workload: Workload, kind: str) -> Iterator[TritonPeer]:
     if (
         kind == "cuda"
         and isinstance(workload, Conv1dWorkload)
+        and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
         and installed("triton")
         and ready(kind)
     ):
@@ -44,7 +45,7 @@ class TritonPeer:
         self._workload = workload
         self._call: Callable[[], Any]
 
-    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+    def prepare(self, x: Array, w: Array) -> Kernel:
         import torch
 
         self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in (x, w))
@@ -54,10 +55,10 @@ class TritonPeer:
         self.warps, self._call = WARPS[chosen], calls[chosen]
         return Kernel(call=self._call, graphed=partial(captured, self._call))
 
-    def output(self) -> NDArray[np.float32]:
+    def output(self) -> Array:
         self._y.fill_(float("nan"))
         self._call()
-        result: NDArray[np.float32] = self._y.cpu().numpy()
+        result: Array = self._y.cpu().numpy()
         return result
 
     def _launch(self, warps: int) -> None:

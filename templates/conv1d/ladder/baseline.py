@@ -13,25 +13,30 @@ THREADS = 256
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight."""
+    """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight. Where
+    the dtype is not float32, sums are a stage of their own, and y is what they are rounded to."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"
     x = te.placeholder((M,), workload.dtype, name="x")
     w = te.placeholder((N,), workload.dtype, name="w")
     t = te.reduce_axis((0, N), name="t")
-    y = te.compute(
+    exact = workload.dtype == "float32"
+    sums = te.compute(
         workload.output_shape,
         lambda i: te.sum(
             tirx.if_then_else(
                 tirx.all(i + t >= left, i + t < M + left),
-                x[i + t - left],
-                tirx.const(0.0, workload.dtype),
+                x[i + t - left].astype("float32"),
+                tirx.const(0.0, "float32"),
             )
-            * w[N - 1 - t if flip else t],
+            * w[N - 1 - t if flip else t].astype("float32"),
             axis=t,
         ),
-        name="y",
+        name="y" if exact else "sums",
     )
+    if exact:
+        return te.create_prim_func([x, w, sums])
+    y = te.compute(workload.output_shape, lambda i: sums[i].astype(workload.dtype), name="y")
     return te.create_prim_func([x, w, y])
 
 
@@ -39,8 +44,13 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
     sch = Schedule(computation(workload))
+    loop = sch.get_loops(sch.get_sblock("y"))[0]
     if kind == "cuda":
-        block, thread = sch.split(sch.get_loops(sch.get_sblock("y"))[0], [None, THREADS])
+        block, loop = sch.split(loop, [None, THREADS])
         sch.bind(block, "blockIdx.x")
-        sch.bind(thread, "threadIdx.x")
+        sch.bind(loop, "threadIdx.x")
+    if workload.dtype != "float32":
+        sums = sch.get_sblock("sums")
+        sch.compute_at(sums, loop)
+        sch.set_scope(sums, 0, "local")
     return sch

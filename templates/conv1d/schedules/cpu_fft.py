@@ -52,12 +52,13 @@ class _Program:
 
     def function(self) -> Any:
         M, N, L = self.workload.M, self.workload.N, self.workload.length
+        dtype = self.workload.dtype
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            self.x = ir.arg("x", ir.buffer((M,), "float32"))
-            self.w = ir.arg("w", ir.buffer((N,), "float32"))
-            self.y = ir.arg("y", ir.buffer((L,), "float32"))
+            self.x = ir.arg("x", ir.buffer((M,), dtype))
+            self.w = ir.arg("w", ir.buffer((N,), dtype))
+            self.y = ir.arg("y", ir.buffer((L,), dtype))
             with ir.sblock("root"):
                 ir.reads(self.x[0:M], self.w[0:N])
                 ir.writes(self.y[0:L])
@@ -101,7 +102,7 @@ class _Program:
             with ir.serial(0, N) as t:
                 tap = self.w[N - 1 - t if self.workload.kind == "convolve" else t]
                 place = ir.floormod(points + lanes - t - half * lanes, points)
-                ir.buffer_store(taps, tap * scale, [place])
+                ir.buffer_store(taps, tap.astype("float32") * scale, [place])
 
             def forward(level: int, base: Any, size: int, step: int) -> None:
                 row = 4 * lanes
@@ -238,7 +239,9 @@ class _Program:
                 with ir.serial(0, 2) as block, ir.serial(0, self.points) as i:
                     p = start + block * self.new + i
                     value = tirx.if_then_else(
-                        ir.And(p >= 0, p < M), self.x[p], tirx.const(0.0, "float32")
+                        ir.And(p >= 0, p < M),
+                        self.x[p].astype("float32"),
+                        tirx.const(0.0, "float32"),
                     )
                     ir.buffer_store(edge, value, [block * self.points + i])
                 self._forward(0, self.n, self._block(edge, 0, self.points), target)
@@ -256,7 +259,8 @@ class _Program:
                 with ir.serial(0, 2) as block, ir.serial(0, new) as i:
                     place = start + block * new + i
                     with ir.If(place < L), ir.Then():
-                        ir.buffer_store(self.y, edge[block * self.points + i], [place])
+                        value = edge[block * self.points + i].astype(self.workload.dtype)
+                        ir.buffer_store(self.y, value, [place])
 
     def _block(
         self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None

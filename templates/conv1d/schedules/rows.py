@@ -15,7 +15,7 @@ from templates.conv1d.schedules.radix import Complex
 class Rows:
     """Complex rows in a flat buffer, all distances in floats: ``row`` from one to the next,
     ``leg`` between the inputs of a butterfly, ``imaginary`` from a real part to its other
-    (None: that is zero)."""
+    (None: that is zero). Values are float32, whatever the buffer holds."""
 
     buffer: Any
     start: Any
@@ -32,8 +32,8 @@ class Rows:
     def load(self, leg: int, lane: Any) -> Complex:
         place = self.start + leg * self.leg + lane
         zero = tirx.const(0.0, "float32")
-        re = ir.Bind(self.buffer[place])
-        return re, zero if self.imaginary is None else ir.Bind(self.buffer[place + self.imaginary])
+        re = self._load(place)
+        return re, zero if self.imaginary is None else self._load(place + self.imaginary)
 
     def store(self, j: Any, leg: int, lane: Any, value: Complex) -> None:
         """Into row j + leg * (rows of a leg); ``start`` has been moved by j already."""
@@ -45,7 +45,11 @@ class Rows:
             with ir.If(j < self.limit - before), ir.Then():
                 self._store(leg, lane, value)
 
+    def _load(self, place: Any) -> Any:
+        return ir.Bind(self.buffer[place].astype("float32"))
+
     def _store(self, leg: int, lane: Any, value: Complex) -> None:
         place = self.start + leg * self.leg + lane
-        ir.buffer_store(self.buffer, value[0], [place])
-        ir.buffer_store(self.buffer, value[1], [place + self.imaginary])
+        dtype = self.buffer.dtype
+        ir.buffer_store(self.buffer, value[0].astype(dtype), [place])
+        ir.buffer_store(self.buffer, value[1].astype(dtype), [place + self.imaginary])

@@ -14,13 +14,15 @@ THREADS = 256
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
     """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
-    weight."""
+    weight. Where the dtype is not float32, sums are a stage of their own, and y is what they are
+    rounded to."""
     H, W, K, s = workload.H, workload.W, workload.K, workload.stride
     pad = K // 2
     x = te.placeholder(workload.input_shape, workload.dtype, name="x")
     w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
     ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
-    y = te.compute(
+    exact = workload.dtype == "float32"
+    sums = te.compute(
         workload.output_shape,
         lambda b, c, i, j: te.sum(
             tirx.if_then_else(
@@ -30,14 +32,17 @@ def computation(workload: DepthwiseConv2dWorkload) -> Any:
                     j * s + kx >= pad,
                     j * s + kx < W + pad,
                 ),
-                x[b, c, i * s + ky - pad, j * s + kx - pad],
-                tirx.const(0.0, workload.dtype),
+                x[b, c, i * s + ky - pad, j * s + kx - pad].astype("float32"),
+                tirx.const(0.0, "float32"),
             )
-            * w[c, 0, ky, kx],
+            * w[c, 0, ky, kx].astype("float32"),
             axis=[ky, kx],
         ),
-        name="y",
+        name="y" if exact else "sums",
     )
+    if exact:
+        return te.create_prim_func([x, w, sums])
+    y = te.compute(workload.output_shape, lambda *at: sums[at].astype(workload.dtype), name="y")
     return te.create_prim_func([x, w, y])
 
 
@@ -45,9 +50,13 @@ def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
     sch = Schedule(computation(workload))
+    *_, loop = outputs = sch.get_loops(sch.get_sblock("y"))[:4]
     if kind == "cuda":
-        outputs = sch.fuse(*sch.get_loops(sch.get_sblock("y"))[:4])
-        block, thread = sch.split(outputs, [None, THREADS])
+        block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
         sch.bind(block, "blockIdx.x")
-        sch.bind(thread, "threadIdx.x")
+        sch.bind(loop, "threadIdx.x")
+    if workload.dtype != "float32":
+        sums = sch.get_sblock("sums")
+        sch.compute_at(sums, loop)
+        sch.set_scope(sums, 0, "local")
     return sch

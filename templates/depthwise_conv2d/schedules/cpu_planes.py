@@ -76,6 +76,9 @@ class _Program:
             else:
                 size = self.workload.H * self.lanes
             sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
+            self.taps = self.w
+            if self.workload.dtype != "float32":
+                self.taps = ir.sblock_alloc_buffer((self.workload.K**2,), "float32")
             with ir.serial(0, self.each) as i:
                 plane = ir.Bind(task * self.each + i)
                 with ir.If(plane < planes), ir.Then():
@@ -94,13 +97,14 @@ class _Program:
             self._copy_row(self.x, here, padded, there)
 
     def _copy_row(self, source: Any, here: Any, target: Any, there: Any) -> None:
-        """W floats as whole vectors, the last of them overlapping the one before."""
+        """W elements as whole vectors, the last of them overlapping the one before."""
         W = self.workload.W
         lanes = min(self.lanes, 1 << (W.bit_length() - 1))
         with ir.serial(0, -(-W // lanes)) as vector:
             start = ir.Bind(tirx.min(vector * lanes, W - lanes))
             with ir.vectorized(0, lanes) as lane:
-                ir.buffer_store(target, source[here + start + lane], [there + start + lane])
+                value = source[here + start + lane].astype(target.dtype)
+                ir.buffer_store(target, value, [there + start + lane])
 
     def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
         lanes, (height, _) = self.lanes, self.workload.near
@@ -148,10 +152,16 @@ class _Program:
             self._write_out(sums, lanes, plane)
 
     def _weights(self, plane: Any) -> Any:
-        """Where the near weights of a plane begin."""
+        """Where the near weights of a plane begin in ``taps``. Those of float16 are copied there:
+        each would be converted anew for every patch."""
         K, (height, width) = self.workload.K, self.workload.near
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
-        return ir.Bind(plane % self.workload.C * (K * K) + first)
+        here = plane % self.workload.C * (K * K)
+        if self.taps is self.w:
+            return ir.Bind(here + first)
+        with ir.serial(0, K * K) as tap:
+            ir.buffer_store(self.taps, self.w[here + tap].astype("float32"), [tap])
+        return first
 
     def _sum(
         self,
@@ -184,12 +194,13 @@ class _Program:
                 for offset, place, tap in terms:
                     if offset != loaded:
                         loaded, value = offset, ir.Bind(padded[start + kx + lane + offset])
-                    weight = ir.Bind(self.w[weights + kx + tap])
+                    weight = ir.Bind(self.taps[weights + kx + tap])
                     index = place * lanes + lane
                     ir.buffer_store(sums, sums[index] + value * weight, [index])
             with ir.vectorized(0, lanes) as lane:
                 for place, address in enumerate(places):
-                    ir.buffer_store(target, sums[place * lanes + lane], [address + lane])
+                    value = sums[place * lanes + lane].astype(target.dtype)
+                    ir.buffer_store(target, value, [address + lane])
 
 
 def _whole(buffer: Any) -> Any:

@@ -1,17 +1,19 @@
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.workload import Workload
-from tuner.measure import cases
+from templates.workload import LEAST_ERROR_FLOAT16, Workload
+from tuner.measure import cases, check
 
 CONV1D = Conv1dWorkload(M=50, N=7)
 DEPTHWISE = DepthwiseConv2dWorkload(B=2, C=3, H=9, W=11, K=5, stride=2)
-WORKLOADS = pytest.mark.parametrize("workload", [CONV1D, DEPTHWISE], ids=lambda w: w.operator)
+HALF = Conv1dWorkload(M=50, N=7, dtype="float16")
+WORKLOADS = pytest.mark.parametrize("workload", [CONV1D, DEPTHWISE, HALF], ids=lambda w: w.key)
 
 
 def written(workload: Workload, folder: Path, seed: int = 0) -> list[cases.Case]:
@@ -26,14 +28,15 @@ def test_each_case_has_the_workloads_shapes_and_its_float64_reference(
     found = written(workload, tmp_path)
     assert [case.name for case in found] == ["normal", "positive", "impulse"]
     for case in found:
-        assert (case.x.shape, case.x.dtype) == (workload.input_shape, np.float32)
-        assert (case.w.shape, case.w.dtype) == (workload.weight_shape, np.float32)
+        assert (case.x.shape, case.x.dtype) == (workload.input_shape, workload.dtype)
+        assert (case.w.shape, case.w.dtype) == (workload.weight_shape, workload.dtype)
         assert (case.reference.shape, case.reference.dtype) == (workload.output_shape, np.float64)
         assert np.isfinite(case.reference).all()
 
 
-def test_the_reference_is_of_the_very_inputs_beside_it(tmp_path: Path) -> None:
-    for case in written(CONV1D, tmp_path):
+@pytest.mark.parametrize("workload", [CONV1D, HALF], ids=lambda w: w.dtype)
+def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_path: Path) -> None:
+    for case in written(workload, tmp_path):
         exact = np.convolve(case.x.astype(np.float64), case.w.astype(np.float64))
         np.testing.assert_allclose(case.reference, exact, rtol=1e-12)
 
@@ -73,6 +76,15 @@ def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None
         assert np.abs(case.reference).max() > 0.01
 
 
+@pytest.mark.parametrize("taps", [16384, 30000, 2**16])
+def test_no_sum_leaves_float16(taps: int, tmp_path: Path) -> None:
+    workload = Conv1dWorkload(M=taps, N=taps, mode="same", dtype="float16")
+    for case in written(workload, tmp_path):
+        exact = case.reference.astype(np.float16)
+        assert np.isfinite(exact).all()
+        assert check.relative_error(exact, case.reference) < LEAST_ERROR_FLOAT16
+
+
 def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
     drawn = []
     for place, seed in enumerate((7, 7, 8)):
@@ -91,3 +103,21 @@ def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> No
         for case in written(workload, tmp_path, seed):
             typical = np.linalg.norm(case.x.astype(np.float64) * case.w)
             assert abs(case.reference[0]) > 0.4 * typical, (case.name, seed)
+
+
+def test_no_seed_draws_what_float16_can_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = Conv1dWorkload(M=1, N=1, dtype="float16")
+    drawn = cases.draw
+    draws = iter([1e-3, 1e-3, 1.0])
+
+    def small_at_first(*arguments: Any) -> tuple[cases.Array, cases.Array]:
+        x, w = drawn(*arguments)
+        factor = np.float16(next(draws, 1.0))
+        return x * factor, w * factor
+
+    monkeypatch.setattr(cases, "draw", small_at_first)
+    for case in written(workload, tmp_path):
+        assert np.abs(case.reference).max() >= np.finfo(np.float16).smallest_normal
+    assert next(draws, None) is None

@@ -1,0 +1,21 @@
+"""What a target says of a CPU whose hypervisor hides some of its instructions."""
+
+import pytest
+
+from tuner import cpu_facts
+
+
+@pytest.mark.parametrize(
+    ("flags", "hidden"),
+    [
+        ({*cpu_facts.FEATURES, "avx512_fp16"}, set()),
+        ({*cpu_facts.FEATURES} - {"avx512fp16"}, {"-avx512fp16"}),
+        ({*cpu_facts.FEATURES, "avx512_fp16"} - {"f16c"}, {"-f16c"}),
+        (set(), set()),  # a system that does not say
+    ],
+)
+def test_hidden_instructions_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, flags: set[str], hidden: set[str]
+) -> None:
+    monkeypatch.setattr(cpu_facts, "_flags", lambda: flags)
+    assert set(cpu_facts.device().target.get("mattr", [])) == hidden
