@@ -10,11 +10,10 @@ from templates.template import Template
 from templates.workload import Workload
 from tuner import cpu_facts
 from tuner.measure.alignment import element_aligned
-from tuner.measure.cases import Case
+from tuner.measure.cases import Array, Case
+from tuner.measure.check import relative_error
 
-FENCE = 64  # floats on either side of a tensor
-
-Array = NDArray[np.float32]
+FENCE = 64  # elements on either side of a tensor
 
 
 @cache
@@ -32,20 +31,25 @@ class Compiled:
 
         module = template.schedule(workload, config).mod
         self._main = tvm.compile(element_aligned(module), target=cpu_target())["main"]
-        self._output_shape = workload.output_shape
+        self._workload = workload
 
     def __call__(self, case: Case) -> Array:
         """The output, NaN where nothing was written; what is read beyond an input is NaN too.
         AssertionError where something was written beyond a tensor."""
-        fenced = [_Fenced(array) for array in (case.x, case.w, np.full(self._output_shape, np.nan))]
+        y = np.full(self._workload.output_shape, np.nan, self._workload.dtype)
+        fenced = [_Fenced(array) for array in (case.x, case.w, y)]
         self._main(*(each.tensor for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
         return fenced[2].tensor
 
+    def error(self, case: Case) -> float:
+        """Of the output, as candidates are checked."""
+        return relative_error(self(case), case.reference, case.scale)
+
 
 class _Fenced:
     def __init__(self, values: NDArray[Any]) -> None:
-        self._memory = np.full(values.size + 2 * FENCE, np.nan, np.float32)
+        self._memory = np.full(values.size + 2 * FENCE, np.nan, values.dtype)
         self.tensor = self._memory[FENCE : FENCE + values.size].reshape(values.shape)
         self.tensor[...] = values
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.measure.cases import Case
+from tuner.measure.cases import Array, Case
 
 CHUNK = 2**16
 
@@ -19,27 +19,26 @@ class WrongAnswer(Exception):
 
 
 def check(
-    run: Callable[[Case], NDArray[np.float32]],
+    error: Callable[[Case], float],
     cases: Sequence[Case],
     max_error: float,
 ) -> float:
-    """The largest error over the cases, each max|y - ref| / max|ref|.
+    """The largest error over the cases. ``error(case)`` is max|y - ref| / max|ref| of the output
+    for it.
 
     Raises WrongAnswer at the first case that exceeds ``max_error`` or leaves a NaN.
     """
     worst = 0.0
     for case in cases:
-        error = relative_error(run(case), case.reference, case.scale)
-        if not error <= max_error:
-            raise WrongAnswer(f"error {error:.3g} on {case.name} input, allowed {max_error:.3g}")
-        worst = max(worst, error)
+        found = error(case)
+        if not found <= max_error:
+            raise WrongAnswer(f"error {found:.3g} on {case.name} input, allowed {max_error:.3g}")
+        worst = max(worst, found)
     return worst
 
 
-def relative_error(
-    y: NDArray[np.float32], reference: NDArray[np.float64], scale: float | None = None
-) -> float:
-    """max|y - ref| / max|ref|; NaN where y holds one. An all-zero reference must be met.
+def relative_error(y: Array, reference: NDArray[np.float64], scale: float | None = None) -> float:
+    """max|y - ref| / max|ref| on the host; NaN where y holds one.
 
     ``scale`` is max|ref| where it is known already.
     """
@@ -51,7 +50,11 @@ def relative_error(
 
     starts = range(0, len(flat), CHUNK)
     largest = float(np.max(list(_threads().map(largest_difference, starts))))
-    scale = float(np.abs(reference).max()) if scale is None else scale
+    return relative(largest, float(np.abs(reference).max()) if scale is None else scale)
+
+
+def relative(largest: float, scale: float) -> float:
+    """max|y - ref| by max|ref|. An all-zero reference must be met."""
     if scale == 0:
         return 0.0 if largest == 0 else float("inf")
     return largest / scale

@@ -48,7 +48,7 @@ def climb(order: RunOrder, libraries: dict[str, Path], with_peers: bool = True) 
             continue
         loaded = Loaded(path, tensors)
         try:
-            errors[name] = check(loaded.run, cases, workload.max_error)
+            errors[name] = check(loaded.error, cases, workload.max_error)
         except WrongAnswer as wrong:
             dropped[name] = str(wrong)
             continue

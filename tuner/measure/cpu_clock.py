@@ -11,6 +11,9 @@ from tuner.measure.kernel import Kernel
 
 SAMPLE_SECONDS = 1e-3
 MAX_CALLS = 10_000
+PAUSE_SECONDS = 20e-3
+"""Before another's turn: the threads of OpenMP spin for about 10 ms after their work, on the cores
+that the next one needs."""
 
 
 class CpuClock:
@@ -19,25 +22,34 @@ class CpuClock:
 
     def __init__(self, cache_bytes: int) -> None:
         self._flush_bytes = 3 * cache_bytes
+        self._latest: Kernel | None = None
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
         """Each sample is a loop of about a millisecond, shorter where the budget is."""
-        kernel.call()
+        self.turn(kernel)
         once = _interpreted(kernel, 1)
         span = min(SAMPLE_SECONDS, budget_seconds)
         calls = min(MAX_CALLS, max(1, math.ceil(span / once)))
-        return _Looped(kernel, calls)
+        return _Looped(self, kernel, calls)
 
     def cold(self, kernel: Kernel) -> Sampler:
         return _Flushed(kernel, self._flush_bytes)
 
+    def turn(self, kernel: Kernel) -> None:
+        """Where another was timed before, let its threads come to rest and wake this one's."""
+        if kernel is not self._latest:
+            time.sleep(PAUSE_SECONDS)
+            kernel.call()
+        self._latest = kernel
+
 
 class _Looped:
-    def __init__(self, kernel: Kernel, calls: int) -> None:
-        self._kernel = kernel
+    def __init__(self, clock: CpuClock, kernel: Kernel, calls: int) -> None:
+        self._clock, self._kernel = clock, kernel
         self.calls = calls
 
     def sample(self) -> float:
+        self._clock.turn(self._kernel)
         if self._kernel.evaluator is None:
             return _interpreted(self._kernel, self.calls)
         return float(self._kernel.evaluator(number=self.calls, repeat=1)[0])

@@ -16,6 +16,9 @@ OPTIONS = (
 )
 """TVM's own choice; part of the result, so stored with it."""
 
+ARCH_SPECIFIC = {"sm_90": "sm_90a"}
+"""Code for one compute capability alone may use all that it has, as warpgroups' products."""
+
 HEADERS = {
     "cuda/std/cstdint": """
 namespace cuda { namespace std {
@@ -40,8 +43,29 @@ template <bool B, class T, class F> struct conditional { typedef T type; };
 template <class T, class F> struct conditional<false, T, F> { typedef F type; };
 } }
 """,
+    "cuda_fp16.h": """
+struct alignas(2) __half {
+  unsigned short bits;
+  __half() = default;
+  __half(float value) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+  operator float() const {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+};
+struct alignas(4) __half2 { __half x, y; };
+typedef __half half;
+typedef __half2 half2;
+inline float __half2float(half value) { return value; }
+inline half __float2half(float value) { return value; }
+inline half __float2half_rn(float value) { return value; }
+inline bool __hgt(half a, half b) { return float(a) > float(b); }
+inline bool __hlt(half a, half b) { return float(a) < float(b); }
+""",
 }
-"""What TVM's preamble names of the two headers that it includes in every kernel."""
+"""What TVM names of the headers that it includes: the first two in every kernel, the third in those
+with float16, where it is loaded, stored and converted, and nothing is reckoned in it."""
 
 
 def install(arch: str) -> None:
@@ -65,7 +89,8 @@ def cubin(source: str, arch: str) -> bytes:
         nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", len(names), contents, names)
     )
     try:
-        options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
+        target = ARCH_SPECIFIC.get(arch, arch)
+        options = [option.encode() for option in (f"--gpu-architecture={target}", *OPTIONS)]
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if int(result) != 0:
             log = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))

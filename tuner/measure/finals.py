@@ -70,7 +70,7 @@ def run_finals(order: RunOrder, libraries: dict[str, Path], with_peers: bool = T
             continue
         loaded = Loaded(path, tensors)
         try:
-            errors[name] = check(loaded.run, cases, workload.max_error)
+            errors[name] = check(loaded.error, cases, workload.max_error)
         except WrongAnswer as wrong:
             dropped[name] = str(wrong)
             continue
@@ -101,7 +101,7 @@ def verify(order: RunOrder) -> float:
     """The largest error of a library as it lies on disk. Raises WrongAnswer."""
     workload = templates.parse_key(order.workload_key)
     tensors = Tensors(workload, order.kind)
-    return check(Loaded(order.library, tensors).run, read_cases(order.cases), workload.max_error)
+    return check(Loaded(order.library, tensors).error, read_cases(order.cases), workload.max_error)
 
 
 def _prepared(peer: Peer, case: Case) -> tuple[Kernel, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from templates.workload import Workload
-from tuner.measure.cases import Case
+from tuner.cuda import checked
+from tuner.measure.cases import Array, Case
+from tuner.measure.check import relative, relative_error
+from tuner.measure.device_error import LargestDifference
 from tuner.runtime import load_runtime
+
+KEPT = 0.25
+"""Of a GPU's free memory, for cases that stay there."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,10 @@ class Tensors:
         self.workload = workload
         self.device = device(kind)
         self.x, self.w, self.y = self.another()
-        self._poison = self.placed(np.full(workload.output_shape, np.nan, np.float32))
-        self._cases: dict[str, tuple[Any, Any]] = {}
+        self._poison = self.placed(np.full(workload.output_shape, np.nan, workload.dtype))
+        self._kept: dict[tuple[str, str], Any] = {}
+        self._room = _free_bytes(kind) * KEPT
+        self._largest = LargestDifference(self.device) if kind == "cuda" else None
         self._host = tvm.runtime.empty(workload.output_shape, workload.dtype, tvm.cpu())
 
     def another(self) -> tuple[Any, Any, Any]:
@@ -64,29 +72,54 @@ class Tensors:
         x, w, y = (tvm.runtime.empty(shape, workload.dtype, self.device) for shape in shapes)
         return x, w, y
 
-    def placed(self, array: NDArray[np.float32]) -> Any:
+    def placed(self, array: Array) -> Any:
         """The array on the device."""
         import tvm
 
         return tvm.runtime.tensor(np.ascontiguousarray(array), self.device)
 
     def fill(self, case: Case) -> None:
-        """Set input and weight, and the output to NaN. A case stays on the device, so that it is
-        carried there once however many candidates it checks."""
-        if case.name not in self._cases:
-            self._cases[case.name] = self.placed(case.x), self.placed(case.w)
-        x, w = self._cases[case.name]
-        x.copyto(self.x)
-        w.copyto(self.w)
+        """Set input and weight, and the output to NaN."""
+        for part, target in (("x", self.x), ("w", self.w)):
+            kept = self._keep(case, part)
+            target.copyfrom(getattr(case, part) if kept is None else kept)
         self._poison.copyto(self.y)
         self.device.sync()
 
-    def output(self) -> NDArray[np.float32]:
+    def output(self) -> Array:
         """The output as it is now; good until the next call."""
         self.y.copyto(self._host)
         self.device.sync()
-        result: NDArray[np.float32] = np.from_dlpack(self._host).view(np.float32)
+        result: Array = np.from_dlpack(self._host).view(self.workload.dtype)
         return result
+
+    def error(self, case: Case) -> float:
+        """max|y - ref| / max|ref| of the output as it is now."""
+        reference = None if self._largest is None else self._keep(case, "reference")
+        if self._largest is None or reference is None:
+            return relative_error(self.output(), case.reference, case.scale)
+        return relative(self._largest(self.y, reference), case.scale)
+
+    def _keep(self, case: Case, part: str) -> Any:
+        """A part of a case on the device, where it stays, so that it is carried there once however
+        many candidates it checks; None where that would fill too much of the device."""
+        key = case.name, part
+        if key not in self._kept:
+            array = getattr(case, part)
+            if array.nbytes > self._room:
+                return None
+            self._room -= array.nbytes
+            self._kept[key] = self.placed(array)
+        return self._kept[key]
+
+
+def _free_bytes(kind: str) -> float:
+    """What is left of a GPU's memory; a CPU is not asked."""
+    if kind != "cuda":
+        return math.inf
+    from cuda.bindings import runtime
+
+    return float(checked(runtime.cudaMemGetInfo()))
 
 
 class Loaded:
@@ -99,12 +132,17 @@ class Loaded:
         self._module = tvm.runtime.load_module(str(library))
         self._main = self._module["main"]
 
-    def run(self, case: Case) -> NDArray[np.float32]:
-        """The output for a case, computed into a tensor that was full of NaN."""
+    def run(self, case: Case) -> None:
+        """Compute the output for a case, into a tensor that was full of NaN."""
         tensors = self._tensors
         tensors.fill(case)
         self._main(tensors.x, tensors.w, tensors.y)
-        return tensors.output()
+        tensors.device.sync()
+
+    def error(self, case: Case) -> float:
+        """max|y - ref| / max|ref| of the output for a case."""
+        self.run(case)
+        return self._tensors.error(case)
 
     def kernel(self) -> Kernel:
         tensors = self._tensors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,9 @@ T = TypeVar("T")
 class Runner:
     """Checks and times libraries of one workload on one device, one at a time.
 
-    The inputs and their references are drawn once, into a folder that :meth:`close` removes.
+    The inputs and their references are drawn once, into a folder that :meth:`close` removes. That
+    takes seconds for large workloads: it goes on while the first libraries are built. What first
+    asks for them waits, and raises a ChildFailed where they can't be had.
     """
 
     def __init__(
@@ -30,15 +33,19 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(runtime_only(device))
-        try:
-            self._child.call(
-                write_cases, workload_key, Path(self._folder.name), seed, timeout=REFERENCE_SECONDS
-            )
-        except BaseException:
-            self.close()
-            raise
+        self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
+        self._written = self._thread.submit(
+            self._child.call,
+            write_cases,
+            workload_key,
+            Path(self._folder.name),
+            seed,
+            timeout=REFERENCE_SECONDS,
+        )
 
     def order(self, library: Path) -> RunOrder:
+        """What a process is to measure, the cases being there."""
+        self._written.result()
         return RunOrder(
             self._workload_key,
             library,
@@ -49,8 +56,9 @@ class Runner:
 
     def measure(self, library: Path) -> Measured:
         """What came of the library; a crash or a hang of its process is a value too."""
+        order = self.order(library)
         try:
-            return self._child.call(measure, self.order(library), timeout=self._timeout)
+            return self._child.call(measure, order, timeout=self._timeout)
         except ChildTimeout as error:
             return Measured("run_timeout", error=str(error))
         except ChildCrashed as error:
@@ -62,6 +70,7 @@ class Runner:
     def fresh(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in a process that has run nothing before. The usual child is ended
         first: two would share the device."""
+        self._written.result()
         self._child.close()
         child = Child(runtime_only(self._device))
         try:
@@ -70,6 +79,8 @@ class Runner:
             child.close()
 
     def close(self) -> None:
+        self._child.kill()
+        self._thread.shutdown()
         self._child.close()
         self._folder.cleanup()
 

@@ -55,7 +55,7 @@ def measure(order: RunOrder) -> Measured:
     tensors, known = _tensors(order.workload_key, order.kind), read_cases(order.cases)
     loaded = Loaded(order.library, tensors)
     try:
-        error = check(loaded.run, known, workload.max_error)
+        error = check(loaded.error, known, workload.max_error)
     except WrongAnswer as wrong:
         seconds = {"check": time.perf_counter() - start}
         return Measured("wrong_answer", error=str(wrong), seconds=seconds)

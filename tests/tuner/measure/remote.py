@@ -88,3 +88,16 @@ def gone(process: int, within: float = 10.0) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def write_cases_later(go: Path, workload_key: str, directory: Path, seed: int) -> None:
+    from tuner.measure.trial import write_cases  # not for all: its imports take a while
+
+    while not go.exists():
+        time.sleep(0.01)
+    write_cases(workload_key, directory, seed)
+
+
+def tell_and_hang(told: Path, *_: Any) -> None:
+    told.write_text(str(os.getpid()))
+    hang()

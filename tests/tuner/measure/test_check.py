@@ -1,4 +1,4 @@
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,6 +15,11 @@ SIZE = 2 * room.CHUNK + 3
 def case(reference: np.ndarray, name: str = "normal") -> Case:
     empty = np.zeros(1, np.float32)
     return Case(name, empty, empty, reference)
+
+
+def of(answer: np.ndarray) -> Callable[[Case], float]:
+    """The error of a program that always answers so."""
+    return lambda case: relative_error(answer, case.reference, case.scale)
 
 
 def off_by(error: float, at: int) -> np.ndarray:
@@ -38,16 +43,16 @@ def test_an_error_anywhere_is_measured_by_the_largest_value_anywhere(at: int) ->
 @pytest.mark.parametrize("at", [0, SIZE - 1])
 def test_just_under_the_limit_passes_and_just_over_fails(at: int) -> None:
     known = [case(reference())]
-    assert check(lambda _: off_by(0.99e-5, at), known, 1e-5) == pytest.approx(0.99e-5, rel=1e-4)
+    assert check(of(off_by(0.99e-5, at)), known, 1e-5) == pytest.approx(0.99e-5, rel=1e-4)
     with pytest.raises(WrongAnswer, match=r"^error 1\.01e-05 on normal input, allowed 1e-05$"):
-        check(lambda _: off_by(1.01e-5, at), known, 1e-5)
+        check(of(off_by(1.01e-5, at)), known, 1e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("at", [0, room.CHUNK, SIZE - 1])
 def test_what_was_not_written_or_overflowed_fails(bad: float, at: int) -> None:
     with pytest.raises(WrongAnswer, match=r"error (nan|inf) on normal input"):
-        check(lambda _: off_by(bad, at), [case(reference())], 0.1)
+        check(of(off_by(bad, at)), [case(reference())], 0.1)
 
 
 def test_nan_is_not_hidden_by_a_larger_error_elsewhere() -> None:
@@ -62,13 +67,19 @@ def test_an_all_zero_reference_must_be_met_exactly() -> None:
     assert relative_error(np.full((2, 3), 1e-30, np.float32), zero) == float("inf")
 
 
+def test_float16_is_measured_in_float64() -> None:
+    exact = np.array([1.0, 1.0 + 2.0**-11, -3.0])
+    assert relative_error(exact.astype(np.float16), exact) == 2.0**-11 / 3
+    overflowed = np.array([1.0, np.inf], np.float16)
+    assert relative_error(overflowed, np.array([1.0, 70000.0])) == float("inf")
+
+
 def test_the_worst_of_the_cases_is_told_and_the_first_wrong_one_named() -> None:
-    answers: dict[str, Any] = {"a": off_by(1e-6, 0), "b": off_by(3e-6, 1), "c": off_by(1, 2)}
-    known = [case(reference(), name) for name in answers]
-    worst = check(lambda each: answers[each.name], known[:2], 1e-5)
-    assert worst == pytest.approx(3e-6, rel=1e-3)
-    with pytest.raises(WrongAnswer, match="on c input"):
-        check(lambda each: answers[each.name], known, 1e-5)
+    errors = {"a": 1e-6, "b": 3e-6, "c": 1.0, "d": 2.0}
+    known = [case(reference(), name) for name in errors]
+    assert check(lambda each: errors[each.name], known[:2], 1e-5) == 3e-6
+    with pytest.raises(WrongAnswer, match="error 1 on c input"):
+        check(lambda each: errors[each.name], known, 1e-5)
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32), st.integers(1, 12))

@@ -1,10 +1,12 @@
 import math
+from functools import partial
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.measure import cpu_clock
 from tuner.measure.clock import interleaved, summarise, take
 from tuner.measure.cpu_clock import MAX_CALLS, CpuClock
 from tuner.measure.kernel import Kernel
@@ -95,6 +97,25 @@ def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
     before = len(calls)
     assert sampler.sample() > 0
     assert len(calls) - before == sampler.calls
+
+
+def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log: list[str] = []
+    monkeypatch.setattr(cpu_clock.time, "sleep", lambda _: log.append("pause"))
+    clock = CpuClock(2**10)
+    kernels = {name: Kernel(lambda: None, partial(timed, log, name)) for name in "ab"}
+    a, b = (clock.warm(kernel, budget_seconds=1e-6) for kernel in kernels.values())
+    assert log == ["pause"] * 2
+    for sampler in (b, a, a, b):
+        sampler.sample()
+    assert log[2:] == ["b", "pause", "a", "a", "pause", "b"]
+
+
+def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
+    log.append(name)
+    return [1e-6]
 
 
 def test_a_slow_kernel_is_called_once_a_sample() -> None:

@@ -12,6 +12,19 @@ def test_source_becomes_an_elf_file_for_cuda(arch: str) -> None:
     assert b"main_kernel" in binary
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_float16_needs_no_headers_of_the_host(arch: str) -> None:
+    source = """
+#include <cuda_fp16.h>
+extern "C" __global__ void main_kernel(half* y, const half* x) {
+  static_assert(sizeof(half) == 2 && alignof(half) == 2, "");
+  half2 pair = *(half2*)(x + 2 * threadIdx.x);
+  y[threadIdx.x] = half(float(pair.x) * 3.0f + (float)(pair.y));
+}
+"""
+    assert cubin(source, arch)[:4] == b"\x7fELF"
+
+
 def test_an_error_comes_with_the_compilers_words() -> None:
     with pytest.raises(RuntimeError, match='identifier "nonsense" is undefined'):
         cubin(KERNEL.replace("blockIdx.x", "nonsense"), "sm_90")

@@ -1,7 +1,9 @@
 """What comes of libraries that are right, wrong, deadly and endless."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.tuner.measure.remote import gone
 from tuner import cpu_facts
 from tuner.device import Device
 from tuner.errors import ChildError
+from tuner.measure import runner as room
 from tuner.measure.compile import BuildOrder, build, program_of
 from tuner.measure.runner import Runner
 
@@ -115,8 +118,14 @@ def test_a_fresh_process_is_another_and_ends_after_its_call(
 
 
 def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device) -> None:
-    with pytest.raises(ChildError, match="ValidationError"):
-        Runner(WORKLOAD.model_copy(update={"M": 0}).key, device)
+    with Runner(WORKLOAD.model_copy(update={"M": 0}).key, device) as runner:
+        folder = Path(runner._folder.name)
+        fresh = partial(runner.fresh, remote.same, timeout=9)
+        for first_use in (runner.order, runner.measure, fresh):
+            with pytest.raises(ChildError, match="ValidationError"):
+                first_use(Path("none.so"))
+    assert not folder.exists()
+    assert runner._child.pid is None
 
 
 def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: Device) -> None:
@@ -124,3 +133,36 @@ def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: 
     with Runner(WORKLOAD.key, one) as runner:
         assert runner.fresh(remote.variable, "TVM_USE_RUNTIME_LIB", timeout=30) == "1"
         assert runner.fresh(remote.variable, "TVM_NUM_THREADS", timeout=30) == "1"
+
+
+def test_the_inputs_are_drawn_while_others_work(
+    device: Device, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the very process that measures later, which outlives the wait."""
+    go = tmp_path / "go"
+    monkeypatch.setattr(room, "write_cases", partial(remote.write_cases_later, go))
+    with Runner(WORKLOAD.key, device) as runner:
+        assert not runner._written.done()
+        go.touch()
+        assert len(list(runner.order(libraries["right"]).cases.iterdir())) == 9
+        pid = runner._child.pid
+        assert pid is not None
+        assert runner.measure(libraries["right"]).status == "ok"
+        assert runner._child.pid == pid
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_closing_does_not_wait_for_the_inputs(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: bool
+) -> None:
+    here = tmp_path / "here"
+    monkeypatch.setattr(room, "write_cases", partial(remote.tell_and_hang, here))
+    runner = Runner(WORKLOAD.key, device)
+    while started and not (here.exists() and here.read_text()):
+        time.sleep(0.01)
+    start = time.monotonic()
+    runner.close()
+    assert time.monotonic() - start < 5
+    assert not here.exists() or gone(int(here.read_text()))
+    assert runner._child.pid is None
+    assert not Path(runner._folder.name).exists()

@@ -1,0 +1,139 @@
+"""Errors reckoned on the GPU are those that NumPy finds on the host, to the last bit."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tuner import cuda_facts
+from tuner.measure import cases
+from tuner.measure.check import relative_error
+from tuner.measure.device_error import BLOCKS, THREADS, LargestDifference
+from tuner.measure.kernel import Tensors, device
+
+pytestmark = pytest.mark.gpu
+if cuda_facts.missing() is not None:
+    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
+
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float16"])
+ALL_AT_ONCE = BLOCKS * THREADS
+SIZES = [1, 2, 31, 33, THREADS + 1, 100_003, ALL_AT_ONCE, ALL_AT_ONCE + 1, 5 * ALL_AT_ONCE - 1]
+
+
+@pytest.fixture(scope="module")
+def largest() -> LargestDifference:
+    return LargestDifference(device("cuda"))
+
+
+def placed(array: Any) -> Any:
+    import tvm
+
+    return tvm.runtime.tensor(array, device("cuda"))
+
+
+def random(size: int, dtype: str) -> tuple[Any, Any]:
+    """An output, and a reference that it is near to."""
+    exact = np.random.default_rng(size).standard_normal(size)
+    return (exact + 1e-3).astype(dtype), exact
+
+
+@DTYPES
+@pytest.mark.parametrize("size", SIZES)
+def test_it_is_the_definition(size: int, dtype: str, largest: LargestDifference) -> None:
+    y, exact = random(size, dtype)
+    assert largest(placed(y), placed(exact)) == np.abs(y - exact).max()
+
+
+@DTYPES
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("wrong", [3.0, -3.0, np.inf, -np.inf, np.nan])
+def test_one_wrong_element_is_found_wherever_it_is(
+    size: int, dtype: str, wrong: float, largest: LargestDifference
+) -> None:
+    y, exact = random(size, dtype)
+    reference = placed(exact)
+    for place in {0, size // 2, size - 1}:
+        changed = y.copy()
+        changed[place] += wrong
+        found = largest(placed(changed), reference)
+        np.testing.assert_equal(found, np.abs(changed - exact).max())
+    np.testing.assert_equal(largest(placed(y), reference), np.abs(y - exact).max())
+
+
+@DTYPES
+def test_nan_is_not_hidden_by_infinity(dtype: str, largest: LargestDifference) -> None:
+    y, exact = random(ALL_AT_ONCE + 7, dtype)
+    reference = placed(exact)
+    for places in ((0, -1), (-1, 0), (5, 6), (6, 5)):
+        changed = y.copy()
+        changed[places[0]], changed[places[1]] = np.nan, np.inf
+        assert np.isnan(largest(placed(changed), reference))
+        changed[places[0]] = -np.nan
+        assert np.isnan(largest(placed(changed), reference))
+
+
+@DTYPES
+def test_subnormal_numbers_are_no_zeros(dtype: str, largest: LargestDifference) -> None:
+    bits, least = {"float32": ("uint32", 2.0**-149), "float16": ("uint16", 2.0**-24)}[dtype]
+    zero, y = placed(np.zeros(3)), np.array([0, 1, 0], bits).view(dtype)
+    assert largest(placed(y), zero) == least
+    assert largest(placed(-y), zero) == least
+    assert largest(placed(0 * y), zero) == 0
+
+
+@DTYPES
+def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
+    size = 2**28 + 1
+    y, exact = np.zeros(size, dtype), placed(np.zeros(size))
+    for place in (0, -1):
+        y[place] = 2.0
+        assert largest(placed(y), exact) == 2.0
+        y[place] = 0.0
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Conv1dWorkload(M=1, N=1),
+        Conv1dWorkload(M=100_003, N=61, dtype="float16"),
+        DepthwiseConv2dWorkload(B=2, C=5, H=31, W=61, K=3, stride=2),
+    ],
+    ids=lambda workload: workload.key,
+)
+def test_tensors_say_the_same_by_either_way(
+    workload: Workload, short: bool, tmp_path: Path
+) -> None:
+    cases.write(workload, tmp_path, seed=7)
+    tensors = Tensors(workload, "cuda")
+    assert tensors._room > 0
+    if short:
+        tensors._room = 0
+    for case in cases.read(tmp_path) * 2:
+        tensors.fill(case)
+        np.testing.assert_array_equal(tensors.x.numpy(), case.x)
+        np.testing.assert_array_equal(tensors.w.numpy(), case.w)
+        assert np.isnan(tensors.error(case))
+        y = case.reference.astype(workload.dtype)
+        y.reshape(-1)[-1] += 0.5
+        tensors.y.copyfrom(y)
+        assert tensors.error(case) == relative_error(y, case.reference)
+    assert len(tensors._kept) == (0 if short else 9)
+
+
+@DTYPES
+def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
+    """Of 38 million elements; to the host and back to NumPy it is a tenth of a second."""
+    y, exact = (placed(np.zeros(38_000_000, kind)) for kind in (dtype, "float64"))
+    largest(y, exact)
+    start = time.perf_counter()
+    for _ in range(10):
+        largest(y, exact)
+    seconds = (time.perf_counter() - start) / 10
+    print(f"{dtype}: {seconds * 1e3:.2f} ms")
+    assert seconds < 20e-3

@@ -1,0 +1,93 @@
+"""How wrong an output is, reckoned on the device: the kernel as machine code, and when it is asked.
+What it says is tested on a GPU."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import Workload
+from tuner.measure import cases
+from tuner.measure.check import relative_error
+from tuner.measure.cuda_compile import cubin
+from tuner.measure.device_error import SOURCE
+from tuner.measure.kernel import Tensors
+
+WORKLOAD = Conv1dWorkload(M=100, N=7)
+HALF = Conv1dWorkload(M=100, N=7, dtype="float16")
+BOTH = pytest.mark.parametrize("workload", [WORKLOAD, HALF], ids=lambda workload: workload.dtype)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_it_becomes_machine_code(arch: str) -> None:
+    binary = cubin(SOURCE, arch)
+    for dtype in ("float32", "float16"):
+        assert f"compare_{dtype}".encode() in binary
+
+
+class Device:
+    """In the place of a GPU's: what it is asked of, and the answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def __call__(self, y: Any, reference: Any) -> float:
+        self.asked.append(reference)
+        return float(np.abs(y.numpy() - reference.numpy()).max())
+
+
+def written(workload: Workload, folder: Path) -> tuple[Tensors, list[cases.Case], Device]:
+    cases.write(workload, folder, seed=3)
+    tensors, device = Tensors(workload, "cpu"), Device()
+    tensors._largest = device  # type: ignore[assignment]
+    return tensors, cases.read(folder), device
+
+
+def answer(tensors: Tensors, case: cases.Case, off: float) -> None:
+    tensors.y.copyfrom((case.reference + off).astype(case.x.dtype))
+
+
+@BOTH
+def test_the_device_is_asked_with_references_that_stay_there(
+    workload: Workload, tmp_path: Path
+) -> None:
+    tensors, known, device = written(workload, tmp_path)
+    for case in [*known, *known]:
+        tensors.fill(case)
+        assert np.isnan(tensors.error(case))
+        answer(tensors, case, off=1.0)
+        assert tensors.error(case) == relative_error(tensors.output(), case.reference)
+        answer(tensors, case, off=0.0)
+        assert 0 <= tensors.error(case) < 1e-3
+    assert len(device.asked) == 18
+    assert len({id(reference) for reference in device.asked}) == 3
+
+
+@BOTH
+def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: Path) -> None:
+    """There is room for two inputs with their weights, and for one reference."""
+    tensors, known, device = written(workload, tmp_path)
+    tensors._room = 2 * (known[0].x.nbytes + known[0].w.nbytes) + known[0].reference.nbytes
+    for case in known:
+        tensors.fill(case)
+        np.testing.assert_array_equal(tensors.x.numpy(), case.x)
+        np.testing.assert_array_equal(tensors.w.numpy(), case.w)
+        assert np.isnan(tensors.output()).all()
+        answer(tensors, case, off=1.0)
+        assert tensors.error(case) == relative_error(tensors.output(), case.reference)
+    assert len(device.asked) == 1
+    assert tensors._room < known[0].x.nbytes
+    inputs = {(name, part) for name in ("normal", "positive") for part in ("x", "w")}
+    assert set(tensors._kept) == inputs | {("normal", "reference")}
+
+
+def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
+    cases.write(WORKLOAD, tmp_path, seed=3)
+    tensors = Tensors(WORKLOAD, "cpu")
+    for case in cases.read(tmp_path):
+        tensors.fill(case)
+        answer(tensors, case, off=1.0)
+        assert tensors.error(case) == pytest.approx(1 / case.scale, rel=1e-3)
+    assert {part for _, part in tensors._kept} == {"x", "w"}

@@ -1,0 +1,114 @@
+"""How wrong an output is, reckoned on the GPU where it lies: an output of 38 million elements takes
+longer to carry to the host and to compare there than a candidate takes to be timed."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tuner import cuda_facts
+from tuner.cuda import checked
+from tuner.measure.cuda_compile import cubin
+
+THREADS = 256
+BLOCKS = 1024
+"""At most: all that the largest GPUs run at once."""
+
+SOURCE = """
+// In the instructions' own words: with fast math the compiler's conversions take subnormal numbers
+// for zeros.
+__device__ double exact(float y) {
+  double value;
+  asm("cvt.f64.f32 %0, %1;" : "=d"(value) : "f"(y));
+  return value;
+}
+
+__device__ double exact(unsigned short y) {
+  double value;
+  asm("cvt.f64.f16 %0, %1;" : "=d"(value) : "h"(y));
+  return value;
+}
+
+// Differences are compared by the bits of their absolute values, which are ordered as the values
+// are, with infinity above all numbers and NaN above infinity.
+template <typename T>
+__device__ void compare(const T* y, const double* reference, long long size,
+                        unsigned long long* largest) {
+  const long long step = (long long)gridDim.x * blockDim.x;
+  unsigned long long found = 0;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size; i += step) {
+    const unsigned long long bits =
+        __double_as_longlong(exact(y[i]) - reference[i]) & 0x7fffffffffffffffull;
+    found = bits > found ? bits : found;
+  }
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    const unsigned long long other = __shfl_xor_sync(0xffffffffu, found, lanes);
+    found = other > found ? other : found;
+  }
+  if (threadIdx.x % 32 == 0) atomicMax(largest, found);
+}
+
+extern "C" __global__ void __launch_bounds__(@THREADS@)
+compare_float32(const float* __restrict__ y, const double* __restrict__ reference, long long size,
+                unsigned long long* largest) {
+  compare(y, reference, size, largest);
+}
+
+extern "C" __global__ void __launch_bounds__(@THREADS@)
+compare_float16(const unsigned short* __restrict__ y, const double* __restrict__ reference,
+                long long size, unsigned long long* largest) {
+  compare(y, reference, size, largest);
+}
+""".replace("@THREADS@", str(THREADS))
+
+
+class LargestDifference:
+    """max|y - ref| of two of TVM's tensors, y in float32 or float16, ref in float64, on one GPU;
+    NaN or infinity where y holds one."""
+
+    def __init__(self, device: Any) -> None:
+        import tvm
+
+        self._device = device
+        self._largest = tvm.runtime.empty((1,), "float64", device)
+
+    def __call__(self, y: Any, reference: Any) -> float:
+        from cuda.bindings import driver
+
+        self._device.sync()  # what writes y; the context is this thread's from here on
+        self._largest.copyfrom(np.zeros(1))
+        size = math.prod(y.shape)
+        values = y.data_ptr(), reference.data_ptr(), size, self._largest.data_ptr()
+        types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_void_p
+        blocks = min(BLOCKS, -(-size // THREADS))
+        default_stream = 0  # on which TVM copies
+        checked(
+            driver.cuLaunchKernel(
+                _kernel(str(y.dtype)),
+                *(blocks, 1, 1),
+                *(THREADS, 1, 1),
+                0,
+                default_stream,
+                (values, types),
+                0,
+            )
+        )
+        return float(self._largest.numpy()[0])
+
+
+@cache
+def _kernel(dtype: str) -> Any:
+    from cuda.bindings import driver
+
+    return checked(driver.cuModuleGetFunction(_module(), f"compare_{dtype}".encode()))
+
+
+@cache
+def _module() -> Any:
+    from cuda.bindings import driver
+
+    return checked(driver.cuModuleLoadData(cubin(SOURCE, cuda_facts.device().arch)))
