@@ -106,6 +106,11 @@ class ConfigSpace:
         assert self._codes is not None  # noqa: S101  # freeze() has just set it
         return self._codes
 
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The indices of each template: all of this one."""
+        return (range(len(self)),)
+
     def __len__(self) -> int:
         return len(self._valid)
 
@@ -142,10 +147,15 @@ class ConfigSpace:
         return place
 
     def sample(
-        self, rng: np.random.Generator, count: int, exclude: Container[int] = ()
+        self,
+        rng: np.random.Generator,
+        count: int,
+        exclude: Container[int] = (),
+        within: range | None = None,
     ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer where fewer are left."""
-        return draw(rng, len(self), count, exclude)
+        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
+        `within` where there is one."""
+        return draw(rng, range(len(self)) if within is None else within, count, exclude)
 
     def neighbours(self, index: int) -> list[int]:
         """Those that differ in the value of exactly one of the knobs both have, ascending.

@@ -3,7 +3,7 @@
 import operator
 from bisect import bisect_right
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise, starmap
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +39,11 @@ class UnionSpace:
                 merged.setdefault(knob.name, []).extend(knob.values)
         return tuple(Knob(name, tuple(distinct(values))) for name, values in merged.items())
 
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The indices of each template, none where it has no configuration."""
+        return tuple(starmap(range, pairwise(self._starts)))
+
     def __len__(self) -> int:
         return self._starts[-1]
 
@@ -69,10 +74,15 @@ class UnionSpace:
         return self._starts[place] + self.spaces[place].index(config)
 
     def sample(
-        self, rng: np.random.Generator, count: int, exclude: Container[int] = ()
+        self,
+        rng: np.random.Generator,
+        count: int,
+        exclude: Container[int] = (),
+        within: range | None = None,
     ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer where fewer are left."""
-        return draw(rng, len(self), count, exclude)
+        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
+        `within` where there is one."""
+        return draw(rng, range(len(self)) if within is None else within, count, exclude)
 
     def neighbours(self, index: int) -> list[int]:
         """Those of the same template that differ in one knob, ascending."""

@@ -47,6 +47,20 @@ def test_sample_and_neighbours_stay_inside(
             assert index in union.neighbours(neighbour)
 
 
+@given(PLANS, st.integers(0, 60), st.integers(0, 99))
+def test_parts_are_the_templates_and_can_be_sampled_alone(
+    several: tuple[Plan, ...], count: int, seed: int
+) -> None:
+    union = union_of(several)
+    assert [index for part in union.parts for index in part] == list(range(len(union)))
+    for part, space in zip(union.parts, union.spaces, strict=True):
+        assert {union[index]["template"] for index in part} <= {space.template}
+        exclude = set(part[::3])
+        drawn = union.sample(np.random.default_rng(seed), count, exclude, part)
+        assert len(drawn) == len(set(drawn)) == min(count, len(part) - len(exclude))
+        assert set(drawn) <= set(part) - exclude
+
+
 def two() -> UnionSpace:
     direct, tiled = ConfigSpace("direct", 1), ConfigSpace("tiled", 2)
     direct.knob("threads", [32, 64])

@@ -25,12 +25,21 @@ class SearchSpace(Protocol):
     @property
     def knobs(self) -> Sequence[Knob]: ...
 
+    @property
+    def parts(self) -> Sequence[range]:
+        """The indices of each template."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> dict[str, Any]: ...
 
     def sample(
-        self, rng: np.random.Generator, count: int, exclude: Container[int] = ()
+        self,
+        rng: np.random.Generator,
+        count: int,
+        exclude: Container[int] = (),
+        within: range | None = None,
     ) -> list[int]: ...
 
     def neighbours(self, index: int) -> list[int]: ...

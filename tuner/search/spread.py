@@ -16,13 +16,15 @@ def spread(
     rng: np.random.Generator,
     count: int,
     exclude: Container[int],
+    within: range,
 ) -> list[int]:
-    """`count` indices outside `exclude`, far apart in their knobs: Mitchell's best candidate.
+    """`count` indices of `within`, outside `exclude`, far apart in their knobs: Mitchell's best
+    candidate.
 
     Each is the one of a few random candidates that is farthest from those before it, which
     avoids near repeats without drifting into the corners of the space.
     """
-    drawn = space.sample(rng, count * CANDIDATES, exclude)
+    drawn = space.sample(rng, count * CANDIDATES, exclude, within)
     points = np.nan_to_num(table.rows(drawn)[:, : table.knob_columns], nan=-0.5)
     nearest = np.full(len(drawn), np.inf)
     left = list(range(len(drawn)))

@@ -1,19 +1,28 @@
 """AutoTVM's cost model: XGBoost learns to rank configurations from what was measured."""
 
+from collections import Counter, deque
+from collections.abc import Iterator
 from typing import Any
 
 from tuner.search.features import FeatureTable
 from tuner.search.space import Featurize, SearchSpace
 from tuner.search.spread import spread
 from tuner.search.strategy import Strategy
+from tuner.search.turns import turns
 
 LEARN_FROM = 16
 """Results before the model is trusted."""
-SCORE_ALL = 20_000
-"""A larger space is scored by a pool: this many kept, and so many new ones each time."""
-POOL, FRESH = 4_000, 200
-STRAYS, NEIGHBOURS, BEST_FEW = 0.1, 0.25, 4
-"""Shares of a batch: at random; among the neighbours of the best few measured."""
+SCORE_ALL = 4_000
+"""A template with more configurations is scored by a pool."""
+POOL, FRESH = 1_000, 100
+"""What a pool keeps, and how many new ones it is begun with and gets each time."""
+LEADERS = 6
+"""Best predicted of a pool, whose neighbours join it."""
+STRAYS, NEIGHBOURS, EACH = 0.05, 0.25, 0.25
+"""Shares of a batch: at random; among the neighbours of the best measured; for each template in
+turn, however slow it has been: one whose first trials are unlucky would never be seen again."""
+BEST_FEW, BEST_OF_EACH = 4, 2
+"""Measured configurations whose neighbours are scored: of all, and of each template."""
 ROUNDS = 50
 PARAMS: dict[str, Any] = {
     "objective": "rank:pairwise",
@@ -28,7 +37,8 @@ PARAMS: dict[str, Any] = {
 
 
 class Xgb(Strategy):
-    """Spread at first; then the best by predicted rank, neighbours of the best, and strays."""
+    """Spread over all templates at first; then the best by predicted rank, neighbours of the best,
+    some of each template, and strays."""
 
     name = "xgb"
 
@@ -36,45 +46,88 @@ class Xgb(Strategy):
         super().__init__(space, featurize, seed)
         self._table = FeatureTable(space, featurize)
         self._seed = int(self.rng.integers(2**31))
-        self._pool: set[int] = set()
+        self._parts = [part for part in space.parts if part]
+        self._pools: dict[range, list[int]] = {}
 
     def propose(self, count: int) -> list[int]:
         times = {time for time in self.results.values() if time is not None}
         if len(self.results) < LEARN_FROM or not times:
-            return spread(self.space, self._table, self.rng, count, self.seen)
-        around = self._around_the_best()
-        candidates = sorted(self._candidates() | around)
-        scores = dict(zip(candidates, self._scores(candidates), strict=True))
-        ranking = sorted(candidates, key=lambda index: -scores[index])
-        near = [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
-        self._pool = set(ranking[:POOL])
+            return self._first_look(count)
+        around = self._around(range(len(self.space)), BEST_FEW)
+        candidates = {part: sorted(self._candidates(part, around)) for part in self._parts}
+        scores = self._scores([index for part in candidates.values() for index in part])
+        ranked = {part: sorted(own, key=lambda i: -scores[i]) for part, own in candidates.items()}
+        ranking = sorted(scores, key=lambda index: -scores[index])
+        self._pools = {part: own[:POOL] for part, own in ranked.items()}
         strays = int(self.rng.binomial(count, STRAYS))
-        chosen = dict.fromkeys(near)
-        chosen.update(dict.fromkeys(index for index in ranking if index not in chosen))
-        kept = list(chosen)[: count - strays]
-        return kept + self.space.sample(self.rng, count - len(kept), {*self.seen, *kept})
+        chosen = [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
+        chosen += self._of_each(round(count * EACH), ranked, set(chosen))
+        chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
+        return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
 
-    def _around_the_best(self) -> set[int]:
-        measured = [(time, index) for index, time in self.results.items() if time is not None]
-        few = [index for _, index in sorted(measured)[:BEST_FEW]]
+    def _first_look(self, count: int) -> list[int]:
+        shares = Counter(turns(count, self._tried(), self._left(self.seen)))
+        return [
+            index
+            for part, share in shares.items()
+            for index in spread(self.space, self._table, self.rng, share, self.seen, part)
+        ]
+
+    def _of_each(
+        self, count: int, ranked: dict[range, list[int]], chosen: set[int]
+    ) -> Iterator[int]:
+        """The best predicted of the templates with the fewest trials."""
+        queues = {part: deque(i for i in own if i not in chosen) for part, own in ranked.items()}
+        left = {part: len(queue) for part, queue in queues.items()}
+        return (queues[part].popleft() for part in turns(count, self._tried(), left))
+
+    def _strays(self, count: int, exclude: set[int]) -> list[int]:
+        """At random, templates first: a large one draws no more than a small one."""
+        drawn: list[int] = []
+        while len(drawn) < count:
+            left = [part for part, number in self._left({*exclude, *drawn}).items() if number]
+            part = left[int(self.rng.integers(len(left)))]
+            drawn += self.space.sample(self.rng, 1, {*exclude, *drawn}, part)
+        return drawn
+
+    def _candidates(self, part: range, around: set[int]) -> set[int]:
+        """All that are left of a template; of a large one the best of its last pool with the
+        neighbours of their best and of the best measured, and some new ones."""
+        if len(part) <= SCORE_ALL:
+            return set(part) - self.seen
+        pool = self._pools.get(part, [])
+        near = {near for index in pool[:LEADERS] for near in self.space.neighbours(index)}
+        fresh = self.space.sample(self.rng, FRESH if pool else POOL, self.seen, part)
+        known = around.intersection(part) | self._around(part, BEST_OF_EACH)
+        return {*pool, *near, *fresh} - self.seen | known
+
+    def _around(self, part: range, count: int) -> set[int]:
+        """The neighbours of the best few measured."""
+        measured = sorted(
+            (time, index)
+            for index, time in self.results.items()
+            if time is not None and index in part
+        )
+        few = [index for _, index in measured[:count]]
         return {near for index in few for near in self.space.neighbours(index)} - self.seen
 
-    def _candidates(self) -> set[int]:
-        """All that are left; of a large space the best of the last pool and some new ones."""
-        if len(self.space) <= SCORE_ALL:
-            return set(range(len(self.space))) - self.seen
-        fresh = self.space.sample(self.rng, FRESH if self._pool else POOL, self.seen)
-        return (self._pool | set(fresh)) - self.seen
+    def _tried(self) -> dict[range, int]:
+        return {part: sum(index in part for index in self.seen) for part in self._parts}
 
-    def _scores(self, indices: list[int]) -> list[float]:
+    def _left(self, exclude: set[int]) -> dict[range, int]:
+        return {part: len(part) - sum(index in part for index in exclude) for part in self._parts}
+
+    def _scores(self, indices: list[int]) -> dict[int, float]:
         """Higher for what the model takes to be faster."""
         import xgboost
 
         told = list(self.results)
+        # together: a template that is met for the first time brings columns of its own
+        rows = self._table.rows([*told, *indices])
         best = min(time for time in self.results.values() if time is not None)
         speeds = [0.0 if time is None else best / time for time in self.results.values()]
-        data = xgboost.DMatrix(self._table.rows(told), label=speeds, nthread=1)
+        data = xgboost.DMatrix(rows[: len(told)], label=speeds, nthread=1)
         data.set_group([len(told)])
         model = xgboost.train(PARAMS | {"seed": self._seed}, data, ROUNDS)
-        scores: list[float] = model.inplace_predict(self._table.rows(indices)).tolist()
-        return scores
+        scores = model.inplace_predict(rows[len(told) :]).tolist()
+        return dict(zip(indices, scores, strict=True))

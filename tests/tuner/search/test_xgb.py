@@ -3,13 +3,15 @@
 import subprocess
 import sys
 import time
+from collections import Counter
 from statistics import median
 
 import numpy as np
 import pytest
 
 from templates.space import ConfigSpace
-from tests.tuner.search.surfaces import Surface, both, direct, rugged, tiled
+from templates.union import UnionSpace
+from tests.tuner.search.surfaces import Surface, both, direct, luck, rugged, tiled
 from tuner.search import Result, create
 
 SURFACES = {"direct": direct, "tiled": tiled, "rugged": rugged, "both": both}
@@ -68,6 +70,44 @@ def test_history_improves_the_first_batch() -> None:
 
     assert first_batch(history) < first_batch([]) / 1.5
     assert first_batch(history) < median(surface.times[index] or 1e9 for index in history) / 1.5
+
+
+def test_a_template_may_bring_features_that_none_before_it_had() -> None:
+    surface = both()
+    strategy = create("xgb", surface.space, surface.featurize, seed=1)
+    rugged_only = [i for i in range(40) if surface.times[i] is not None]
+    assert {surface.space[i]["template"] for i in rugged_only} == {"rugged"}
+    strategy.tell(surface.results(rugged_only))
+    assert len(strategy.ask(8)) == 8
+
+
+def test_a_template_is_not_given_up_after_a_slow_start() -> None:
+    """Random trials hardly meet the small template, and what they meet is slow."""
+    wide, narrow = ConfigSpace("wide", 1), ConfigSpace("narrow", 1)
+    for place in range(4):
+        wide.knob(f"knob{place}", [2**power for power in range(9)])
+        narrow.knob(f"knob{place}", [1, 2, 4, 8])
+    union = UnionSpace([wide, narrow])
+    base = {"wide": 12, "narrow": 100}
+    cost = {i: base[c["template"]] + luck(c, "noise") for i, c in enumerate(union)}
+    strategy = create("xgb", union, lambda _: {}, seed=0)
+    asked: list[int] = []
+    for _ in range(20):
+        batch = strategy.ask(16)
+        asked += batch
+        strategy.tell([Result(index, cost[index]) for index in batch])
+    assert sum(union[index]["template"] == "narrow" for index in asked) >= 320 / 5
+
+
+def test_the_first_batch_covers_every_template() -> None:
+    spaces = [ConfigSpace(name, 1) for name in ("large", "small", "none", "one")]
+    spaces[0].knob("knob", list(range(5000)))
+    spaces[1].knob("knob", list(range(9)))
+    spaces[2].constraint("never", lambda _: False)
+    union = UnionSpace(spaces)
+    asked = create("xgb", union, lambda _: {}, 3).ask(9)
+    counts = Counter(union[index]["template"] for index in asked)
+    assert counts == {"large": 4, "small": 4, "one": 1}
 
 
 def test_when_all_fail_it_keeps_spreading() -> None:

@@ -1,0 +1,11 @@
+from tuner.search.turns import turns
+
+A, B, C = range(10), range(10, 12), range(12, 40)
+
+
+def test_who_had_the_fewest_goes_first_until_all_are_level() -> None:
+    assert turns(5, {A: 4, B: 1, C: 3}, {A: 6, B: 9, C: 9}) == [B, B, B, C, A]
+
+
+def test_who_has_nothing_left_is_passed_over() -> None:
+    assert turns(5, {A: 0, B: 0, C: 0}, {A: 3, B: 1, C: 0}) == [A, B, A, A]
