@@ -16,12 +16,14 @@ MULTIPLES = (4, 32)
 class CudaDirect(Template[Conv1dWorkload]):
     """A block of ``threads`` stages its input tile with halo in shared memory; a thread holds
     ``outputs_per_thread`` neighbouring sums in registers and takes ``taps_per_step`` taps at a
-    time, everything unrolled; ``weights`` come from shared memory or straight from global."""
+    time, everything unrolled; ``weights`` come from shared memory or straight from global. A
+    thread's loads for staging wait for memory ``in turn`` or ``together``; it stores its ``own``
+    sums, or through shared memory ``together`` with its neighbours."""
 
     operator = "conv1d"
     name = "direct"
     kind = "cuda"
-    version = 1
+    version = 2
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
@@ -31,6 +33,8 @@ class CudaDirect(Template[Conv1dWorkload]):
         space.knob("taps_per_step", [t for t in (1, 2, 4, 8, 16, 32, 64) if t < 2 * workload.N])
         space.knob("taps_per_chunk", chunk_lengths(workload.N, MULTIPLES))
         space.knob("weights", ["shared", "global"])
+        space.knob("staging", ["in turn", "together"])
+        space.knob("stores", ["own", "together"])
         space.constraint(
             f"at most {limits.threads_per_block} threads a block",
             lambda c: c["threads"] <= limits.threads_per_block,
@@ -64,6 +68,8 @@ class CudaDirect(Template[Conv1dWorkload]):
             ),
             "taps_per_chunk": chunk,
             "weights": "shared",
+            "staging": "in turn",
+            "stores": "own",
         }
 
     def features(
@@ -94,6 +100,8 @@ class CudaDirect(Template[Conv1dWorkload]):
             / (config["outputs_per_thread"] * config["taps_per_step"]),
             "padded_share": blocks * tile * taps / (workload.length * workload.N),
             "staged_bytes": 4 * blocks * (tile + taps),
+            "staged_together": config["staging"] == "together",
+            "stored_together": config["stores"] == "together",
             "bytes": workload.bytes,
             "flops": workload.flops,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
+from templates.halves import arithmetics, capability
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
 from templates.template import Config, Template
@@ -23,14 +24,14 @@ class CudaToeplitz(Template[Conv1dWorkload]):
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles."""
-        return limits.kind == "cuda" and int(limits.arch.removeprefix("sm_").rstrip("af")) >= 75
+        return limits.kind == "cuda" and capability(limits) >= 75
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("warps", [2, 4, 6, 8, 12, 16])
         space.knob("row_tiles", [1, 2, 3, 4, 5, 6, 8, 10])
         space.knob("taps_per_chunk", chunk_lengths(workload.N, (1,)))
-        space.knob("arithmetic", _arithmetics(workload, limits))
+        space.knob("arithmetic", arithmetics(workload, workload.N, limits))
         space.knob("tail", ["guarded", "peeled"])
         space.constraint(
             f"at most {_shared_limit(limits)} bytes of shared memory",
@@ -52,7 +53,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
             "warps": 2,
             "row_tiles": 1,
             "taps_per_chunk": chunk_lengths(workload.N, (1,))[-1],
-            "arithmetic": "fp16x3",
+            "arithmetic": arithmetics(workload, workload.N, limits)[0],
             "tail": "guarded",
         }
 
@@ -111,17 +112,3 @@ def _registers(config: Config) -> int:
 
 def _shared_limit(limits: DeviceLimits) -> int:
     return limits.shared_memory_opt_in or limits.shared_memory_per_block
-
-
-def _arithmetics(workload: Conv1dWorkload, limits: DeviceLimits) -> list[str]:
-    """Those that may keep max_error; measuring has the last word. bf16 needs compute
-    capability 8.0."""
-    bf16 = int(limits.arch.removeprefix("sm_").rstrip("af")) >= 80
-    admitted = ["fp16x3"]
-    if bf16 and workload.max_error >= 1e-5:
-        admitted.append("bf16x3")
-    if workload.max_error >= 2e-4:
-        admitted.append("fp16")
-    if bf16 and workload.max_error >= 2e-3:
-        admitted.append("bf16")
-    return admitted

@@ -17,7 +17,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     threads, per_thread = config["threads"], config["outputs_per_thread"]
-    step = config["taps_per_step"]
+    step, together = config["taps_per_step"], config["staging"] == "together"
     xp, wp, partial, total, y = (
         sch.get_sblock(name) for name in ("xp", "wp", "partial", "total", "y")
     )
@@ -29,8 +29,15 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     sch.bind(thread, "threadIdx.x")
     sch.unroll(r)
     sch.set_scope(total, 0, "local")
-    sch.reverse_compute_at(y, thread, preserve_unit_loops=True)
-    sch.unroll(sch.get_loops(y)[-1])
+    if config["stores"] == "own":
+        sch.reverse_compute_at(y, thread, preserve_unit_loops=True)
+        sch.unroll(sch.get_loops(y)[-1])
+    else:
+        out = sch.cache_read(y, 0, "shared")
+        sch.reverse_compute_at(out, thread, preserve_unit_loops=True)
+        sch.unroll(sch.get_loops(out)[-1])
+        sch.reverse_compute_at(y, block, preserve_unit_loops=True)
+        _cooperate(sch, y, threads, unrolled=False)
 
     sch.compute_at(partial, c, preserve_unit_loops=True)
     sch.set_scope(partial, 0, "local")
@@ -43,7 +50,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     # the scope first: it decides whether a stage covers one thread's region or the whole block's
     sch.set_scope(xp, 0, "shared")
     sch.compute_at(xp, c, preserve_unit_loops=True)
-    _cooperate(sch, xp, threads)
+    _cooperate(sch, xp, threads, together)
     x_local = sch.cache_read(partial, 0, "local")
     sch.compute_at(x_local, t_outer, preserve_unit_loops=True)
     sch.unroll(sch.get_loops(x_local)[-1])
@@ -51,7 +58,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     if config["weights"] == "shared":
         sch.set_scope(wp, 0, "shared")
         sch.compute_at(wp, c, preserve_unit_loops=True)
-        _cooperate(sch, wp, threads)
+        _cooperate(sch, wp, threads, together)
         w_local = sch.cache_read(partial, 1, "local")
         sch.compute_at(w_local, t_outer, preserve_unit_loops=True)
         sch.unroll(sch.get_loops(w_local)[-1])
@@ -66,8 +73,10 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
     sch.unroll(sch.get_loops(total_init)[-1])
 
 
-def _cooperate(sch: Schedule, stage: Any, threads: int) -> None:
-    """The threads of a block load a stage together, neighbours loading neighbours."""
+def _cooperate(sch: Schedule, stage: Any, threads: int, unrolled: bool) -> None:
+    """The threads of a block go through a stage together, neighbours through neighbours."""
     loop = sch.get_loops(stage)[-1]
-    _, thread = sch.split(loop, [None, threads], preserve_unit_iters=True)
+    trip, thread = sch.split(loop, [None, threads], preserve_unit_iters=True)
     sch.bind(thread, "threadIdx.x")
+    if unrolled:
+        sch.unroll(trip)

@@ -9,10 +9,10 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.cuda_toeplitz import shared_words
 from templates.conv1d.workload import Conv1dWorkload
+from templates.halves import ARITHMETICS
 from templates.written import filled, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
-TYPES = {"fp16x3": ("f16", 3), "bf16x3": ("bf16", 3), "fp16": ("f16", 1), "bf16": ("bf16", 1)}
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
@@ -32,20 +32,22 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    kind, products = TYPES[config["arithmetic"]]
+    kind, products = ARITHMETICS[config["arithmetic"]]
     values = {
         "WARPS": config["warps"],
         "MT": config["row_tiles"],
         "PRODUCTS": products,
         "TYPE": kind,
-        "IS_BF16": int(kind == "bf16"),
+        "IS_BF16": kind == "bf16",
         "M": workload.M,
         "N": workload.N,
         "L": workload.length,
         "LEFT": workload.left,
         "CHUNK": config["taps_per_chunk"],
-        "PEELED": int(config["tail"] == "peeled"),
+        "PEELED": config["tail"] == "peeled",
         "WORDS": shared_words(config),
-        "FLIP": "true" if workload.kind == "convolve" else "false",
+        "FLIP": workload.kind == "convolve",
+        "HALF_IO": workload.dtype == "float16",
+        "SCALED": kind == "f16" and workload.dtype == "float32",
     }
     return filled(SOURCE, values)

@@ -5,11 +5,12 @@
 // float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
 constexpr int WARPS = @WARPS@, MT = @MT@, PRODUCTS = @PRODUCTS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @CHUNK@;
-constexpr bool FLIP = @FLIP@;
+constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
 constexpr int THREADS = 32 * WARPS, TILE = 128 * WARPS * MT;
 constexpr int STEPS = (CHUNK + 7 + 15) / 16;           // of 16 along j
 constexpr int X_WINDOW = TILE + 16 * STEPS;            // samples that a tile and a chunk of taps meet
 constexpr int W_WINDOW = 16 * STEPS + 16;              // taps with zeros on both sides
+constexpr int QUAD_BYTES = HALF_IO ? 8 : 16;
 constexpr int X_QUADS = (X_WINDOW / 4 + THREADS - 1) / THREADS;  // of each thread
 constexpr int W_QUADS = (W_WINDOW / 4 + THREADS - 1) / THREADS;
 constexpr int W_PITCH = (W_WINDOW / 2 + 63) / 32 * 32 + 8;  // words: the copies lie 8 banks apart
@@ -32,6 +33,10 @@ __device__ __forceinline__ float conv1d_widen(unsigned short h) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
   return v;
 #endif
+}
+
+__device__ __forceinline__ float conv1d_load(const void* from, int place) {
+  return HALF_IO ? conv1d_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
 }
 
 // Two neighbours as halves in one word, the first one low.
@@ -87,8 +92,8 @@ __device__ __forceinline__ int conv1d_exponent(word bits) {
 
 __device__ __forceinline__ float conv1d_power(int exponent) { return __uint_as_float((word)(exponent + 127) << 23); }
 
-__device__ __forceinline__ void conv1d_toeplitz(const float* __restrict__ x, const float* __restrict__ w,
-                                                float* __restrict__ y, word* shared) {
+__device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, const void* __restrict__ w,
+                                                void* __restrict__ y, word* shared) {
   word* const x_high = shared;
   word* const x_low = x_high + X_WINDOW / 2;
   word* const w_high = x_high + HALVES * (X_WINDOW / 2);  // and its odd copy, one element on
@@ -108,12 +113,19 @@ __device__ __forceinline__ void conv1d_toeplitz(const float* __restrict__ x, con
     // Stage: all loads first, then the scale, then the halves.
     float vx[X_QUADS][4], vw[W_QUADS][5];
     const int origin = first + start - LEFT;
-    if (origin >= 0 && origin + X_WINDOW <= M && ((size_t)(x + origin) & 15) == 0) {
+    const char* const window = (const char*)x + (long long)origin * (QUAD_BYTES / 4);
+    if (origin >= 0 && origin + X_WINDOW <= M && (size_t)window % QUAD_BYTES == 0) {
 #pragma unroll
       for (int i = 0; i < X_QUADS; ++i) {
         const int quad = i * THREADS + thread;
-        const float4 v = quad < X_WINDOW / 4 ? ((const float4*)(x + origin))[quad] : make_float4(0, 0, 0, 0);
-        vx[i][0] = v.x, vx[i][1] = v.y, vx[i][2] = v.z, vx[i][3] = v.w;
+        if (HALF_IO) {
+          const uint2 v = quad < X_WINDOW / 4 ? ((const uint2*)window)[quad] : make_uint2(0, 0);
+          vx[i][0] = conv1d_widen(v.x & 0xffff), vx[i][1] = conv1d_widen(v.x >> 16);
+          vx[i][2] = conv1d_widen(v.y & 0xffff), vx[i][3] = conv1d_widen(v.y >> 16);
+        } else {
+          const float4 v = quad < X_WINDOW / 4 ? ((const float4*)window)[quad] : make_float4(0, 0, 0, 0);
+          vx[i][0] = v.x, vx[i][1] = v.y, vx[i][2] = v.z, vx[i][3] = v.w;
+        }
       }
     } else {
 #pragma unroll
@@ -121,7 +133,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const float* __restrict__ x, con
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int place = 4 * (i * THREADS + thread) + e, source = origin + place;
-          vx[i][e] = place < X_WINDOW && source >= 0 && source < M ? x[source] : 0.0f;
+          vx[i][e] = place < X_WINDOW && source >= 0 && source < M ? conv1d_load(x, source) : 0.0f;
         }
     }
 #pragma unroll
@@ -130,10 +142,10 @@ __device__ __forceinline__ void conv1d_toeplitz(const float* __restrict__ x, con
       for (int e = 0; e < 5; ++e) {
         const int tap = 4 * (i * THREADS + thread) + e - 8;
         const bool inside = tap >= 0 && tap < CHUNK && start + tap < N;
-        vw[i][e] = inside ? w[FLIP ? N - 1 - (start + tap) : start + tap] : 0.0f;
+        vw[i][e] = inside ? conv1d_load(w, FLIP ? N - 1 - (start + tap) : start + tap) : 0.0f;
       }
     float undo_x = 1.0f, undo_w = 1.0f;
-#if !@IS_BF16@
+#if @SCALED@
     if (thread < 2) slots[thread] = 0;
     float largest_x = 0.0f, largest_w = 0.0f;
 #pragma unroll
@@ -254,13 +266,20 @@ __device__ __forceinline__ void conv1d_toeplitz(const float* __restrict__ x, con
   }
 
   const int place = first + 128 * warp * MT + 2 * lane;
-  if (first + TILE <= L && ((size_t)y & 7) == 0) {
-#pragma unroll
-    for (int r = 0; r < 2 * MT; ++r)
-      *(float2*)(y + place + 64 * r) = make_float2(total[r / 2][r % 2 * 2], total[r / 2][r % 2 * 2 + 1]);
-  } else {
+  if (HALF_IO) {
+    unsigned short* const to = (unsigned short*)y;
 #pragma unroll
     for (int r = 0; r < 4 * MT; ++r)
-      if (place + 64 * (r / 2) + r % 2 < L) y[place + 64 * (r / 2) + r % 2] = total[r / 4][r % 4];
+      if (place + 64 * (r / 2) + r % 2 < L) to[place + 64 * (r / 2) + r % 2] = conv1d_narrow(total[r / 4][r % 4]);
+  } else if (first + TILE <= L && ((size_t)y & 7) == 0) {
+    float* const to = (float*)y + place;
+#pragma unroll
+    for (int r = 0; r < 2 * MT; ++r)
+      *(float2*)(to + 64 * r) = make_float2(total[r / 2][r % 2 * 2], total[r / 2][r % 2 * 2 + 1]);
+  } else {
+    float* const to = (float*)y;
+#pragma unroll
+    for (int r = 0; r < 4 * MT; ++r)
+      if (place + 64 * (r / 2) + r % 2 < L) to[place + 64 * (r / 2) + r % 2] = total[r / 4][r % 4];
   }
 }

@@ -1,0 +1,86 @@
+"""The space of the form without shared memory on CUDA."""
+
+from __future__ import annotations
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 512
+MAX_REGISTERS = 200
+
+
+class CudaRegisters(Template[Conv1dWorkload]):
+    """From global memory straight to registers (``schedules/registers.cu``): for short kernels and
+    short signals, where one wait for memory is most of the time. A thread reads what
+    ``outputs_per_thread`` neighbouring outputs need, or a ``shares``-th of their taps: lanes that
+    share outputs add up their sums by shuffles."""
+
+    operator = "conv1d"
+    name = "registers"
+    kind = "cuda"
+    version = 1
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """Up to 512 taps: all of a lane's are in registers."""
+        return limits.kind == "cuda" and workload.N <= MAX_TAPS
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("outputs_per_thread", [1, 2, 4, 8])
+        space.knob("shares", [1, 2, 4, 8, 16, 32])
+        space.knob("threads", [32, 64, 128, 256, 512])
+        space.constraint(
+            "no lane is without a tap, or there is one for each output",
+            lambda c: (c["shares"] - 1) * _taps(workload, c) < workload.N or c["shares"] == 1,
+        )
+        space.constraint(
+            f"about {MAX_REGISTERS} registers a thread at most",
+            lambda c: _registers(workload, c) <= MAX_REGISTERS,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        config = {"template": self.name, "outputs_per_thread": 1, "shares": 1, "threads": 128}
+        for shares in (2, 4, 8, 16, 32):
+            if _registers(workload, config) > MAX_REGISTERS:
+                config = {**config, "shares": shares}
+        return config
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        outputs, threads, shares = (
+            config[name] for name in ("outputs_per_thread", "threads", "shares")
+        )
+        taps, registers = _taps(workload, config), _registers(workload, config)
+        blocks = -(-(workload.length + outputs - 1) // (threads // shares * outputs))
+        resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
+        vector = min(outputs, 4)
+        return {
+            "blocks": blocks,
+            "blocks_per_unit": blocks / limits.units,
+            "waves": -(-blocks // (resident * limits.units)),
+            "threads": threads,
+            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "shared_bytes": 4,
+            "registers": registers,
+            "loads_per_thread": -(-(outputs + 2 * taps) // vector),
+            "work_per_thread": outputs * taps,
+            "shares": shares,
+            "padded_share": shares * taps / workload.N,
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def _taps(workload: Conv1dWorkload, config: Config) -> int:
+    """Of a lane, a multiple of what it loads at once."""
+    vector = min(config["outputs_per_thread"], 4)
+    return int(-(-workload.N // (config["shares"] * vector)) * vector)
+
+
+def _registers(workload: Conv1dWorkload, config: Config) -> int:
+    """Estimated: the window of the input, the taps, sums and addresses."""
+    return int(2 * _taps(workload, config) + 3 * config["outputs_per_thread"] + 24)

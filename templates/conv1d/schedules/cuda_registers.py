@@ -1,0 +1,46 @@
+"""The form without shared memory on CUDA: see ``registers.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.written import filled, program
+
+SOURCE = Path(__file__).with_name("registers.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    outputs = config["threads"] // config["shares"] * config["outputs_per_thread"]
+    return program(
+        workload,
+        "conv1d_registers",
+        _source(workload, config),
+        blocks=-(-(workload.length + config["outputs_per_thread"] - 1) // outputs),
+        threads=config["threads"],
+        words=1,
+    )
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
+    """Nothing is left to schedule: the program is one call for each thread."""
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    return filled(
+        SOURCE,
+        {
+            "OUTPUTS": config["outputs_per_thread"],
+            "SHARES": config["shares"],
+            "THREADS": config["threads"],
+            "M": workload.M,
+            "N": workload.N,
+            "L": workload.length,
+            "LEFT": workload.left,
+            "FLIP": workload.kind == "convolve",
+            "HALF_IO": workload.dtype == "float16",
+        },
+    )

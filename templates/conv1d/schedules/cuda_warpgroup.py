@@ -1,0 +1,63 @@
+"""The warpgroup form on CUDA: see ``warpgroup.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from templates.conv1d.cuda_warpgroup import shared_words
+from templates.conv1d.workload import Conv1dWorkload
+from templates.halves import ARITHMETICS
+from templates.written import filled, program
+
+SOURCE = Path(__file__).with_name("warpgroup.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    groups = config["groups"]
+    return program(
+        workload,
+        "conv1d_warpgroup",
+        _source(workload, config),
+        blocks=-(-workload.length // (64 * config["columns"] * groups)),
+        threads=128 * groups * config["tap_groups"],
+        words=shared_words(workload, config),
+    )
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
+    """Nothing is left to schedule: the program is one call for each thread."""
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    kind, products = ARITHMETICS[config["arithmetic"]]
+    columns, half = config["columns"], workload.dtype == "float16"
+    count = columns // 2
+    return filled(
+        SOURCE,
+        {
+            "COLUMNS": columns,
+            "GROUPS": config["groups"],
+            "PARTS": config["tap_groups"],
+            "PRODUCTS": products,
+            "TYPE": kind,
+            "IS_BF16": kind == "bf16",
+            "SCALED": kind == "f16" and not half,
+            "HALF_IO": half,
+            "M": workload.M,
+            "N": workload.N,
+            "L": workload.length,
+            "LEFT": workload.left,
+            "CHUNK": config["taps_per_chunk"],
+            "STEPS_PER_SUM": config["steps_per_sum"],
+            "FLIP": workload.kind == "convolve",
+            "WORDS": shared_words(workload, config),
+            "REGISTERS": ", ".join(f"%{i}" for i in range(count)),
+            "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(count)),
+            "W": count,
+            "X": count + 1,
+            "ADD": count + 2,
+        },
+    )

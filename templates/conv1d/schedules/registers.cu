@@ -1,0 +1,134 @@
+// From global memory straight to registers: one wait for memory, no barrier. SHARES lanes of a warp take a part of the
+// taps each for the same OUTPUTS neighbours, then add up what they have.
+constexpr int OUTPUTS = @OUTPUTS@, SHARES = @SHARES@, THREADS = @THREADS@;
+constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
+constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
+constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load
+constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // of a lane
+constexpr int SHIFT = (VECTOR - LEFT % VECTOR) % VECTOR;  // outputs start before the first, so that loads are aligned
+constexpr int WINDOW = (OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VECTOR;
+
+__device__ __forceinline__ float conv1d_widen(unsigned short h) {
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
+  return v;
+}
+
+__device__ __forceinline__ float conv1d_load(const void* from, int place) {
+  return HALF_IO ? conv1d_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
+}
+
+// VECTOR neighbours; `place` is a multiple of VECTOR and the address aligned to them.
+__device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, int place) {
+  if (HALF_IO) {
+    const unsigned short* const p = (const unsigned short*)from + place;
+    if (VECTOR == 4) {
+      const uint2 v = *(const uint2*)p;
+      to[0] = conv1d_widen(v.x & 0xffff), to[1] = conv1d_widen(v.x >> 16);
+      to[2] = conv1d_widen(v.y & 0xffff), to[3] = conv1d_widen(v.y >> 16);
+    } else if (VECTOR == 2) {
+      const unsigned int v = *(const unsigned int*)p;
+      to[0] = conv1d_widen(v & 0xffff), to[1] = conv1d_widen(v >> 16);
+    } else {
+      to[0] = conv1d_widen(*p);
+    }
+  } else {
+    const float* const p = (const float*)from + place;
+    if (VECTOR == 4) {
+      const float4 v = *(const float4*)p;
+      to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    } else if (VECTOR == 2) {
+      const float2 v = *(const float2*)p;
+      to[0] = v.x, to[1] = v.y;
+    } else {
+      to[0] = *p;
+    }
+  }
+}
+
+__device__ __forceinline__ bool conv1d_aligned(const void* p) {
+  return ((size_t)p & (VECTOR * (HALF_IO ? 2 : 4) - 1)) == 0;
+}
+
+// Elements place .. place + VECTOR - 1 of `length`, zero outside. Whole vectors where they can't be cut.
+__device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int place, int length, bool vectors) {
+  if (vectors) {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) to[e] = 0.0f;
+    if (place >= 0 && place < length) conv1d_load_vector(to, from, place);
+  } else {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) to[e] = place + e >= 0 && place + e < length ? conv1d_load(from, place + e) : 0.0f;
+  }
+}
+
+__device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x, const void* w, int first, int share,
+                                            bool x_vectors, bool w_vectors) {
+  float in[WINDOW], taps[TAPS];
+#pragma unroll
+  for (int i = 0; i < WINDOW; i += VECTOR) conv1d_fetch(in + i, x, first + share * TAPS - LEFT + i, M, x_vectors);
+#pragma unroll
+  for (int t = 0; t < TAPS; t += VECTOR) {
+    const int tap = share * TAPS + t;
+    if (FLIP) {
+      float v[VECTOR];
+      conv1d_fetch(v, w, N - VECTOR - tap, N, w_vectors);
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e) taps[t + e] = v[VECTOR - 1 - e];
+    } else {
+      conv1d_fetch(taps + t, w, tap, N, w_vectors);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < OUTPUTS; ++r) {
+    float even = 0.0f, odd = 0.0f;
+#pragma unroll
+    for (int t = 0; t < TAPS; t += 2) {
+      even = fmaf(in[r + t], taps[t], even);
+      if (t + 1 < TAPS) odd = fmaf(in[r + t + 1], taps[t + 1], odd);
+    }
+    sum[r] = even + odd;
+  }
+}
+
+__device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, const void* __restrict__ w,
+                                                 void* __restrict__ y, unsigned int*) {
+  const int thread = blockIdx.x * THREADS + threadIdx.x, share = thread % SHARES;
+  const int first = thread / SHARES * OUTPUTS - SHIFT;
+  float sum[OUTPUTS];
+  if (M % VECTOR == 0 && conv1d_aligned(x))
+    conv1d_sums(sum, x, w, first, share, true, N % VECTOR == 0 && conv1d_aligned(w));
+  else
+    conv1d_sums(sum, x, w, first, share, false, false);
+  // Each lane passes on one half of its sums and adds up the other, as long as there is more than one.
+  constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;
+  int count = OUTPUTS, to = first;
+#pragma unroll
+  for (int bit = SHARES / 2; bit > 0; bit /= 2) {
+    const bool upper = (share & bit) != 0;
+    if (count > 1) {
+      count /= 2;
+#pragma unroll
+      for (int r = 0; r < count; ++r) {
+        const float kept = upper ? sum[r + count] : sum[r], passed = upper ? sum[r] : sum[r + count];
+        sum[r] = kept + __shfl_xor_sync(0xffffffffu, passed, bit);
+      }
+      to += upper ? count : 0;
+    } else {
+      sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], bit);
+    }
+  }
+  if (SHARES > OUTPUTS && share % (SHARES > OUTPUTS ? SHARES / OUTPUTS : 1) != 0) return;
+#pragma unroll
+  for (int r = 0; r < KEPT; ++r) {
+    if (to + r >= 0 && to + r < L) {
+      if (HALF_IO) {
+        unsigned short h;
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(sum[r]));
+        ((unsigned short*)y)[to + r] = h;
+      } else {
+        ((float*)y)[to + r] = sum[r];
+      }
+    }
+  }
+}

@@ -1,0 +1,34 @@
+"""float32 on tensor cores that multiply halves: in which types, in how many products."""
+
+from __future__ import annotations
+
+from templates.limits import DeviceLimits
+from templates.workload import Workload
+
+BF16_TAPS = 100
+"""The error of three products of bfloat16 is up to 1.1e-5 of a product; a sum of so many averages
+it out to about half (measured: at most 6.5e-6 from 127 taps on, 1.0e-5 with 49)."""
+
+ARITHMETICS = {"fp16x3": ("f16", 3), "bf16x3": ("bf16", 3), "fp16": ("f16", 1), "bf16": ("bf16", 1)}
+"""PTX's name of the type, and how many products of high and low halves are summed."""
+
+
+def capability(limits: DeviceLimits) -> int:
+    """75 for sm_75."""
+    return int(limits.arch.removeprefix("sm_").rstrip("af"))
+
+
+def arithmetics(workload: Workload, taps: int, limits: DeviceLimits) -> list[str]:
+    """Those that keep max_error where ``taps`` of an output meet the input. A product of float16
+    is exact; bf16 needs compute capability 8.0."""
+    if workload.dtype != "float32":
+        return ["fp16"]
+    bf16 = capability(limits) >= 80
+    admitted = ["fp16x3"]
+    if bf16 and workload.max_error >= (1e-5 if taps >= BF16_TAPS else 2e-5):
+        admitted.append("bf16x3")
+    if workload.max_error >= 2e-4:
+        admitted.append("fp16")
+    if bf16 and workload.max_error >= 2e-3:
+        admitted.append("bf16")
+    return admitted
