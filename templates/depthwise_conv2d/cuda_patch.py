@@ -1,0 +1,377 @@
+"""The space of direct sums in register patches on CUDA."""
+
+from __future__ import annotations
+
+import math
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+REGISTERS_PER_THREAD = 240
+MAX_UNROLLED = 4000
+MAX_LANES = 32
+MAX_WEIGHT_REGISTERS = 64
+SPARE_REGISTERS = 16
+"""Of the estimate: the compiler does without them before it spills."""
+CHAIN_ERROR = 1.5e-7
+"""Of a float32 sum of n positive products one after another, relative to it and to sqrt(n): the
+largest of a few million."""
+
+
+class CudaPatch(Template[DepthwiseConv2dWorkload]):
+    """A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs in registers
+    (``schedules/patch.cu``) and goes over the input rows that are inside the plane. A block takes
+    ``patches_down`` by ``patches_across`` patches of ``images`` times ``channels`` planes.
+    ``edges`` says whether each place along a row has code of its own, for the taps inside the
+    plane, or rows are padded with zeros; ``lanes`` what neighbouring lanes differ in; ``unroll``
+    whether the rows of the kernel are unrolled too; ``output`` whether sums go through shared
+    memory, to be written in the order of memory."""
+
+    operator = "depthwise_conv2d"
+    name = "patch"
+    kind = "cuda"
+    version = 1
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for kernels of five near taps or more along either side."""
+        return limits.kind == "cuda" and max(workload.near) >= 5
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        height, width = workload.out_height, workload.out_width
+        rows = [r for r in (1, 2, 4, 7, 8) if r < 2 * height]
+        columns = [c for c in (4, 8, 12, 16, 28, 32, 56) if c < width + 4]
+        down = {r: _shares(-(-height // r), 64) for r in rows}
+        across = {c: _shares(-(-width // c), 32) for c in columns}
+        space = ConfigSpace(self.name, self.version)
+        space.knob("rows_per_thread", rows)
+        space.knob("columns_per_thread", columns)
+        space.knob("edges", ["exact", "padded"])
+        space.knob("lanes", ["planes", "columns"], when={"edges": "padded"})
+        space.knob("unroll", ["columns", "rows"])
+        space.knob("weights", _weights(workload), when={"unroll": "rows"})
+        space.knob("patches_down", sorted({d for each in down.values() for d in each}))
+        space.knob("patches_across", sorted({a for each in across.values() for a in each}))
+        space.knob("images", [p for p in (1, 2, 4, 8, 16, 32) if p < 2 * workload.B])
+        space.knob("channels", [p for p in (1, 2, 4, 8, 16, 32) if p < 2 * workload.C])
+        space.knob("output", ["direct", "shared"])
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled",
+            lambda c: Layout(workload, c).unrolled <= MAX_UNROLLED,
+            reads=("rows_per_thread", "columns_per_thread", "edges", "unroll"),
+        )
+        space.constraint(
+            f"about {REGISTERS_PER_THREAD} registers a thread at most",
+            lambda c: Layout(workload, c).registers <= REGISTERS_PER_THREAD,
+            reads=("rows_per_thread", "columns_per_thread", "edges", "weights"),
+        )
+        space.constraint(
+            "several rows a thread where the kernel's rows are unrolled",
+            lambda c: c["unroll"] == "columns" or c["rows_per_thread"] > 1,
+            reads=("rows_per_thread", "unroll"),
+        )
+        space.constraint(
+            "tiles share the plane's height evenly",
+            lambda c: c["patches_down"] in down[c["rows_per_thread"]],
+            reads=("rows_per_thread", "patches_down"),
+        )
+        space.constraint(
+            "tiles share the plane's width evenly",
+            lambda c: c["patches_across"] in across[c["columns_per_thread"]],
+            reads=("columns_per_thread", "patches_across"),
+        )
+        space.constraint(
+            f"at most {MAX_LANES} planes a block; several channels with one image, or with all",
+            lambda c: (
+                c["images"] * c["channels"] <= MAX_LANES
+                and (c["channels"] == 1 or c["images"] == 1 or c["images"] >= workload.B)
+            ),
+            reads=("images", "channels"),
+        )
+        space.constraint(
+            f"at most {limits.threads_per_block} threads, whose registers fit",
+            lambda c: _threads_fit(Layout(workload, c), limits),
+            reads=(
+                "rows_per_thread",
+                "columns_per_thread",
+                "edges",
+                "weights",
+                "patches_down",
+                "patches_across",
+                "images",
+                "channels",
+            ),
+        )
+        space.constraint(
+            "half of the lanes at least hold patches, or lanes are columns",
+            lambda c: (
+                c.get("lanes") == "columns"
+                or 2 * c["images"] * c["channels"] * c["patches_down"]
+                >= Layout(workload, c).section
+            ),
+            reads=("edges", "lanes", "patches_down", "images", "channels"),
+        )
+        space.constraint(
+            f"at most {_shared_limit(limits)} bytes of shared memory",
+            lambda c: 4 * Layout(workload, c).words <= _shared_limit(limits),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        config: Config = {
+            "template": self.name,
+            "rows_per_thread": 1,
+            "columns_per_thread": 4,
+            "edges": "padded",
+            "lanes": "columns",
+            "unroll": "columns",
+            "patches_down": 1,
+            "patches_across": 1,
+            "images": 1,
+            "channels": 1,
+            "output": "direct",
+        }
+        if workload.out_height >= 4:
+            config["rows_per_thread"] = 4
+        for knob, extent, most in (
+            ("patches_across", -(-workload.out_width // 4), 16),
+            ("patches_down", -(-workload.out_height // config["rows_per_thread"]), 16),
+        ):
+            for share in _shares(extent, most):
+                larger = {**config, knob: share}
+                if 4 * Layout(workload, larger).words <= limits.shared_memory_per_block:
+                    config = larger
+        return config
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        layout = Layout(workload, config)
+        threads, shared, registers = layout.threads, 4 * layout.words, layout.registers
+        resident = max(
+            1,
+            min(
+                limits.registers_per_unit // (registers * threads),
+                _shared_limit(limits) // shared,
+                2048 // threads,
+            ),
+        )
+        rows, columns = _patch(config)
+        tile = config["patches_down"] * rows * config["patches_across"] * columns
+        across = -(-workload.out_width // columns)
+        multiplied = layout.pairs * layout.near_rows / (across * columns)  # for an output
+        planes = config["images"] * config["channels"]
+        return {
+            "blocks": layout.blocks,
+            "blocks_per_unit": layout.blocks / limits.units,
+            "waves": -(-layout.blocks // (resident * limits.units)),
+            "threads": threads,
+            "resident_threads": min(resident, -(-layout.blocks // limits.units)) * threads,
+            "shared_bytes": shared,
+            "registers": registers,
+            "outputs_per_thread": rows * columns,
+            "unrolled": layout.unrolled,
+            "work_per_thread": multiplied * rows * columns,
+            "work_per_unit": multiplied * layout.blocks * planes * tile / limits.units,
+            "loads_per_fma": layout.loads / max(1, layout.pairs),
+            "idle_share": 1
+            - config["images"]
+            * config["channels"]
+            * config["patches_down"]
+            * config["patches_across"]
+            / threads,
+            "skips": float(config["edges"] == "exact"),
+            "staged_output": float(config["output"] == "shared"),
+            "padded_share": layout.tiles * tile / (workload.out_width * workload.out_height),
+            "staged_share": layout.blocks * shared / workload.bytes,
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether each row of taps is summed for itself: one sum of all would err too much."""
+    taps_h, taps_w = workload.near
+    met = min(taps_h, workload.H) * min(taps_w, workload.W)
+    return CHAIN_ERROR * math.sqrt(met) > workload.max_error
+
+
+class Layout:
+    """What follows from a configuration, as ``patch.cu`` lays it out. A property asks for no
+    knobs but those it needs."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
+        self._workload = workload
+        self._config = config
+
+    @property
+    def section(self) -> int:
+        """Threads at one place along a row: whole warps."""
+        config = self._config
+        patches = config["images"] * config["channels"] * config["patches_down"]
+        return int(-(-patches // 32) * 32)
+
+    @property
+    def threads(self) -> int:
+        config = self._config
+        if config.get("lanes") != "columns":
+            return int(config["patches_across"] * self.section)
+        planes = config["images"] * config["channels"]
+        return int(-(-planes * config["patches_down"] * config["patches_across"] // 32) * 32)
+
+    @property
+    def tiles(self) -> int:
+        """Of a plane."""
+        return self._tiles_down * self._tiles_across
+
+    @property
+    def blocks(self) -> int:
+        workload, config = self._workload, self._config
+        groups = -(-workload.B // config["images"]) * -(-workload.C // config["channels"])
+        return int(self.tiles * groups)
+
+    @property
+    def words(self) -> int:
+        """32-bit words of shared memory."""
+        workload, config = self._workload, self._config
+        rows, columns = _patch(config)
+        taps_h, taps_w = workload.near
+        stride, left = workload.stride, taps_w // 2
+        high, wide = config["patches_down"] * rows, config["patches_across"] * columns
+        if config["edges"] == "exact" and self._tiles_across == 1:
+            quads = -(-workload.W // 4)
+        else:
+            quads = (-(-left // 4) * 4 + (wide - 1) * stride + left + 4) // 4
+        x_plane = (min(workload.H, (high - 1) * stride + taps_h) * (quads | 1)) | 1
+        y_plane = (min(high, workload.out_height) * (wide // 4 | 1)) | 1
+        staged = max(x_plane, y_plane) if config["output"] == "shared" else x_plane
+        weights = config["channels"] * taps_h * (-(-taps_w // 4) | 1)
+        return int(4 * (config["images"] * config["channels"] * staged + weights))
+
+    @property
+    def near_rows(self) -> int:
+        """Input rows that an output row meets at most."""
+        return min(self._workload.near[0], self._workload.H)
+
+    @property
+    def pairs(self) -> int:
+        """Multiply-adds of a row of outputs and a row of inputs."""
+        patches = -(-self._workload.out_width // self._config["columns_per_thread"])
+        if self._config["edges"] == "padded":
+            return int(self._pairs(0) * patches)
+        codes = self._codes()
+        return sum(self._pairs(place) * count for place, count in codes.items())
+
+    @property
+    def unrolled(self) -> int:
+        """Multiply-adds in the code."""
+        places = [0] if self._config["edges"] == "padded" else list(self._codes())
+        row = sum(self._pairs(place) for place in places)
+        times = 1
+        if self._config["unroll"] == "rows":  # of a patch as high as the plane, those it meets
+            whole = self._workload.out_height <= self._config["rows_per_thread"]
+            times = self.near_rows if whole else self._workload.near[0]
+        return int(row * self._config["rows_per_thread"] * times)
+
+    @property
+    def loads(self) -> int:
+        """Reads of 16 bytes for what ``pairs`` counts."""
+        rows, columns = _patch(self._config)
+        taps = self._workload.near[1]
+        segment = self._segment
+        return -(-self._workload.out_width // columns) * (-(-segment // (4 * rows)) + -(-taps // 4))
+
+    @property
+    def registers(self) -> int:
+        """Estimated: sums, the shorter of inputs and weights, what streams by, addresses."""
+        rows, columns = _patch(self._config)
+        taps, segment = self._workload.near[1], self._segment
+        kept = segment if rows > 1 else min(segment, taps)
+        if self._config["edges"] == "exact":
+            columns = min(columns, self._workload.out_width)
+        partial = columns if row_sums(self._workload) else 0
+        weights = _weight_registers(self._workload)
+        if self._config.get("weights") != "registers":
+            weights = 0
+        return int(rows * columns + partial + -(-kept // 4) * 4 + weights + 36)
+
+    @property
+    def _segment(self) -> int:
+        """Inputs of a row that a patch meets at most."""
+        columns = self._config["columns_per_thread"]
+        segment = (columns - 1) * self._workload.stride + self._workload.near[1]
+        if self._config["edges"] == "exact":
+            segment = min(segment, self._workload.W)
+        return int(segment)
+
+    @property
+    def _tiles_down(self) -> int:
+        rows = self._config["patches_down"] * self._config["rows_per_thread"]
+        return int(-(-self._workload.out_height // rows))
+
+    @property
+    def _tiles_across(self) -> int:
+        columns = self._config["patches_across"] * self._config["columns_per_thread"]
+        return int(-(-self._workload.out_width // columns))
+
+    def _codes(self) -> dict[int, int]:
+        """Places along a row with code of their own, and how many patches take it."""
+        workload, columns = self._workload, self._config["columns_per_thread"]
+        step, left = columns * workload.stride, workload.near[1] // 2
+        patches = -(-workload.out_width // columns)
+        first = min(patches, -(-left // step))
+        last = workload.W - 1 - left - (columns - 1) * workload.stride
+        whole = 0 if last < 0 else min(workload.out_width // columns, last // step + 1)
+        found = dict.fromkeys(range(first), 1)
+        if first < whole:
+            found[first] = whole - first
+        return found | dict.fromkeys(range(max(first, whole), patches), 1)
+
+    def _pairs(self, place: int) -> int:
+        """Multiply-adds of a patch's row of outputs at a place, and a row of inputs."""
+        workload, columns = self._workload, self._config["columns_per_thread"]
+        taps = workload.near[1]
+        if self._config["edges"] == "padded":
+            return int(columns * taps)
+        outputs = range(place * columns, min((place + 1) * columns, workload.out_width))
+        centres = (output * workload.stride for output in outputs)
+        half = taps // 2
+        return sum(min(v + half, workload.W - 1) - max(v - half, 0) + 1 for v in centres)
+
+
+def _patch(config: Config) -> tuple[int, int]:
+    return config["rows_per_thread"], config["columns_per_thread"]
+
+
+def _shares(extent: int, most: int) -> list[int]:
+    """The extent, its half, quarter and so on, rounded up; those up to ``most``."""
+    found = {1}
+    while extent > 1:
+        if extent <= most:
+            found.add(extent)
+        extent = -(-extent // 2)
+    return sorted(found)
+
+
+def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
+    """Where a thread that unrolls the kernel's rows has its weights."""
+    few = _weight_registers(workload) <= MAX_WEIGHT_REGISTERS
+    return ["shared", "registers"] if few else ["shared"]
+
+
+def _weight_registers(workload: DepthwiseConv2dWorkload) -> int:
+    taps_h, taps_w = workload.near
+    return taps_h * -(-taps_w // 4) * 4
+
+
+def _threads_fit(layout: Layout, limits: DeviceLimits) -> bool:
+    threads = layout.threads
+    return (
+        threads <= limits.threads_per_block
+        and (layout.registers - SPARE_REGISTERS) * threads <= limits.registers_per_unit
+    )
+
+
+def _shared_limit(limits: DeviceLimits) -> int:
+    return limits.shared_memory_opt_in or limits.shared_memory_per_block

@@ -1,0 +1,293 @@
+"""The space of strips of rows on CUDA."""
+
+from __future__ import annotations
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+from templates.workload import BYTES_PER_ELEMENT
+
+MAX_TAPS = 81
+MAX_TAPS_WIDE = 15
+MAX_UNROLLED = 3136
+MAX_AREA = 1156  # of a plane that is staged whole
+MAX_REGISTERS = 232  # as estimated
+
+
+class CudaRows(Template[DepthwiseConv2dWorkload]):
+    """A thread sums a strip of ``rows`` by ``columns`` outputs, sliding down the input rows with
+    the plane's weights in registers (``schedules/rows.cu``). It ``reads`` them from global
+    memory, ``ahead`` rows before they are used (0: when the compiler likes), or, as whole rows,
+    from shared memory, where the block has copied ``planes`` planes, as many of each of
+    ``images`` images. ``staging`` is how: through registers, by asynchronous copies of vectors,
+    or in bulk by the copy engine, which also takes the results. ``strips`` share their code or
+    have each its own, in which the compiler knows what is padding."""
+
+    operator = "depthwise_conv2d"
+    name = "rows"
+    kind = "cuda"
+    version = 1
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, to kernels whose weights fit a thread's registers."""
+        height, width = workload.near
+        return limits.kind == "cuda" and height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        height, width = workload.out_height, workload.out_width
+        staged = _planes(workload, limits)
+        shared, total = {"reads": "shared"}, {"reads": "global"}
+        space = ConfigSpace(self.name, self.version)
+        space.knob("reads", ["global", "shared"] if staged else ["global"])
+        rows = [r for r in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28) if r <= height]
+        space.knob("rows", rows)
+        space.knob("columns", [v for v in (1, 2, 4, 8) if v <= width], when=total)
+        space.knob("ahead", [0, 1, 2, 4], when=total)
+        space.knob("threads", [64, 128, 256, 512], when=total)
+        if staged:
+            space.knob("planes", staged, when=shared)
+            images = [i for i in (1, 2, 4, 8, 16) if workload.B % i == 0]
+            space.knob("images", images, when=shared)
+            space.knob("staging", _staging(workload, limits), when=shared)
+            space.knob("strips", ["alike", "each"], when=shared)
+        space.knob("stores", ["cached", "streaming"])
+        space.constraint(
+            "strips are less than a quarter higher than the plane",
+            lambda c: c["rows"] == 1 or 4 * _strips(workload, c) * c["rows"] < 5 * height,
+            reads=("rows",),
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled",
+            lambda c: _unrolled(workload, c) <= MAX_UNROLLED,
+        )
+        space.constraint(
+            f"code for each strip only of whole warps, and at most {MAX_UNROLLED} multiply-adds",
+            lambda c: c["reads"] == "global" or c["strips"] == "alike" or _each(workload, c),
+        )
+        space.constraint(
+            "no further ahead than a strip has rows",
+            lambda c: c["reads"] == "shared" or c["ahead"] < _rows(workload, c),
+        )
+        space.constraint(
+            "as many channels of each image, none left over",
+            lambda c: c["reads"] == "global" or _divides(workload, c),
+        )
+        space.constraint(
+            "strips in shared memory begin at a vector's boundary",
+            lambda c: c["reads"] == "global" or _strips_aligned(workload, c),
+        )
+        space.constraint(
+            f"32 to {min(512, limits.threads_per_block)} threads a block",
+            lambda c: 32 <= threads(workload, c) <= min(512, limits.threads_per_block),
+        )
+        space.constraint(
+            f"at most {_shared_limit(limits)} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= _shared_limit(limits),
+        )
+        space.constraint(
+            "the registers of a block fit",
+            lambda c: (
+                _registers(workload, c)
+                <= min(MAX_REGISTERS, limits.registers_per_unit // threads(workload, c))
+            ),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        space = self.space(workload, limits)
+        config: Config = {
+            "template": self.name,
+            "reads": "global",
+            "rows": 1,
+            "columns": 1,
+            "ahead": 0,
+            "threads": 128,
+            "stores": "cached",
+        }
+        for change in [{"columns": 2}, {"columns": 4}, {"rows": 2}, {"rows": 4}, {"ahead": 1}]:
+            changed = config | change
+            even = workload.out_width % changed["columns"] == 0
+            if even and _registers(workload, changed) <= 128 and changed in space:
+                config = changed
+        return config
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        staged = config["reads"] == "shared"
+        columns = _columns(workload, config)
+        across, strips = -(-workload.out_width // columns), _strips(workload, config)
+        count, block = blocks(workload, config), threads(workload, config)
+        shared, registers = 4 * shared_words(workload, config), _registers(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * block)),
+            max(1, 4 * limits.shared_memory_per_block // shared),
+            max(1, 2048 // block),
+        )
+        busy = min(resident, -(-count // limits.units)) * block
+        size = BYTES_PER_ELEMENT[workload.dtype]
+        rows = _rows(workload, config)
+        fetched = columns * workload.stride * (rows if staged else config["ahead"] + 1)
+        words = workload.W if staged else row_words(workload, columns)
+        return {
+            "blocks": count,
+            "blocks_per_unit": count / limits.units,
+            "waves": -(-count // (resident * limits.units)),
+            "tail": count / limits.units / -(-count // limits.units),
+            "threads": block,
+            "resident_threads": busy,
+            "shared_bytes": shared,
+            "registers": registers,
+            "staged": int(staged),
+            "streaming": int(config["stores"] == "streaming"),
+            "outputs_per_thread": columns * config["rows"],
+            "unrolled": _unrolled(workload, config),
+            "bytes_in_flight": size * fetched * busy,
+            "words_per_fma": rows * words / _unrolled(workload, config),
+            "weights_per_fma": _taps(workload) / _unrolled(workload, config),
+            "images": config.get("images", 1),
+            "own_code": int(config.get("strips") == "each"),
+            "async": int(config.get("staging") == "async"),
+            "bulk": int(config.get("staging") == "bulk"),
+            "rows_read": rows / (config["rows"] * workload.stride),
+            "row_bytes": size * columns * across * (strips * config["rows"] if staged else 1),
+            "vector": 4 if staged else _vector(workload.W, columns * workload.stride, size),
+            "padded_share": across
+            * columns
+            * strips
+            * config["rows"]
+            / (workload.out_width * workload.out_height),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    if config["reads"] == "shared":
+        return int(config["planes"] * _strips(workload, config))
+    return int(config["threads"])
+
+
+def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    planes = workload.B * workload.C
+    if config["reads"] == "shared":
+        return int(-(-planes // config["planes"]))
+    strips = planes * _strips(workload, config) * -(-workload.out_width // config["columns"])
+    return int(-(-strips // config["threads"]))
+
+
+def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """32-bit words of shared memory, as ``rows.cu`` lays them out; one where it needs none."""
+    if config["reads"] == "global":
+        return 1
+    areas = (workload.H * workload.W, workload.out_height * workload.out_width)
+    pitch = max(area + 4 if area % 8 == 0 else area for area in areas)
+    planes = config["planes"]
+    weights = planes // config["images"] * _taps(workload)
+    if config["staging"] == "bulk":
+        weights = (weights + 1) // 2 * 2 + 2
+    return int(-(-planes * pitch // 4) * 4 + weights)
+
+
+def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
+    """Registers of one fetched input row, as ``rows.cu`` cuts it into vectors."""
+    size, left = BYTES_PER_ELEMENT[workload.dtype], workload.near[1] // 2
+    vector = _vector(workload.W, columns * workload.stride, size)
+    sides = (left, max(0, left - workload.stride + 1))
+    whole = columns * workload.stride + sum(side // vector * vector for side in sides)
+    parts = (1 << (side % vector - 1).bit_length() for side in sides if side % vector)
+    words = -(-vector * size // 4) * (whole // vector)
+    return words + sum(-(-part * size // 4) for part in parts)
+
+
+def _vector(width: int, columns: int, size: int) -> int:
+    """The longest vector that divides a plane's rows and a thread's columns."""
+    vector = 16 // size
+    while width % vector or columns % vector:
+        vector //= 2
+    return vector
+
+
+def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
+    """How many planes a block may stage: none where planes are large or rows long."""
+    if workload.H * workload.W > MAX_AREA or workload.W > 32:
+        return []
+    return [
+        planes
+        for planes in (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+        if planes < 2 * workload.B * workload.C or planes == 4
+    ]
+
+
+def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
+    """How planes get to shared memory: what is not copied as it is goes through registers."""
+    capability = int(limits.arch.removeprefix("sm_"))
+    since = {"registers": 0, "async": 80, "bulk": 90}
+    return [
+        staging
+        for staging, first in since.items()
+        if first == 0 or (capability >= first and workload.dtype == "float32")
+    ]
+
+
+def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    return -(-workload.out_height // int(config["rows"]))
+
+
+def _divides(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    planes, images = config["planes"], config["images"]
+    return bool(images == 1 or (planes % images == 0 and workload.C % (planes // images) == 0))
+
+
+def _each(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    strips = _strips(workload, config)
+    return bool(
+        strips > 1
+        and config["planes"] % 32 == 0
+        and strips * _unrolled(workload, config) <= MAX_UNROLLED
+    )
+
+
+def _strips_aligned(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    planes = (
+        (workload.H, workload.W, config["rows"] * workload.stride),
+        (workload.out_height, workload.out_width, config["rows"]),
+    )
+    return _strips(workload, config) == 1 or all(
+        rows * width % min(4, height * width & -(height * width)) == 0
+        for height, width, rows in planes
+    )
+
+
+def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    return workload.out_width if config["reads"] == "shared" else int(config["columns"])
+
+
+def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Input rows of a strip."""
+    return int((config["rows"] - 1) * workload.stride + workload.near[0])
+
+
+def _taps(workload: DepthwiseConv2dWorkload) -> int:
+    height, width = workload.near
+    return height * width
+
+
+def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    return int(config["rows"] * _columns(workload, config) * _taps(workload))
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: weights, sums, input rows in use and on the way, addresses."""
+    columns, rows = _columns(workload, config), config["rows"]
+    if config["reads"] == "shared":
+        return int(_taps(workload) + rows * columns + 2 * workload.W + 20)
+    alive = min(rows, -(-workload.near[0] // workload.stride))
+    fetched = (config["ahead"] + 1) * row_words(workload, columns)
+    unpacked = 0 if workload.dtype == "float32" else columns * workload.stride + workload.near[1]
+    return int(_taps(workload) + alive * columns + fetched + unpacked + 20)
+
+
+def _shared_limit(limits: DeviceLimits) -> int:
+    return limits.shared_memory_opt_in or limits.shared_memory_per_block

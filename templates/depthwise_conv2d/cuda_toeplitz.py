@@ -1,0 +1,335 @@
+"""The space of the tensor-core form on CUDA."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.halves import ARITHMETICS, arithmetics, capability
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+from templates.workload import BYTES_PER_ELEMENT
+
+MIN_KERNEL = 5
+MAX_TILES = 8
+STEPS_PER_ERROR = {"short": 4.8e6, "long": 3e7}
+"""Steps that the tensor cores, which truncate (2.3e-8 of a sum of positive terms for each step),
+may sum for each unit of max_error."""
+
+
+class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
+    """For each row of taps a product of input rows and a Toeplitz matrix
+    (``schedules/toeplitz.cu``). A fragment of 16 rows holds ``fragment_rows`` output rows of
+    16 / ``fragment_rows`` images, a group; a warp sums ``groups_per_warp`` of them by
+    ``column_tiles`` of eight columns, and ``image_groups`` of a block are the same rows of other
+    images; ``arithmetic`` says in which halves float32 is split, and whether the low halves are
+    multiplied too; ``steps`` whether a step with eight columns of zeros is half a step; ``sums``
+    whether the tensor cores sum some rows of taps, or all; ``taps`` whether each row of them is
+    loaded for all groups of a warp, or slides through registers from one group, a row of 16
+    images, to the next."""
+
+    operator = "depthwise_conv2d"
+    name = "toeplitz"
+    kind = "cuda"
+    version = 1
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; for kernels
+        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet."""
+        return (
+            limits.kind == "cuda"
+            and capability(limits) >= 75
+            and workload.K >= MIN_KERNEL
+            and Layout(workload, _smallest(workload, limits)).shared_bytes <= _shared_limit(limits)
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("fragment_rows", [1, 2, 4, 8, 16])
+        space.knob("warps", [1, 2, 4, 7, 8, 14, 16])
+        space.knob("groups_per_warp", [1, 2, 3, 4, 6, 7, 8])
+        space.knob("image_groups", [1, 2, 4])
+        space.knob("column_tiles", _column_tiles(workload))
+        space.knob("arithmetic", _arithmetics(workload, limits))
+        space.knob("steps", _steps(limits))
+        space.knob("sums", ["short", "long"])
+        space.knob("taps", ["loaded", "sliding"])
+        space.constraint(
+            "the groups of a block are the same rows of all its images",
+            lambda c: c["warps"] * c["groups_per_warp"] % c["image_groups"] == 0,
+            reads=("warps", "groups_per_warp", "image_groups"),
+        )
+        space.constraint(
+            "taps slide between neighbouring rows, which meet neighbouring rows of them",
+            lambda c: c["taps"] == "loaded" or _neighbours(workload, c),
+            reads=("fragment_rows", "groups_per_warp", "image_groups", "taps"),
+        )
+        space.constraint(
+            "a block covers less than twice the images, or as few as it can",
+            lambda c: (
+                16 // c["fragment_rows"] * c["image_groups"] < 2 * workload.B
+                or (c["fragment_rows"], c["image_groups"]) == (16, 1)
+            ),
+            reads=("fragment_rows", "image_groups"),
+        )
+        space.constraint(
+            "a block covers less than twice the rows, or as few as it can",
+            lambda c: (
+                c["fragment_rows"] * c["warps"] * c["groups_per_warp"] // c["image_groups"]
+                < 2 * workload.out_height
+                or c["warps"] * c["groups_per_warp"] == c["image_groups"]
+            ),
+            reads=("fragment_rows", "warps", "groups_per_warp", "image_groups"),
+        )
+        space.constraint(
+            "half steps are whole only where there are some",
+            lambda c: c["steps"] == "halved" or Layout(workload, c).has_half_steps,
+        )
+        space.constraint(
+            "sums are short where truncation matters, and only there",
+            lambda c: c["sums"] in _sums(workload, c, limits),
+        )
+        space.constraint(
+            f"at most {_shared_limit(limits)} bytes of shared memory",
+            lambda c: Layout(workload, c).shared_bytes <= _shared_limit(limits),
+        )
+        space.constraint(
+            "the registers of a block fit",
+            lambda c: Layout(workload, c).registers <= _registers_limit(limits, c["warps"]),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        """Up to 32 columns and 64 rows of one image, as half of the shared memory has room for."""
+        config = _smallest(workload, limits)
+        tiles = max(tiles for tiles in _column_tiles(workload) if tiles <= 4)
+        for warps in (1, 2, 4):
+            larger = _summed(workload, config | {"warps": warps, "column_tiles": tiles})
+            if 16 * (warps - 1) < workload.out_height and 2 * Layout(
+                workload, larger
+            ).shared_bytes <= _shared_limit(limits):
+                config = larger
+        return config
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        layout = Layout(workload, config)
+        threads, groups = 32 * config["warps"], config["warps"] * config["groups_per_warp"]
+        resident = min(
+            max(1, limits.registers_per_unit // (layout.registers * threads)),
+            max(1, 4 * limits.shared_memory_per_block // layout.shared_bytes),
+            max(1, 2048 // threads),
+        )
+        steps = layout.products * layout.steps_of_tap_row * config["groups_per_warp"]
+        steps *= layout.tap_rows
+        fragments, taps = 2 * layout.halves * layout.chunks, layout.halves * layout.distances
+        loads = fragments + taps / config["groups_per_warp"]
+        if config["taps"] == "sliding":
+            loads = (fragments + taps) / config["groups_per_warp"]
+        return {
+            "blocks": layout.blocks,
+            "blocks_per_unit": layout.blocks / limits.units,
+            "waves": -(-layout.blocks // (resident * limits.units)),
+            "threads": threads,
+            "resident_threads": min(resident, -(-layout.blocks // limits.units)) * threads,
+            "shared_bytes": layout.shared_bytes,
+            "registers": layout.registers,
+            "steps": layout.blocks * config["warps"] * steps,
+            "steps_per_warp": steps,
+            "loads_per_step": loads / (layout.products * layout.steps_of_tap_row),
+            "padded_share": layout.blocks
+            * groups
+            * 128
+            * config["column_tiles"]
+            / (workload.B * workload.C * workload.out_height * workload.out_width),
+            "staged_share": layout.blocks
+            * (layout.images * layout.rows * 8 * layout.chunks + workload.taps)
+            / (workload.bytes / BYTES_PER_ELEMENT[workload.dtype]),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+class Layout:
+    """Tiles, steps and shared memory of a configuration, as ``toeplitz.cu`` lays them out."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
+        self._workload, self._config = workload, config
+        s, middle = workload.stride, workload.K // 2
+        tiles: int = config["column_tiles"]
+        fragment: int = config["fragment_rows"]
+        kind, self.products = ARITHMETICS[config["arithmetic"]]
+        self.halves = 2 if self.products == 3 else 1
+        self.images: int = 16 // fragment * config["image_groups"]
+        groups: int = config["warps"] * config["groups_per_warp"]
+        strip: int = fragment * groups // config["image_groups"]
+        self._warp_rows: int = fragment * -(-config["groups_per_warp"] // config["image_groups"])
+        self._down = -(-workload.out_height // strip)
+        self._across = -(-workload.out_width // (8 * tiles))
+
+        nearest, furthest = -((middle + 7) // 8), (middle + 7 * s) // 8
+        self._origin = 0 if self._across == 1 else nearest
+        self._used = -(-workload.W // 8)
+        if self._across > 1:
+            self._used = s * (tiles - 1) + furthest - nearest + 1
+        self.chunks = self._used if config["steps"] == "halved" else -(-self._used // 2) * 2
+        self._first = max(nearest, self._origin - s * (tiles - 1))
+        self.distances = min(furthest, self._origin + self._used - 1) - self._first + 1
+
+        self.reach = min(middle, workload.H - 1)
+        self.rows = min(s * (strip - 1) + 2 * self.reach + 1, workload.H)
+        scaled = workload.dtype == "float32" and kind != "bf16"
+        quads = self.chunks * (2 if scaled or self.halves == 2 else 1)  # of words
+        self._pitch = 4 * (quads | 1)
+        image = -(-self.rows // s) * s * self._pitch
+        if fragment < 8:
+            skew = 4 * fragment
+            image = -(-(image - skew) // 32) * 32 + skew
+        self._input_words: int = self.images * image + self._pitch + 28
+        words = 4 * (self.distances - 1) + (6 + 7 * s) // 2 + 1
+        if words % 32 < 8:
+            words += 8 - words % 32
+        elif words % 32 > 24:
+            words += 40 - words % 32
+        self._tap_words: int = (2 * self.reach + 1) * self.halves * (2 if s == 1 else 1) * words
+
+    @property
+    def blocks(self) -> int:
+        batches = -(-self._workload.B // self.images)
+        return self._across * self._down * self._workload.C * batches
+
+    @property
+    def shared_words(self) -> int:
+        return self._input_words + self._tap_words + 2
+
+    @property
+    def shared_bytes(self) -> int:
+        return 4 * self.shared_words
+
+    @cached_property
+    def tap_rows(self) -> float:
+        """That a warp goes through, on average: those that meet the plane."""
+        s, last = self._workload.stride, self._workload.out_height - 1
+        starts = range(0, last + 1, self._warp_rows)
+        some = starts[:: -(-len(starts) // 64)]
+        met = [
+            min(self.reach, self._workload.H - 1 - s * start)
+            + min(self.reach, s * min(start + self._warp_rows - 1, last))
+            + 1
+            for start in some
+        ]
+        return sum(met) / len(met)
+
+    @cached_property
+    def steps_of_tap_row(self) -> float:
+        """Of a group, all its tiles; half a step is one half."""
+        half = 1 if self._config["steps"] == "halved" else 2
+        return sum(half if chunks == 1 else 2 for chunks in self._chunks_of_steps) / 2
+
+    @property
+    def has_half_steps(self) -> bool:
+        return 1 in self._chunks_of_steps
+
+    @property
+    def _chunks_of_steps(self) -> list[int]:
+        """Of each step of each tile that has any: chunks that are not all zero."""
+        found = []
+        for tile in range(self._config["column_tiles"]):
+            start = self._origin - self._workload.stride * tile - self._first
+            full = [0 <= start + chunk < self.distances for chunk in range(self._used)]
+            found += [sum(full[chunk : chunk + 2]) for chunk in range(0, self._used, 2)]
+        return [chunks for chunks in found if chunks > 0]
+
+    @property
+    def sums(self) -> list[str]:
+        """Those to choose from."""
+        if self._tap_rows("short") > 2 * self.reach:
+            return ["long"]
+        return ["short", "long"] if self._tap_rows("long") > 2 * self.reach else ["short"]
+
+    @property
+    def tap_rows_per_sum(self) -> int:
+        """All, or so many that truncation stays well below max_error."""
+        return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
+
+    def _tap_rows(self, sums: str) -> int:
+        steps = int(STEPS_PER_ERROR[sums] * self._workload.max_error)
+        return max(1, steps // (self.products * -(-self.distances // 2)))
+
+    @property
+    def registers(self) -> int:
+        """Estimated: sums and totals, fragments, taps, addresses."""
+        groups, tiles = self._config["groups_per_warp"], self._config["column_tiles"]
+        sums = 2 if self._config["sums"] == "short" else 1
+        fragments, taps = 4 * self.halves * min(groups, 2), self.halves * self.distances
+        if self._config["taps"] == "sliding":
+            fragments, taps = 4 * self.halves, taps * groups
+        return int(4 * sums * groups * tiles + fragments + 2 * groups + taps + 24)
+
+
+def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Those that share a row out evenly."""
+    whole = -(-workload.out_width // 8)
+    return [
+        tiles
+        for tiles in range(1, min(whole, MAX_TILES) + 1)
+        if -(-whole // -(-whole // tiles)) == tiles
+    ]
+
+
+def _smallest(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+    """The configuration that needs the least shared memory."""
+    return _summed(
+        workload,
+        {
+            "template": CudaToeplitz.name,
+            "fragment_rows": 16,
+            "warps": 1,
+            "groups_per_warp": 1,
+            "image_groups": 1,
+            "column_tiles": 1,
+            "arithmetic": _arithmetics(workload, limits)[0],
+            "steps": "halved",
+            "taps": "loaded",
+        },
+    )
+
+
+def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
+    """The configuration with the shorter of the sums it may choose from."""
+    return config | {"sums": Layout(workload, config).sums[0]}
+
+
+def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
+    """By the taps that an output at the middle of the plane meets."""
+    height, width = min(workload.K, workload.H), min(workload.K, workload.W)
+    return arithmetics(workload, height * width, limits)
+
+
+def _neighbours(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Whether the groups of a warp are neighbouring rows, of which the next input row meets the
+    same taps one row on."""
+    ones = (config["fragment_rows"], config["image_groups"], workload.stride)
+    return config["groups_per_warp"] > 1 and ones == (1, 1, 1)
+
+
+def _steps(limits: DeviceLimits) -> list[str]:
+    """Steps are half as long before compute capability 8.0, so that none needs zeros."""
+    return ["halved", "whole"] if capability(limits) >= 80 else ["halved"]
+
+
+def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> list[str]:
+    """Long ones where they are as good; before compute capability 8.0 a step is two additions."""
+    sums = Layout(workload, config).sums
+    return sums if capability(limits) >= 80 else sums[:1]
+
+
+def _shared_limit(limits: DeviceLimits) -> int:
+    return limits.shared_memory_opt_in or limits.shared_memory_per_block
+
+
+def _registers_limit(limits: DeviceLimits, warps: int) -> int:
+    """Of a thread, estimated; a unit's quarters have as many each."""
+    return min(208, limits.registers_per_unit // (128 * -(-warps // 4)))

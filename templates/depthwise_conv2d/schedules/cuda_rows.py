@@ -1,0 +1,68 @@
+"""Strips of rows on CUDA: see ``rows.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from templates.depthwise_conv2d.cuda_rows import blocks, row_words, shared_words, threads
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.written import filled, program
+
+SOURCE = Path(__file__).with_name("rows.cu")
+STORES = {"cached": "", "streaming": ".cs"}
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "depthwise_rows",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=threads(workload, config),
+        words=shared_words(workload, config),
+    )
+
+
+def schedule(sch: Schedule, config: dict[str, Any]) -> None:
+    """Nothing is left to schedule: the program is one call for each thread."""
+
+
+def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
+    taps_h, taps_w = workload.near
+    values = {
+        "IS_HALF": workload.dtype == "float16",
+        "PLANES": workload.B * workload.C,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "K": workload.K,
+        "STRIDE": workload.stride,
+        "TAPS_H": taps_h,
+        "TAPS_W": taps_w,
+        "R": config["rows"],
+        "STREAMING": config["stores"] == "streaming",
+        "STORE": STORES[config["stores"]],
+        "LOAD": "" if config.get("ahead") else ".nc",
+        "STAGED": config["reads"] == "shared",
+    }
+    if config["reads"] == "shared":
+        values |= {
+            "V": workload.out_width,
+            "P": config["planes"],
+            "IMAGES": config["images"],
+            "ASYNC": config["staging"] == "async",
+            "BULK": config["staging"] == "bulk",
+            "EACH_STRIP": config["strips"] == "each",
+            "WORDS": shared_words(workload, config),
+        }
+    else:
+        values |= {
+            "V": config["columns"],
+            "AHEAD": config["ahead"],
+            "THREADS": config["threads"],
+            "ROW_WORDS": row_words(workload, config["columns"]),
+        }
+    return filled(SOURCE, values)

@@ -1,0 +1,407 @@
+// y[b, c, i, j] = sum over dy of (sum over v of x[b, c, S i + dy, v] T[v, j]), T[v, j] = w[dy, v - S j] (Toeplitz): a
+// matrix product for each row of taps, v running over columns inside the plane only. A fragment of 16 rows holds
+// FRAGMENT_ROWS output rows of 16 / FRAGMENT_ROWS images; ldmatrix takes an address for each row, so they lie where
+// they were staged, and rows outside the plane are one row of zeros. Columns come in chunks of eight, two to a step of
+// the tensor cores; a chunk of T depends on its distance q from the tile's first column only, so the few distinct ones
+// of a row of taps stay in registers for all tiles of all fragments.
+// float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
+constexpr int WARPS = @WARPS@, FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS@, IMAGE_GROUPS = @IMAGE_GROUPS@;
+constexpr int TILES = @TILES@, PRODUCTS = @PRODUCTS@, TAP_ROWS_PER_SUM = @TAP_ROWS_PER_SUM@;
+constexpr bool HALVED = @HALVED@;    // a step with one chunk of zeros is half a step
+constexpr bool SLIDING = @SLIDING@;  // a warp's groups are neighbouring rows: the taps of one are next the other's
+constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, S = @S@, HO = (H - 1) / S + 1, WO = (W - 1) / S + 1;
+
+typedef unsigned int word;
+#if @IS_HALF@
+typedef unsigned short element;
+#else
+typedef word element;  // a float's bits
+#endif
+constexpr bool SCALED = !@IS_HALF@ && !@IS_BF16@;
+constexpr int THREADS = 32 * WARPS;
+constexpr int IMAGES_OF_GROUP = 16 / FRAGMENT_ROWS, IMAGES = IMAGES_OF_GROUP * IMAGE_GROUPS;
+constexpr int STRIP = FRAGMENT_ROWS * WARPS * GROUPS / IMAGE_GROUPS;  // output rows of a block
+constexpr int DOWN = (HO + STRIP - 1) / STRIP, ACROSS = (WO + 8 * TILES - 1) / (8 * TILES);
+
+// Chunks of columns, from chunk ORIGIN on (of the block's first), and the distances at which T is not all zero.
+constexpr int PAD = K / 2, REACH = PAD < H ? PAD : H - 1;
+constexpr int Q_LOW = -((PAD + 7) / 8), Q_HIGH = (PAD + 7 * S) / 8;
+constexpr int ORIGIN = ACROSS == 1 ? 0 : Q_LOW;
+constexpr int USED_CHUNKS = ACROSS == 1 ? (W + 7) / 8 : S * (TILES - 1) + Q_HIGH - Q_LOW + 1;
+constexpr int CHUNKS = HALVED ? USED_CHUNKS : (USED_CHUNKS + 1) / 2 * 2, STEPS = (CHUNKS + 1) / 2;
+constexpr int Q_FIRST = Q_LOW > ORIGIN - S * (TILES - 1) ? Q_LOW : ORIGIN - S * (TILES - 1);
+constexpr int Q_LAST = Q_HIGH < ORIGIN + USED_CHUNKS - 1 ? Q_HIGH : ORIGIN + USED_CHUNKS - 1;
+constexpr int DISTANCES = Q_LAST - Q_FIRST + 1;
+
+// Input rows of a block: a chunk is its high halves and then its low ones, before that its eight floats. Eight rows of
+// a fragment are 16 bytes apart modulo the 128 of all banks.
+constexpr int HALVES = PRODUCTS == 3 ? 2 : 1, CHUNK_BYTES = SCALED || HALVES == 2 ? 32 : 16;
+constexpr int NEEDED_ROWS = S * (STRIP - 1) + 2 * REACH + 1, ROWS = NEEDED_ROWS < H ? NEEDED_ROWS : H;
+constexpr int SLOTS = (ROWS + S - 1) / S * S;  // stride 2: even rows, then odd ones
+constexpr int PITCH = (CHUNKS * CHUNK_BYTES / 16 | 1) * 16;
+constexpr int SKEW = FRAGMENT_ROWS < 8 ? 16 * FRAGMENT_ROWS : 0;  // of the next image, modulo 128
+constexpr int IMAGE_PITCH = SKEW == 0 ? SLOTS * PITCH : (SLOTS * PITCH + 127 - SKEW) / 128 * 128 + SKEW;
+constexpr int ZEROS = PITCH + 112;  // a row of zeros on any of the banks
+constexpr int UNITS = IMAGES * ROWS * CHUNKS;
+
+// A row of taps: zeros on both sides; a pair that starts at an odd place is read from a second copy, one element on.
+constexpr int COPIES = S == 1 ? 2 : 1, FIRST_TAP = 8 * Q_FIRST - 7 * S + PAD;
+constexpr int TAP_WORDS = 4 * (DISTANCES - 1) + (6 + 7 * S) / 2 + 1;
+constexpr int TAP_PITCH = TAP_WORDS % 32 < 8 ? TAP_WORDS / 32 * 32 + 8    // the copies lie on different banks
+                        : TAP_WORDS % 32 > 24 ? TAP_WORDS / 32 * 32 + 40 : TAP_WORDS;
+constexpr int TAP_ROW = HALVES * COPIES * TAP_PITCH;
+static_assert((IMAGES * IMAGE_PITCH + ZEROS) / 4 + (2 * REACH + 1) * TAP_ROW + 2 == @WORDS@,
+              "the template's estimate of shared memory");
+
+constexpr int QUADS = sizeof(element) / 2;  // of words, in a chunk as it was loaded
+
+// Of a load: as many elements as divide a row, up to 16 bytes.
+constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
+
+__device__ __forceinline__ unsigned short conv2d_narrow(float v) {
+  unsigned short h;
+  asm("cvt.rn.@TYPE@.f32 %0, %1;" : "=h"(h) : "f"(v));
+  return h;
+}
+
+__device__ __forceinline__ float conv2d_widen(unsigned short h) {
+#if @IS_BF16@
+  return __uint_as_float(((word)h) << 16);
+#else
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
+  return v;
+#endif
+}
+
+// Two neighbours as halves in one word, the first one low.
+__device__ __forceinline__ word conv2d_pack(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  word h;
+  asm("cvt.rn.@TYPE@x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
+  return h;
+#else
+  return conv2d_narrow(a) | ((word)conv2d_narrow(b) << 16);
+#endif
+}
+
+// What the tensor cores multiply, and what it leaves out.
+__device__ __forceinline__ void conv2d_split(float a, float b, word& high, word& low) {
+  high = conv2d_pack(a, b);
+  if (HALVES == 2) low = conv2d_pack(a - conv2d_widen(high & 0xffff), b - conv2d_widen(high >> 16));
+}
+
+__device__ __forceinline__ void conv2d_rows(word (&a)[4], word address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address));
+}
+
+__device__ __forceinline__ void conv2d_half_rows(word (&a)[4], word address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
+}
+
+__device__ __forceinline__ void conv2d_half_step(float (&c)[4], word a0, word a1, word b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
+}
+
+__device__ __forceinline__ void conv2d_step(float (&c)[4], const word (&a)[4], word b0, word b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  conv2d_half_step(c, a[0], a[1], b0);
+  conv2d_half_step(c, a[2], a[3], b1);
+#endif
+}
+
+__device__ __forceinline__ word conv2d_warp_max(word value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, lane));
+  return value;
+#endif
+}
+
+// The exponent of the power of two that brings a magnitude, given by its bits, near the top of the half's range.
+__device__ __forceinline__ int conv2d_exponent(word bits) {
+  int exponent = 14 - ((int)(bits >> 23) - 127);
+  return exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+}
+
+__device__ __forceinline__ float conv2d_power(int exponent) { return __uint_as_float((word)(exponent + 127) << 23); }
+
+template <int BYTES>
+__device__ __forceinline__ void conv2d_read(word* v, const element* source) {
+  if constexpr (BYTES == 16) {
+    const uint4 piece = *(const uint4*)source;
+    v[0] = piece.x, v[1] = piece.y, v[2] = piece.z, v[3] = piece.w;
+  } else if constexpr (BYTES == 8) {
+    const uint2 piece = *(const uint2*)source;
+    v[0] = piece.x, v[1] = piece.y;
+  } else if constexpr (BYTES == 4) {
+    v[0] = *(const word*)source;
+  }
+}
+
+// A chunk of a row from a column on, halves two to a word, zeros outside the plane.
+__device__ __forceinline__ void conv2d_fetch(word (&v)[4 * QUADS], const element* row, int column,
+                                             bool inside, bool aligned) {
+  constexpr int BYTES = PIECE * sizeof(element);
+#pragma unroll
+  for (int i = 0; i < 4 * QUADS; ++i) v[i] = 0;
+  if (BYTES >= 4 && aligned) {
+#pragma unroll
+    for (int i = 0; i < 8; i += PIECE)
+      if (inside && (word)(column + i) < W) conv2d_read<BYTES>(v + i * sizeof(element) / 4, row + column + i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (inside && (word)(column + i) < W)
+        v[i * sizeof(element) / 4] |= (word)row[column + i] << (sizeof(element) == 2 ? i % 2 * 16 : 0);
+  }
+}
+
+// Where a chunk of the input lies in shared memory.
+__device__ __forceinline__ char* conv2d_place(char* staged, int image, int row, int chunk) {
+  const int slot = S == 2 ? row % 2 * (SLOTS / 2) + row / 2 : row;
+  return staged + image * IMAGE_PITCH + slot * PITCH + chunk * CHUNK_BYTES;
+}
+
+__device__ __forceinline__ void conv2d_store_halves(char* place, const word (&v)[4 * QUADS], float scale) {
+#if @IS_HALF@
+  *(uint4*)place = make_uint4(v[0], v[1], v[2], v[3]);
+#else
+  word high[4], low[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    conv2d_split(__uint_as_float(v[2 * i]) * scale, __uint_as_float(v[2 * i + 1]) * scale, high[i], low[i]);
+  *(uint4*)place = make_uint4(high[0], high[1], high[2], high[3]);
+  if (HALVES == 2) *(uint4*)(place + 16) = make_uint4(low[0], low[1], low[2], low[3]);
+#endif
+}
+
+__device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_any, const void* __restrict__ w_any,
+                                                   void* __restrict__ y_any, word* shared) {
+  const element* const x = (const element*)x_any;
+  element* const y = (element*)y_any;
+  char* const staged = (char*)shared;
+  char* const zeros = staged + IMAGES * IMAGE_PITCH;
+  word* const taps = (word*)(zeros + ZEROS);
+  word* const largest = taps + (2 * REACH + 1) * TAP_ROW;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int j_first = blockIdx.x % ACROSS * (8 * TILES);
+  const int i_first = blockIdx.x / ACROSS % DOWN * STRIP;
+  const int c = blockIdx.x / (ACROSS * DOWN) % C, b_first = blockIdx.x / (ACROSS * DOWN) / C * IMAGES;
+  const int u_first = max(0, S * i_first - REACH);
+  const element* const w = (const element*)w_any + c * (K * K);
+
+  // Stage the input: where it is scaled, as floats first, which the same thread splits once the largest is known.
+  for (int i = thread; i < ZEROS / 4; i += THREADS) ((word*)zeros)[i] = 0;
+  if (thread < 2) largest[thread] = 0;
+  word largest_x = 0, largest_w = 0;
+  const bool aligned = ((size_t)x & (PIECE * sizeof(element) - 1)) == 0;
+#pragma unroll 2
+  for (int unit = thread; unit < UNITS; unit += THREADS) {
+    const int chunk = unit % CHUNKS, row = unit / CHUNKS % ROWS, image = unit / (CHUNKS * ROWS);
+    const int b = min(b_first + image, B - 1), u = u_first + row;
+    word v[4 * QUADS];
+    conv2d_fetch(v, x + (size_t)(b * C + c) * (H * W) + (size_t)u * W, S * j_first + 8 * (ORIGIN + chunk),
+                 b_first + image < B && u < H, aligned);
+    char* const place = conv2d_place(staged, image, row, chunk);
+    if constexpr (SCALED) {
+#pragma unroll
+      for (int i = 0; i < QUADS; ++i) {
+        largest_x = max(largest_x, max(max(v[4 * i] & 0x7fffffff, v[4 * i + 1] & 0x7fffffff),
+                                       max(v[4 * i + 2] & 0x7fffffff, v[4 * i + 3] & 0x7fffffff)));
+        ((uint4*)place)[i] = make_uint4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+      }
+    } else {
+      conv2d_store_halves(place, v, 1.0f);
+    }
+  }
+  float scale_w = 1.0f, undo_x = 1.0f, undo_w = 1.0f;
+  if constexpr (SCALED) {
+    for (int tap = thread; tap < K * K; tap += THREADS) largest_w = max(largest_w, w[tap] & 0x7fffffff);
+    largest_x = conv2d_warp_max(largest_x), largest_w = conv2d_warp_max(largest_w);
+    __syncthreads();
+    if (lane == 0) atomicMax(largest, largest_x), atomicMax(largest + 1, largest_w);
+    __syncthreads();
+    const int ex = conv2d_exponent(largest[0]), ew = conv2d_exponent(largest[1]);
+    undo_x = conv2d_power(-ex), undo_w = conv2d_power(-ew);  // one after the other: their product may underflow
+    scale_w = conv2d_power(ew);
+    for (int unit = thread; unit < UNITS; unit += THREADS) {
+      char* const place = conv2d_place(staged, unit / (CHUNKS * ROWS), unit / CHUNKS % ROWS, unit % CHUNKS);
+      word v[4 * QUADS];
+#pragma unroll
+      for (int i = 0; i < QUADS; ++i) conv2d_read<16>(v + 4 * i, (const element*)place + 8 / QUADS * i);
+      conv2d_store_halves(place, v, conv2d_power(ex));
+    }
+  }
+  for (int unit = thread; unit < (2 * REACH + 1) * COPIES * TAP_WORDS; unit += THREADS) {
+    const int place = unit % TAP_WORDS, copy = unit / TAP_WORDS % COPIES, row = unit / (TAP_WORDS * COPIES);
+    const int kx = FIRST_TAP + 2 * place + copy;
+    const element* const source = w + (row + PAD - REACH) * K + kx;
+    const element a = (word)kx < K ? source[0] : 0, b = (word)(kx + 1) < K ? source[1] : 0;
+    word* const high = taps + row * TAP_ROW + copy * TAP_PITCH + place;
+#if @IS_HALF@
+    *high = a | (word)b << 16;
+#else
+    word low;
+    conv2d_split(__uint_as_float(a) * scale_w, __uint_as_float(b) * scale_w, *high, low);
+    if (HALVES == 2) high[COPIES * TAP_PITCH] = low;
+#endif
+  }
+  __syncthreads();
+
+  // This warp's groups of 16 rows, and where this lane's row of each lies.
+  const int i_low = i_first + warp * GROUPS / IMAGE_GROUPS * FRAGMENT_ROWS;
+  const int i_high = i_first + ((warp * GROUPS + GROUPS - 1) / IMAGE_GROUPS + 1) * FRAGMENT_ROWS - 1;
+  if (i_low >= HO) return;
+  // The rows of taps that meet the plane; where they slide, the input rows, counted from the first group's.
+  const int from = max(-REACH, SLIDING ? -i_low : -S * min(i_high, HO - 1));
+  const int to = min(REACH + (SLIDING ? GROUPS - 1 : 0), H - 1 - S * i_low) + 1;
+  const word second = lane / 16 * CHUNK_BYTES;
+  const word zero_row = (word)__cvta_generic_to_shared(zeros) + second;
+  word image_rows[GROUPS];
+  int centre[GROUPS];
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    const int group = warp * GROUPS + g;
+    const int image = group % IMAGE_GROUPS * IMAGES_OF_GROUP + lane % 16 / FRAGMENT_ROWS;
+    image_rows[g] = (word)__cvta_generic_to_shared(staged) + image * IMAGE_PITCH + second;
+    centre[g] = S * (i_first + group / IMAGE_GROUPS * FRAGMENT_ROWS + lane % FRAGMENT_ROWS) - u_first;
+  }
+  // This lane's column of T and the first of its rows: the place of that pair at distance Q_FIRST.
+  const int pair = 7 * S + lane % 4 * 2 - S * (lane / 4);
+  const word* const column = taps + (pair % 2) * TAP_PITCH + pair / 2;
+
+  auto load_taps = [&](word (&t)[HALVES][DISTANCES], int dy) {
+#pragma unroll
+    for (int half = 0; half < HALVES; ++half)
+#pragma unroll
+      for (int q = 0; q < DISTANCES; ++q)
+        t[half][q] = !SLIDING || (word)(dy + REACH) <= 2 * REACH
+                         ? column[(dy + REACH) * TAP_ROW + half * COPIES * TAP_PITCH + 4 * q] : 0;
+  };
+  auto load_fragment = [&](word (&a)[4], word row, int step, int half) {
+    const word address = row + 2 * CHUNK_BYTES * step + 16 * half;
+    if (2 * step + 1 < CHUNKS) conv2d_rows(a, address);
+    else conv2d_half_rows(a, address);
+  };
+  auto multiply = [&](float (&sum)[TILES][4], const word (&a)[4], const word (&t)[DISTANCES], int step) {
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+      const int q = ORIGIN + 2 * step - S * tile - Q_FIRST;
+      const bool low = q >= 0 && q < DISTANCES;
+      const bool high = q + 1 >= 0 && q + 1 < DISTANCES && 2 * step + 1 < CHUNKS;
+      const word b0 = low ? t[low ? q : 0] : 0, b1 = high ? t[high ? q + 1 : 0] : 0;
+      if ((low && high) || (!HALVED && (low || high))) conv2d_step(sum[tile], a, b0, b1);
+      else if (low) conv2d_half_step(sum[tile], a[0], a[1], b0);
+      else if (high) conv2d_half_step(sum[tile], a[2], a[3], b1);
+    }
+  };
+  // Each row of taps meets all groups' fragments.
+  auto add_tap_rows = [&](float (&sum)[GROUPS][TILES][4], int begin, int end) {
+#pragma unroll 1
+    for (int dy = begin; dy < end; ++dy) {
+      word t[HALVES][DISTANCES], rows[GROUPS];
+      load_taps(t, dy);
+#pragma unroll
+      for (int g = 0; g < GROUPS; ++g) {
+        const int row = centre[g] + dy, slot = S == 2 ? (row & 1) * (SLOTS / 2) + (row >> 1) : row;
+        const word address = image_rows[g] + slot * PITCH;
+        rows[g] = (word)row < ROWS ? address : zero_row + ((address - zero_row) & 112);
+      }
+#pragma unroll
+      for (int step = 0; step < STEPS; ++step) {
+        word a[HALVES][GROUPS][4];
+#pragma unroll
+        for (int i = 0; i < HALVES * GROUPS; ++i)
+          load_fragment(a[i / GROUPS][i % GROUPS], rows[i % GROUPS], step, i / GROUPS);
+#pragma unroll
+        for (int product = 0; product < PRODUCTS; ++product)
+#pragma unroll
+          for (int g = 0; g < GROUPS; ++g) multiply(sum[g], a[product == 2][g], t[product == 1], step);
+      }
+    }
+  };
+  // Each input row meets all groups' rows of taps, which slide through registers.
+  auto add_input_rows = [&](float (&sum)[GROUPS][TILES][4], int begin, int end) {
+    word t[GROUPS][HALVES][DISTANCES];
+#pragma unroll
+    for (int g = 1; g < GROUPS; ++g) load_taps(t[GROUPS - g], begin - g);
+#pragma unroll 1
+    for (int first = begin; first < end; first += GROUPS)
+#pragma unroll
+      for (int fresh = 0; fresh < GROUPS; ++fresh)
+        if (first + fresh < end) {
+          load_taps(t[fresh], first + fresh);
+#pragma unroll
+          for (int step = 0; step < STEPS; ++step) {
+            word a[HALVES][4];
+#pragma unroll
+            for (int half = 0; half < HALVES; ++half)
+              load_fragment(a[half], image_rows[0] + (centre[0] + first + fresh) * PITCH, step, half);
+#pragma unroll
+            for (int product = 0; product < PRODUCTS; ++product)
+#pragma unroll
+              for (int g = 0; g < GROUPS; ++g)
+                multiply(sum[g], a[product == 2], t[(fresh + GROUPS - g) % GROUPS][product == 1], step);
+          }
+        }
+  };
+  auto add = [&](float (&sum)[GROUPS][TILES][4], int begin, int end) {
+    if constexpr (SLIDING) add_input_rows(sum, begin, end);
+    else add_tap_rows(sum, begin, end);
+  };
+
+  float total[GROUPS][TILES][4];
+#pragma unroll
+  for (int i = 0; i < GROUPS * TILES * 4; ++i) total[i / 4 / TILES][i / 4 % TILES][i % 4] = 0.0f;
+  if constexpr (TAP_ROWS_PER_SUM > 2 * REACH) {
+    add(total, from, to);
+  } else {
+    // The tensor cores truncate where they add: short sums, then an addition that rounds.
+#pragma unroll 1
+    for (int begin = from; begin < to; begin += TAP_ROWS_PER_SUM) {
+      float sum[GROUPS][TILES][4];
+#pragma unroll
+      for (int i = 0; i < GROUPS * TILES * 4; ++i) sum[i / 4 / TILES][i / 4 % TILES][i % 4] = 0.0f;
+      add(sum, begin, min(begin + TAP_ROWS_PER_SUM, to));
+#pragma unroll
+      for (int i = 0; i < GROUPS * TILES * 4; ++i)
+        total[i / 4 / TILES][i / 4 % TILES][i % 4] += sum[i / 4 / TILES][i / 4 % TILES][i % 4];
+    }
+  }
+
+  const bool paired = WO % 2 == 0 && ((size_t)y & (2 * sizeof(element) - 1)) == 0;
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g)
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      const int group = warp * GROUPS + g, row = lane / 4 + 8 * part;
+      const int b = b_first + group % IMAGE_GROUPS * IMAGES_OF_GROUP + row / FRAGMENT_ROWS;
+      const int i = i_first + group / IMAGE_GROUPS * FRAGMENT_ROWS + row % FRAGMENT_ROWS;
+      if (b >= B || i >= HO) continue;
+      const int j = j_first + lane % 4 * 2;
+      element* const to_row = y + (size_t)(b * C + c) * (HO * WO) + (size_t)i * WO + j;
+#pragma unroll
+      for (int tile = 0; tile < TILES; ++tile) {
+        const float u = total[g][tile][2 * part] * undo_x * undo_w;
+        const float v = total[g][tile][2 * part + 1] * undo_x * undo_w;
+#if @IS_HALF@
+        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = conv2d_pack(u, v);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = conv2d_narrow(u);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = conv2d_narrow(v);
+#else
+        if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(u, v);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(u);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = __float_as_uint(v);
+#endif
+      }
+    }
+}
