@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from templates.template import Template
 from templates.workload import Workload
 
 
@@ -24,9 +25,10 @@ class Document:
 
 @dataclass(frozen=True)
 class Rung:
-    """``program`` is ``module:function`` of (workload, kind of target). ``adds`` says what it adds
-    to the rung before. ``t4_us`` is what the document measured of its own program, on a T4 and
-    its own shape; None where it gives no figure."""
+    """``program`` is ``module:function`` of (workload, kind of target); where there are ``trials``
+    it is a template's class, and the rung is the best of so many of its configurations, found by
+    the usual search. ``adds`` says what it adds to the rung before. ``t4_us`` is what the document
+    measured of its own program, on a T4 and its own shape; None where it gives no figure."""
 
     name: str
     document: Document
@@ -35,6 +37,7 @@ class Rung:
     t4_us: float | None = None
     every_input: bool = False
     """Whether an output's sum runs over all positions of the input, not over its taps."""
+    trials: int = 0
 
     def steps(self, workload: Workload) -> int:
         """Multiply-adds of one call, guarded ones too."""
@@ -44,5 +47,13 @@ class Rung:
     def schedule(self, workload: Workload, kind: str) -> Any:
         """Its program for a kind of target ("cuda" or a CPU's), a ``tvm.s_tir.Schedule`` of
         (input, weight, output). Imports TVM."""
+        return self._named()(workload, kind)
+
+    def template(self) -> Template[Any]:
+        """What is searched, where there are trials."""
+        template: Template[Any] = self._named()()
+        return template
+
+    def _named(self) -> Any:
         module, name = self.program.split(":")
-        return getattr(importlib.import_module(module), name)(workload, kind)
+        return getattr(importlib.import_module(module), name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -54,19 +55,27 @@ def finalists(trials: Sequence[tuple[Config, float]]) -> list[Config]:
 
 
 def decide(
-    plan: Plan, builder: Builder, runner: Runner, folder: Path, chosen: Sequence[Config]
+    plan: Plan,
+    builder: Builder,
+    runner: Runner,
+    folder: Path,
+    chosen: Sequence[Config],
+    beside: Mapping[str, Built] = MappingProxyType({}),
 ) -> Winner:
-    """Measure the chosen again, interleaved with the default configuration, the naive schedule
-    and the peers, in a fresh process. The fastest that is right once more, loaded from disk by
-    another fresh process, wins.
+    """Measure the chosen again, interleaved with the default configuration, the naive schedule,
+    the peers and what was built to stand beside them, in a fresh process. The fastest that is
+    right once more, loaded from disk by another fresh process, wins.
 
     Raises NothingWorked where none of them can be built and run again.
     """
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
     builds = _build(plan, builder, folder, configs)
-    libraries = {name: built.order.library for name, built in builds.items()}
+    compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
+    libraries = {name: built.order.library for name, built in compared.items()}
     finals = _round(runner, libraries)
+    missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
+    finals = replace(finals, dropped=finals.dropped | missing)
     contestants = [entry for name, entry in finals.entries.items() if name in configs]
     dropped = {name: reason for name, reason in finals.dropped.items() if name in configs}
     for best in sorted(contestants, key=_median):

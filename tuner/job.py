@@ -31,9 +31,11 @@ from tuner.measure.compile import Built
 from tuner.measure.record import metaschedule_record
 from tuner.measure.runner import Runner
 from tuner.measure.trial import Measured
+from tuner.peers import metaschedule_peer
 from tuner.pipeline import measured
 from tuner.plan import Config, Plan
 from tuner.publish import publish
+from tuner.settings import Settings
 from tuner.versions import TVM
 
 log = structlog.get_logger()
@@ -64,13 +66,13 @@ class JobRun:
         device_id: int,
         builder: Builder,
         *,
-        run_seconds: float,
+        settings: Settings,
         among: Sequence[Template[Any]] | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._engine, self._hold, self._job = engine, hold, hold.job
         self._device, self._device_id = device, device_id
-        self._builder, self._run_seconds, self._watch = builder, run_seconds, watch
+        self._builder, self._settings, self._watch = builder, settings, watch
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         workload = templates.parse_key(self._job.workload_key)
         self._plan = Plan(workload, device, self._job.search, seed, among)
@@ -92,13 +94,16 @@ class JobRun:
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
             with Runner(
-                self._plan.workload.key, self._device, self._seed, self._run_seconds
+                self._plan.workload.key, self._device, self._seed, self._settings.run_seconds
             ) as runner:
                 self._search(runner, folder)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
                 self._hold.check()
-                winner = decide(self._plan, self._builder, runner, folder, finalists(self._ok))
+                beside = self._beside(folder)
+                winner = decide(
+                    self._plan, self._builder, runner, folder, finalists(self._ok), beside
+                )
             self._hold.check()
             publish(
                 self._engine,
@@ -114,6 +119,24 @@ class JobRun:
                 ),
                 trials_measured=self._statuses.total(),
             )
+
+    def _beside(self, folder: Path) -> dict[str, Built]:
+        """What else is searched for, by name, where settings ask for it."""
+        if not self._settings.metaschedule:
+            return {}
+        inside = folder / metaschedule_peer.NAME
+        inside.mkdir()
+        found = metaschedule_peer.search(
+            self._plan.workload,
+            self._device,
+            self._settings,
+            self._statuses.total() or self._job.trials_requested,
+            self._seed,
+            inside,
+            self._hold.check,
+        )
+        log.info("metaschedule_searched", status=found.status, error=found.error)
+        return {metaschedule_peer.NAME: found}
 
     def _search(self, runner: Runner, folder: Path) -> None:
         results = measured(

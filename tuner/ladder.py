@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -25,6 +26,9 @@ from tuner.measure.compile import EMPTY as EMPTY_PROGRAM
 from tuner.measure.compile import EMPTY_WORKLOAD, BuildOrder, Built
 from tuner.measure.finals import EMPTY, Finals
 from tuner.measure.runner import Runner
+from tuner.pipeline import best_of
+from tuner.plan import Plan
+from tuner.search import DEFAULT
 from tuner.settings import Settings
 from tuner.versions import versions
 
@@ -55,24 +59,26 @@ def climb(
 ) -> Ladder:
     """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
     hand and the empty program. Raises NothingWorked where not even that can be built."""
-    left_out = {
-        rung.name: f"left out: {rung.steps(workload):.1e} steps a call"
-        for rung in rungs
-        if rung.steps(workload) > MOST_STEPS[device.kind]
-    }
+    left_out = _left_out(workload, device, rungs)
     with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
         folder = Path(name)
         built = _build(workload, device, builder, rungs, left_out, folder)
-        libraries = {name: b.order.library for name, b in built.items() if b.status == "ok"}
-        if EMPTY not in libraries:
+        if built[EMPTY].status != "ok":
             raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
-        if best is not None:
-            libraries[BEST] = folder / "best.so"
-            libraries[BEST].write_bytes(best)
         with Runner(workload.key, device, seed, RUNG_SECONDS) as runner:
+            chosen: dict[str, str] = {}
+            for rung in rungs:
+                if rung.trials and rung.name not in left_out:
+                    plan = Plan(workload, device, DEFAULT, seed, [rung.template()])
+                    found, chosen[rung.name] = _search(rung, plan, builder, runner, folder)
+                    built |= found
+            libraries = {name: b.order.library for name, b in built.items() if b.status == "ok"}
+            if best is not None:
+                libraries[BEST] = folder / "best.so"
+                libraries[BEST].write_bytes(best)
             finals = _measure(runner, libraries)
     failed = {name: f"{b.status}: {b.error}" for name, b in built.items() if b.status != "ok"}
-    notes = left_out | failed | finals.dropped | same_programs(rungs, built)
+    notes = same_programs(rungs, built) | chosen | left_out | failed | finals.dropped
     return table(workload, device, rungs, finals, notes, best is not None)
 
 
@@ -102,6 +108,17 @@ def climb_and_store(
     return climbed
 
 
+def _left_out(workload: Workload, device: Device, rungs: Sequence[Rung]) -> dict[str, str]:
+    """Which rungs are not built, and why."""
+    reasons = {}
+    for rung in rungs:
+        if rung.steps(workload) > MOST_STEPS[device.kind]:
+            reasons[rung.name] = f"left out: {rung.steps(workload):.1e} steps a call"
+        elif rung.trials and not rung.template().applies(workload, device.limits):
+            reasons[rung.name] = "left out: its template does not serve this workload here"
+    return reasons
+
+
 def _build(
     workload: Workload,
     device: Device,
@@ -111,12 +128,28 @@ def _build(
     folder: Path,
 ) -> dict[str, Built]:
     orders = {EMPTY: (EMPTY_WORKLOAD.key, EMPTY_PROGRAM)}
-    orders |= {r.name: (workload.key, r.program) for r in rungs if r.name not in left_out}
+    orders |= {
+        r.name: (workload.key, r.program) for r in rungs if r.name not in left_out and not r.trials
+    }
     futures: dict[str, Future[Built]] = {
         name: builder.submit(BuildOrder(key, program, None, device.target, folder / f"{number}.so"))
         for number, (name, (key, program)) in enumerate(orders.items())
     }
     return {name: future.result() for name, future in futures.items()}
+
+
+def _search(
+    rung: Rung, plan: Plan, builder: Builder, runner: Runner, folder: Path
+) -> tuple[dict[str, Built], str]:
+    """The best of the rung's template, built, by the rung's name, and what came of the search."""
+    inside = folder / rung.name
+    inside.mkdir()
+    config, tried = best_of(plan, builder, runner, inside, rung.trials)
+    if config is None:
+        return {}, f"none of {tried} trials worked"
+    built = builder.submit(plan.order(config, inside / "best.so")).result()
+    knobs = {name: value for name, value in config.items() if name != "template"}
+    return {rung.name: built}, f"best of {tried} trials: {json.dumps(knobs)}"
 
 
 def _measure(runner: Runner, libraries: dict[str, Path]) -> Finals:

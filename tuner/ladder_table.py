@@ -21,8 +21,9 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; times in µs. ``note`` says why there is no time, or which rung is
-    the same program on this device. ``t4_us`` is the document's own figure, for its own shape."""
+    """One line of the table; times in µs. ``note`` says why there is no time, which rung is the
+    same program on this device, or what a search chose. ``t4_us`` is the document's own figure,
+    for its own shape."""
 
     name: str
     what: Literal["rung", "best", "peer", "empty", "floor"]
@@ -153,12 +154,9 @@ def _other_rows(
             note=finals.dropped.get(name) or _wrong(entry, workload),
         )
 
-    tuning = "what was tuned for this shape"
-    if "AutoTVM" in t4:
-        tuning += "; the T4's figure is AutoTVM's"
-    best = row(BEST, "best", tuning, "AutoTVM")
+    best = row(BEST, "best", "what was tuned for this shape", "")
     if not tuned:
-        best = Row(BEST, "best", best.adds, t4_us=best.t4_us, note=_not_tuned(workload))
+        best = Row(BEST, "best", best.adds, note=_not_tuned(workload))
     peers = sorted(
         (
             row(name, "peer", "", name.replace(".", " ").split()[0])

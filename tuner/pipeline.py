@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
+from contextlib import closing
 from pathlib import Path
 
 from tuner.measure.builder import Builder
@@ -60,3 +61,23 @@ def measured(
     finally:  # a job that ends early leaves no builds before the next one's
         for _, future in pending:
             future.cancel()
+
+
+def best_of(
+    plan: Plan, builder: Builder, runner: Runner, folder: Path, trials: int
+) -> tuple[Config | None, int]:
+    """The fastest of so many trials, None where none worked, and how many there were: fewer where
+    the space runs out."""
+    times: list[tuple[Config, float | None]] = []
+    results = measured(
+        plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None
+    )
+    with closing(results):
+        for config, _, result in results:
+            time_us = None
+            if result is not None and result.status == "ok":
+                time_us = result.timing["warm"]["median_us"]
+            times.append((config, time_us))
+            plan.tell(times[-1:])
+    worked = [(time, place) for place, (_, time) in enumerate(times) if time is not None]
+    return (times[min(worked)[1]][0] if worked else None), len(times)

@@ -25,3 +25,7 @@ class Settings(BaseSettings):
     build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
     run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
     poll_seconds: float = Field(1.0, gt=0, description="how often an idle worker asks for a job")
+    metaschedule: bool = Field(
+        False,
+        description="after each search let MetaSchedule's own search as long, to stand beside it",
+    )

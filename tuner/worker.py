@@ -142,7 +142,7 @@ class Worker:
                 self._device,
                 self._device_id,
                 self._builder,
-                run_seconds=self._settings.run_seconds,
+                settings=self._settings,
                 among=self._among(job),
                 watch=watch,
             ).run()

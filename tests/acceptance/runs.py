@@ -12,12 +12,14 @@ from tuner.device import Device
 from tuner.hold import Hold
 from tuner.job import JobRun, Progress
 from tuner.measure.builder import Builder
+from tuner.settings import Settings
 
 
 class Bench:
     """The CPU and its builders; each call of :meth:`run` is one attempt at a job."""
 
     run_seconds = 3.0
+    metaschedule = False
 
     def __init__(self, device: Device, builder: Builder) -> None:
         self.device, self.builder = device, builder
@@ -42,7 +44,7 @@ class Bench:
                 self.device,
                 self.device_id(database),
                 self.builder,
-                run_seconds=self.run_seconds,
+                settings=Settings(run_seconds=self.run_seconds, metaschedule=self.metaschedule),
                 among=among,
                 watch=watch,
             ).run()

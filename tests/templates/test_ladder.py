@@ -20,7 +20,8 @@ from tuner.measure import cases
 from tuner.measure.check import check
 from tuner.measure.cuda_compile import cubin
 
-RUNGS = [rung for operator in templates.operators() for rung in operator.rungs]
+ALL = [rung for operator in templates.operators() for rung in operator.rungs]
+RUNGS = [rung for rung in ALL if not rung.trials]  # what is searched is tested as a template
 ODD: dict[str, list[Workload]] = {
     "conv1d": [
         Conv1dWorkload(M=1, N=1),
@@ -59,7 +60,7 @@ def test_a_rung_is_right_on_odd_shapes(rung: Rung, tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         cases.write(workload, folder, seed=1)
-        check(Compiled(template, workload, {}), cases.read(folder), workload.max_error)
+        check(Compiled(template, workload, {}).error, cases.read(folder), workload.max_error)
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: f"{of(rung)} {rung.name}")
@@ -94,13 +95,25 @@ def test_the_second_axis_of_a_grid_ends_at_65535(name: str) -> None:
 
 
 def test_the_catalogue_names_programs_that_exist() -> None:
-    names = [(of(rung), rung.name) for rung in RUNGS]
+    names = [(of(rung), rung.name) for rung in ALL]
     assert len(set(names)) == len(names)
-    for rung in RUNGS:
+    for rung in ALL:
         module, name = rung.program.split(":")
         assert callable(getattr(importlib.import_module(module), name))
         assert rung.name.startswith(rung.document.number)
         assert rung.adds
+
+
+def test_what_a_rung_searches_serves_the_shape_of_its_document() -> None:
+    searched = {f"{of(rung)} {rung.name}": rung for rung in ALL if rung.trials}
+    sizes = {}
+    for name, rung in searched.items():
+        template, workload = rung.template(), rung.document.workload
+        known = {type(each) for each in templates.operator(of(rung)).templates}
+        assert type(template) in known
+        assert template.applies(workload, T4)
+        sizes[name] = len(template.space(workload, T4))
+    assert sizes == {"conv1d 000 AutoTVM": 1440, "depthwise_conv2d 003 AutoTVM": 2880}
 
 
 def test_the_steps_of_a_rung() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.workload import Workload
+from templates.workload import LEAST_ERROR_FLOAT16, Workload
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tests.templates.shapes import SMALL
@@ -22,8 +22,8 @@ BOUNDED = settings(max_examples=40, derandomize=True, deadline=None, database=No
 
 def agrees(workload: Workload, template: Any, config: dict[str, Any], folder: Any) -> None:
     cases.write(workload, folder, seed=1)
-    run = Compiled(template, workload, config)
-    assert check(run, cases.read(folder), workload.max_error) <= workload.max_error
+    error = Compiled(template, workload, config).error
+    assert check(error, cases.read(folder), workload.max_error) <= workload.max_error
 
 
 @pytest.mark.parametrize("operator", SMALL)
@@ -45,9 +45,13 @@ def test_any_configuration_of_a_small_workload(
         Conv1dWorkload(M=5003, N=2053),
         Conv1dWorkload(M=4111, N=4111, mode="same", kind="correlate"),
         Conv1dWorkload(M=10007, N=6151, mode="valid"),
+        Conv1dWorkload(M=5003, N=2053, dtype="float16", max_error=LEAST_ERROR_FLOAT16),
         DepthwiseConv2dWorkload(B=1, C=2, H=61, W=67, K=63),
         DepthwiseConv2dWorkload(B=1, C=1, H=3, W=4999, K=5),
         DepthwiseConv2dWorkload(B=2, C=1, H=1, W=9001, K=3, stride=2),
+        DepthwiseConv2dWorkload(
+            B=1, C=2, H=61, W=67, K=63, dtype="float16", max_error=LEAST_ERROR_FLOAT16
+        ),
     ],
     ids=lambda workload: workload.key,
 )
@@ -73,6 +77,8 @@ LARGEST = [
     DepthwiseConv2dWorkload(B=1, C=1, H=1, W=2**28 - 2**12, K=63),
     DepthwiseConv2dWorkload(B=1, C=1, H=2**28 - 2**12, W=1, K=63, stride=2),
     DepthwiseConv2dWorkload(B=1, C=1, H=2**14, W=2**14 - 1, K=63),
+    Conv1dWorkload(M=2**23 - 2**16, N=2**16, dtype="float16"),
+    DepthwiseConv2dWorkload(B=2**29 - 1, C=1, H=1, W=1, K=1, dtype="float16"),
 ]
 
 

@@ -49,6 +49,8 @@ WORKLOADS = [
     Conv1dWorkload(M=20011, N=4099, mode="valid", kind="correlate"),
     DepthwiseConv2dWorkload(B=3, C=4, H=16, W=32, K=7),
     DepthwiseConv2dWorkload(B=1, C=6, H=7, W=29, K=15, stride=2),
+    Conv1dWorkload(M=20011, N=4099, mode="same", dtype="float16"),
+    DepthwiseConv2dWorkload(B=1, C=6, H=31, W=29, K=9, dtype="float16"),
 ]
 
 

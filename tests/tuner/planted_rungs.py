@@ -7,6 +7,7 @@ from tvm.s_tir import Schedule
 from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Rung
+from tests.tuner.measure.planted import Planted
 from tests.tuner.measure.planted_programs import program
 
 
@@ -33,3 +34,9 @@ def crash(workload: Conv1dWorkload, kind: str) -> Any:
 
 def unschedulable(workload: Conv1dWorkload, kind: str) -> Any:
     raise ValueError("planted: no such schedule")
+
+
+class NeverRight(Planted):
+    """A template for a search that finds nothing."""
+
+    behaviours = ("wrong", "partial")

@@ -18,6 +18,7 @@ from db import ladders
 from db.engine import migrate, open_engine
 from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
+from templates.rung import Rung
 from tests.tuner.planted_rungs import planted
 from tuner import cli
 from tuner.detect import detect
@@ -142,6 +143,33 @@ def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder) -> None:
     assert (first.time_us, first.note) == (None, "left out: 4.0e+10 steps a call")
     assert second.time_us
     assert second.over_naive == 1.0
+
+
+def searched(template: str, trials: int) -> Rung:
+    document = operator("conv1d").rungs[0].document
+    return Rung("000 search", document, "a search", template, 40.5, trials=trials)
+
+
+def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
+    rung = searched("templates.conv1d.cpu_direct:CpuDirect", trials=3)
+    (row, *_) = climb(SMALL, detect("cpu"), builder, [rung]).rows
+    assert row.time_us
+    assert (row.name, row.what, row.t4_us) == ("000 search", "rung", 40.5)
+    assert (row.note or "").startswith('best of 3 trials: {"')
+    assert row.max_error is not None and row.max_error <= SMALL.max_error
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("templates.conv1d.cuda_splits:CudaSplits", "left out: its template does not serve"),
+        ("tests.tuner.planted_rungs:NeverRight", "none of 2 trials worked"),
+    ],
+)
+def test_a_search_that_finds_nothing_says_so(builder: Builder, template: str, says: str) -> None:
+    (row, *_) = climb(SMALL, detect("cpu"), builder, [searched(template, trials=5)]).rows
+    assert row.time_us is None
+    assert says in (row.note or "")
 
 
 @pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])

@@ -24,6 +24,7 @@ TIMES = {
     "default": 7.0,
     "naive": 40.0,
     "numpy.convolve": 20.0,
+    "metaschedule": 15.0,
 }
 CHOSEN = [Planted().config("right"), Planted().config("partial")]
 
@@ -65,12 +66,14 @@ class Runner:
         return Finals(entries, self._dropped, {})
 
 
-def decided(folder: Path, runner: Runner, builder: Any = None) -> Winner:
+def decided(
+    folder: Path, runner: Runner, builder: Any = None, beside: dict[str, Built] | None = None
+) -> Winner:
     limits = DeviceLimits(kind="cpu", arch="znver4", units=2)
     device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", limits, {"kind": "llvm"})
     plan = Plan(Conv1dWorkload(M=64, N=8), device, "grid", 1, among=[Planted()])
     given: Any = builder or Builder(), runner
-    return decide(plan, *given, folder, CHOSEN)
+    return decide(plan, *given, folder, CHOSEN, beside or {})
 
 
 def test_finalists_are_those_close_to_the_fastest() -> None:
@@ -91,6 +94,19 @@ def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: 
     assert winner.empty_us == winner.timing["empty_us"] == 0.1
     compared = [(each["name"], each["time_us"], each["speedup"]) for each in winner.baselines]
     assert compared == [("default", 7.0, 1.4), ("numpy.convolve", 20.0, 4.0), ("naive", 40.0, 8.0)]
+
+
+def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
+    order = BuildOrder("", "", None, {}, tmp_path / "metaschedule.so")
+    failed = Built("build_error", order, error="none")
+    beside = {"metaschedule": Built("ok", order), "other": failed}
+    winner = decided(tmp_path, Runner(), beside=beside)
+    rows = {each["name"]: (each["time_us"], each["error"]) for each in winner.baselines}
+    assert rows["metaschedule"] == (15.0, None)
+    assert rows["other"] == (None, "none")
+    slow = Runner("finalist 0", "finalist 1", "default")
+    with pytest.raises(NothingWorked):
+        decided(tmp_path, slow, beside=beside)
 
 
 def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> None:

@@ -3,14 +3,11 @@ threads with cached weights."""
 
 from __future__ import annotations
 
-import math
-
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
-from templates.conv1d.chunks import chunk_lengths
-from templates.conv1d.compute import padded
 from templates.conv1d.ladder.baseline import computation
+from templates.conv1d.schedules import cuda_splits
 from templates.conv1d.workload import Conv1dWorkload
 from templates.grid import Grid
 
@@ -66,7 +63,7 @@ def v3(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 def v4(workload: Conv1dWorkload, kind: str) -> Schedule:
     """Sums in registers; weights through shared memory, four at a time."""
-    return _cached(workload, kind, threads=(32,), step=4, unroll=False)
+    return _cached(workload, kind, threads=(1, 32), step=4, unroll=False)
 
 
 def v5(workload: Conv1dWorkload, kind: str) -> Schedule:
@@ -75,27 +72,16 @@ def v5(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 
 def _cached(
-    workload: Conv1dWorkload, kind: str, threads: tuple[int, ...], step: int, unroll: bool
+    workload: Conv1dWorkload, kind: str, threads: tuple[int, int], step: int, unroll: bool
 ) -> Schedule:
-    chunk = chunk_lengths(workload.N, (step,))[0]
-    sch = Schedule(padded(workload, math.prod(threads), chunk))
-    grid = Grid(sch, kind)
-    xp, wp, partial, total, y = (
-        sch.get_sblock(name) for name in ("xp", "wp", "partial", "total", "y")
-    )
-    i, c = sch.get_loops(total)
-    block, *bound = sch.split(i, [None, *threads], preserve_unit_iters=True)
-    grid.blocks(block)
-    grid.threads(*reversed(bound))
-    sch.set_scope(total, 0, "local")
-    sch.reverse_compute_at(y, bound[-1], preserve_unit_loops=True)
-    sch.compute_at(partial, c, preserve_unit_loops=True)
-    sch.set_scope(partial, 0, "local")
-    t_outer, t_inner = sch.split(sch.get_loops(partial)[-1], [None, step], preserve_unit_iters=True)
-    sch.compute_inline(xp)
-    grid.stage(wp, t_outer, threads)
-    if unroll:
-        sch.unroll(t_inner)
-    sch.decompose_reduction(partial, t_outer)
-    sch.decompose_reduction(total, c)
+    config = {
+        "threads_y": threads[0],
+        "threads_x": threads[1],
+        "taps_per_step": step,
+        "weights": "shared",
+        "input": "global",
+        "unroll": unroll,
+    }
+    sch = Schedule(cuda_splits.computation(workload, config))
+    cuda_splits.schedule(sch, config, kind)
     return sch

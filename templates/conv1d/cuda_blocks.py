@@ -1,0 +1,94 @@
+"""The space of the block form on CUDA."""
+
+from __future__ import annotations
+
+from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+REGISTERS_PER_THREAD = 255
+MAX_UNROLLED = 512
+
+
+class CudaBlocks(Template[Conv1dWorkload]):
+    """As a Triton kernel is written: a block of ``outputs_per_block`` outputs takes
+    ``taps_per_step`` taps at a time, everything read through the caches, nothing in shared memory.
+    Each of its ``threads`` has outputs that lie ``threads`` apart, so that neighbours read
+    neighbours."""
+
+    operator = "conv1d"
+    name = "blocks"
+    kind = "cuda"
+    version = 1
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("outputs_per_block", [32, 64, 128, 256, 512, 1024, 2048, 4096])
+        space.knob("taps_per_step", [t for t in (1, 2, 4, 8, 16, 32) if t < 2 * workload.N])
+        space.knob("threads", [32, 64, 128, 256, 512])
+        space.constraint(
+            f"at most {limits.threads_per_block} threads a block, and no more than outputs",
+            lambda c: c["threads"] <= min(limits.threads_per_block, c["outputs_per_block"]),
+        )
+        space.constraint(
+            f"about {REGISTERS_PER_THREAD} registers a thread at most, and a block's fit",
+            lambda c: (
+                _registers(c)
+                <= min(REGISTERS_PER_THREAD, limits.registers_per_unit // c["threads"])
+            ),
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled",
+            lambda c: _each(c) * c["taps_per_step"] <= MAX_UNROLLED,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return {
+            "template": self.name,
+            "outputs_per_block": 256,
+            "taps_per_step": max(t for t in (1, 2, 4) if t < 2 * workload.N),
+            "threads": 128,
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        outputs, threads, each = config["outputs_per_block"], config["threads"], _each(config)
+        step = config["taps_per_step"]
+        blocks, registers = -(-workload.length // outputs), _registers(config)
+        resident = max(1, min(limits.registers_per_unit // (registers * threads), 2048 // threads))
+        taps = -(-workload.N // taps_per_chunk(workload, config)) * taps_per_chunk(workload, config)
+        return {
+            "blocks": blocks,
+            "blocks_per_unit": blocks / limits.units,
+            "waves": -(-blocks // (resident * limits.units)),
+            "threads": threads,
+            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "shared_bytes": 0,
+            "registers": registers,
+            "outputs_per_thread": each,
+            "unrolled": each * step,
+            "work_per_thread": each * workload.N,
+            "padded_share": blocks * outputs * taps / (workload.length * workload.N),
+            "read_bytes": 4 * blocks * (outputs + taps),
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def taps_per_chunk(workload: Conv1dWorkload, config: Config) -> int:
+    return chunk_lengths(workload.N, (config["taps_per_step"],))[0]
+
+
+def _each(config: Config) -> int:
+    return int(config["outputs_per_block"] // config["threads"])
+
+
+def _registers(config: Config) -> int:
+    """Estimated: sums (twice, for the chunk and the total), inputs in flight, weights,
+    addresses."""
+    each, step = _each(config), config["taps_per_step"]
+    return int(2 * each + min(each * step, 32) + step + 32)

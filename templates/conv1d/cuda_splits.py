@@ -1,0 +1,96 @@
+"""The space of AutoTVM's splits on CUDA."""
+
+from __future__ import annotations
+
+from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.shared_memory import shared_bytes
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+STEPS = (1, 2, 4, 8, 16)
+
+
+class CudaSplits(Template[Conv1dWorkload]):
+    """What seed 000 lets AutoTVM choose, as far as it says: an output a thread in blocks of
+    ``threads_y`` by ``threads_x``, the taps split in steps, weights and input through shared
+    memory or straight from global, steps unrolled or not. The seed's output has no even split of
+    use, 16415 = 5·7²·67; here it is padded to whole blocks."""
+
+    operator = "conv1d"
+    name = "splits"
+    kind = "cuda"
+    version = 1
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("threads_y", [1, 2, 4, 8, 16, 32])
+        space.knob("threads_x", [4, 8, 16, 32, 64, 128, 256])
+        space.knob("taps_per_step", [step for step in STEPS if step < 2 * workload.N])
+        space.knob("weights", ["shared", "global"])
+        space.knob("input", ["shared", "global"])
+        space.knob("unroll", [False, True])
+        space.constraint(
+            f"at most {limits.threads_per_block} threads a block",
+            lambda c: _threads(c) <= limits.threads_per_block,
+            reads=("threads_y", "threads_x"),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory_per_block} bytes of shared memory",
+            lambda c: _shared_bytes(workload, c) <= limits.shared_memory_per_block,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return {
+            "template": self.name,
+            "threads_y": 8,
+            "threads_x": 4,
+            "taps_per_step": max(step for step in STEPS[:4] if step < 2 * workload.N),
+            "weights": "shared",
+            "input": "global",
+            "unroll": True,
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        threads, step = _threads(config), config["taps_per_step"]
+        blocks = -(-workload.length // threads)
+        resident = max(1, min(2048 // threads, 32))
+        through = {name: float(config[name] == "shared") for name in ("weights", "input")}
+        return {
+            "blocks": blocks,
+            "blocks_per_unit": blocks / limits.units,
+            "waves": -(-blocks // (resident * limits.units)),
+            "threads": threads,
+            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "row_of_threads": config["threads_x"],
+            "shared_bytes": _shared_bytes(workload, config),
+            "registers": 32 + step,
+            "weights_shared": through["weights"],
+            "input_shared": through["input"],
+            "unrolled": step if config["unroll"] else 1,
+            "barriers": 2 * through["weights"] * -(-workload.N // step),
+            "work_per_thread": workload.N,
+            "bytes": workload.bytes,
+            "flops": workload.flops,
+        }
+
+
+def taps_per_chunk(workload: Conv1dWorkload, config: Config) -> int:
+    return chunk_lengths(workload.N, (config["taps_per_step"],))[0]
+
+
+def _threads(config: Config) -> int:
+    return int(config["threads_y"] * config["threads_x"])
+
+
+def _shared_bytes(workload: Conv1dWorkload, config: Config) -> int:
+    floats = []
+    if config["input"] == "shared":
+        floats.append(_threads(config) + taps_per_chunk(workload, config) - 1)
+    if config["weights"] == "shared":
+        floats.append(config["taps_per_step"])
+    return shared_bytes(*floats)

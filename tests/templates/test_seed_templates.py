@@ -1,0 +1,60 @@
+"""The CUDA templates made from the seed documents, whose programs exist for a CPU as well: random
+configurations of random workloads, run there, agree with the reference."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.template import Template
+from templates.workload import Workload
+from tests.templates.compiled import Compiled
+from tests.templates.devices import H200
+from tests.templates.shapes import SMALL
+from tuner.measure import cases
+from tuner.measure.check import check
+
+BOUNDED = settings(max_examples=20, derandomize=True, deadline=None, database=None)
+NAMES = {
+    "conv1d": ["blocks", "splits", "strategies"],
+    "depthwise_conv2d": ["splits", "strategies"],
+}
+
+
+@dataclass(frozen=True)
+class OnCpu:
+    """A CUDA template's programs with its blocks and threads as loops."""
+
+    template: Template[Any]
+
+    def schedule(self, workload: Workload, config: dict[str, Any]) -> Any:
+        from tvm.s_tir import Schedule
+
+        room: Any = self.template._room()
+        if self.template.name == "strategies":
+            return Schedule(room.computation(workload, config, "llvm"))
+        schedule = Schedule(room.computation(workload, config))
+        room.schedule(schedule, config, "llvm")
+        return schedule
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"), [(operator, name) for operator in SMALL for name in NAMES[operator]]
+)
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_a_small_workload(
+    operator: str, name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    workload = data.draw(SMALL[operator]())
+    (template,) = (each for each in templates.operator(operator).templates if each.name == name)
+    assume(template.applies(workload, H200))
+    space = template.space(workload, H200)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    folder = tmp_path_factory.mktemp("cases")
+    cases.write(workload, folder, seed=1)
+    compiled = Compiled(OnCpu(template), workload, config)  # type: ignore[arg-type]
+    check(compiled.error, cases.read(folder), workload.max_error)

@@ -1,0 +1,50 @@
+"""MetaSchedule's own search as a peer: a real one of a small shape, and how it ends otherwise."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from tuner.detect import detect
+from tuner.measure.runner import Runner
+from tuner.peers import metaschedule_peer as peer
+from tuner.settings import Settings
+
+SETTINGS = Settings(build_workers=2)
+CONV1D = Conv1dWorkload(M=1000, N=16)
+TRIALS = 4
+
+
+@pytest.mark.timeout(600)  # it imports all of TVM's intrinsics first: 13 s of an idle CPU
+def test_its_best_is_right_and_can_be_timed(tmp_path: Path) -> None:
+    device, workload = detect("cpu"), DepthwiseConv2dWorkload(B=1, C=3, H=9, W=11, K=3, stride=2)
+    found = peer.search(workload, device, SETTINGS, TRIALS, 7, tmp_path, lambda: None)
+    assert (found.status, found.error) == ("ok", None)
+    with Runner(workload.key, device, seed=3) as runner:
+        measured = runner.measure(found.order.library)
+    assert (measured.status, measured.error) == ("ok", None)
+    assert measured.timing["warm"]["median_us"] > 0
+    assert list(tmp_path.glob("candidate-*")) == []
+
+
+def test_a_search_that_fails_is_a_value_with_its_reason(tmp_path: Path) -> None:
+    device = replace(detect("cpu"), target={"kind": "nosuch"})
+    found = peer.search(CONV1D, device, SETTINGS, TRIALS, 7, tmp_path, lambda: None)
+    assert found.status == "build_error"
+    assert "nosuch" in (found.error or "")
+
+
+def test_it_ends_with_its_job(tmp_path: Path) -> None:
+    class Cancelled(BaseException):
+        pass
+
+    def check() -> None:
+        raise Cancelled
+
+    start = time.monotonic()
+    with pytest.raises(Cancelled):
+        peer.search(CONV1D, detect("cpu"), SETTINGS, TRIALS, 7, tmp_path, check)
+    assert time.monotonic() - start < 60
