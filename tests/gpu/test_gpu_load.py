@@ -21,9 +21,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 if cuda_facts.missing() is not None:
     pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
-WORKLOADS: dict[str, dict[str, Any]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     "conv1d": {"M": 16384, "N": 32, "mode": "same"},
     "depthwise_conv2d": {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
+}
+WORKLOADS = {
+    f"{name} {dtype}": templates.operator(name).workload.model_validate(shape | {"dtype": dtype})
+    for name, shape in SHAPES.items()
+    for dtype in ("float32", "float16")
 }
 
 
@@ -39,7 +44,7 @@ def library(
     request: pytest.FixtureRequest, child: Child, tmp_path_factory: pytest.TempPathFactory
 ) -> Library:
     device = child.call(detect, "cuda", timeout=60)
-    work = templates.operator(request.param).workload.model_validate(WORKLOADS[request.param])
+    work = WORKLOADS[request.param]
     template = templates.templates_for(work, device.limits)[0]
     config = template.default(work, device.limits)
     path: Path = tmp_path_factory.mktemp("cuda") / f"{request.param}.so"
@@ -62,7 +67,9 @@ def library(
 
 def arrays(library: Library) -> tuple[Any, Any]:
     work = library.workload
-    return tuple(torch.randn(s, device="cuda") for s in (work.input_shape, work.weight_shape))
+    dtype = getattr(torch, work.dtype)
+    shapes = (work.input_shape, work.weight_shape)
+    return tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
 
 
 def expected(x: Any, w: Any) -> Any:
@@ -74,7 +81,8 @@ def expected(x: Any, w: Any) -> Any:
 
 
 def right(y: Any, reference: Any) -> bool:
-    return float((y.cpu() - reference).abs().max() / reference.abs().max()) < 1e-5
+    limit = 1e-3 if y.dtype == torch.float16 else 1e-5
+    return float((y.cpu() - reference).abs().max() / reference.abs().max()) < limit
 
 
 def test_the_output_is_right(library: Library) -> None:
@@ -90,7 +98,7 @@ def test_the_output_is_right(library: Library) -> None:
 def test_it_runs_on_the_current_stream(library: Library) -> None:
     x, w = arrays(library)
     reference = expected(x, w)
-    late, out = torch.zeros_like(x), torch.empty(library.workload.output_shape, device="cuda")
+    late, out = torch.zeros_like(x), x.new_empty(library.workload.output_shape)
     library(late, w, out)
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -103,7 +111,7 @@ def test_it_runs_on_the_current_stream(library: Library) -> None:
 
 def test_it_is_captured_in_a_graph(library: Library) -> None:
     x, w = arrays(library)
-    out = torch.empty(library.workload.output_shape, device="cuda")
+    out = x.new_empty(library.workload.output_shape)
     library(x, w, out)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -124,7 +132,7 @@ def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
         shifted = []
         for i, shape in enumerate(shapes):
             size, start = int(np.prod(shape)), int(i == which)
-            memory = torch.zeros(size + 1, device="cuda")
+            memory = x.new_zeros(size + 1)
             shifted.append(memory[start : start + size].view(shape))
         shifted[0].copy_(x)
         shifted[1].copy_(w)

@@ -12,12 +12,10 @@ import templates
 from templates.conv1d.reference import reference as conv1d_reference
 from templates.depthwise_conv2d.reference import reference as depthwise_reference
 from tuner import cuda_facts
-from tuner.detect import detect
 from tuner.device import Device
 from tuner.measure.builder import Builder
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
-from tuner.measure.child import Child
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.measure.cuda_clock import COPIES, CudaClock
 from tuner.measure.finals import run_finals
@@ -99,6 +97,19 @@ def test_images(k: int, stride: int) -> None:
     assert max(errors.values()) < 1e-5, errors
 
 
+@pytest.mark.parametrize(
+    ("operator", "shape"),
+    [
+        ("conv1d", {"M": 5001, "N": 333, "mode": "same", "kind": "correlate"}),
+        ("depthwise_conv2d", {"B": 2, "C": 32, "H": 15, "W": 20, "K": 7, "stride": 2}),
+    ],
+)
+def test_float16(operator: str, shape: dict[str, Any]) -> None:
+    work = workload(operator, shape | {"dtype": "float16"})
+    errors = {peer.name: error for peer, _, error in prepared(work)}
+    assert {name: error for name, error in errors.items() if not error < 1e-3} == {}
+
+
 @pytest.fixture(scope="module")
 def clock() -> CudaClock:
     return CudaClock(cache_bytes=2**26, set_bytes=2**23)
@@ -171,15 +182,6 @@ def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_err
             assert 1e-6 < error <= max_error == 1e-2, found
         else:
             assert error < 1e-5, found
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    child = Child()
-    try:
-        return child.call(detect, "cuda", timeout=60)
-    finally:
-        child.close()
 
 
 @pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])

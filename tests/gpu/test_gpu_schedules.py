@@ -1,6 +1,5 @@
 """Random configurations of the CUDA templates, built, run and checked on the GPU."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,8 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tuner import cuda_facts
-from tuner.detect import detect
 from tuner.device import Device
 from tuner.measure.builder import Builder
-from tuner.measure.child import Child
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
 from tuner.measure.finals import run_finals
 from tuner.measure.runner import Runner
@@ -39,25 +35,15 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=1, C=2, H=67, W=71, K=63, stride=2),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7),
     DepthwiseConv2dWorkload(B=2**20, C=3, H=1, W=1, K=63),
+    Conv1dWorkload(M=1, N=1, dtype="float16"),
+    Conv1dWorkload(M=16381, N=61, dtype="float16"),
+    Conv1dWorkload(M=100003, N=4099, mode="same", kind="correlate", dtype="float16"),
+    Conv1dWorkload(M=2**17, N=2**16, mode="valid", dtype="float16"),
+    DepthwiseConv2dWorkload(B=2, C=5, H=3, W=2, K=11, stride=2, dtype="float16"),
+    DepthwiseConv2dWorkload(B=1, C=16, H=31, W=61, K=3, stride=2, dtype="float16"),
+    DepthwiseConv2dWorkload(B=1, C=2, H=67, W=71, K=63, dtype="float16"),
+    DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="float16"),
 ]
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    missing = cuda_facts.missing()
-    if missing is not None:
-        pytest.skip(missing)
-    child = Child()
-    try:
-        return child.call(detect, "cuda", timeout=60)
-    finally:
-        child.close()
-
-
-@pytest.fixture(scope="module")
-def builder(device: Device) -> Iterator[Builder]:
-    with Builder(workers=8) as builder:
-        yield builder
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

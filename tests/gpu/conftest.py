@@ -1,0 +1,30 @@
+"""The GPU at hand, and processes that build for it."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tuner import cuda_facts
+from tuner.detect import detect
+from tuner.device import Device
+from tuner.measure.builder import Builder
+from tuner.measure.child import Child
+
+
+@pytest.fixture(scope="session")
+def device() -> Device:
+    missing = cuda_facts.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    child = Child()
+    try:
+        return child.call(detect, "cuda", timeout=60)
+    finally:
+        child.close()
+
+
+@pytest.fixture(scope="session")
+def builder(device: Device) -> Iterator[Builder]:
+    with Builder(workers=min(16, os.cpu_count() or 1)) as builder:
+        yield builder

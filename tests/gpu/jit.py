@@ -1,0 +1,40 @@
+"""Building for a device that is not here: PTX for its architecture, which the driver of a newer GPU
+compiles when the library is loaded. ``build`` runs in a builder's child."""
+
+from unittest.mock import patch
+
+from tuner.cuda import checked
+from tuner.measure import compile as compiling
+from tuner.measure import cuda_compile
+from tuner.measure.compile import BuildOrder, Built
+
+
+def build(order: BuildOrder) -> Built:
+    """As candidates are built, but for what is asked of NVRTC."""
+    with patch.object(cuda_compile, "cubin", ptx):
+        return compiling.build(order)
+
+
+def ptx(source: str, arch: str) -> bytes:
+    """PTX for an arch such as ``sm_75``, with the zero that ends it; a driver older than NVRTC may
+    refuse it. Raises RuntimeError with the compiler's log."""
+    from cuda.bindings import nvrtc
+
+    names = [name.encode() for name in cuda_compile.HEADERS]
+    contents = [text.encode() for text in cuda_compile.HEADERS.values()]
+    program = checked(
+        nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", len(names), contents, names)
+    )
+    try:
+        virtual = f"--gpu-architecture={arch.replace('sm_', 'compute_')}"
+        options = [option.encode() for option in (virtual, *cuda_compile.OPTIONS)]
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if int(result) != 0:
+            log = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))
+            checked(nvrtc.nvrtcGetProgramLog(program, log))
+            raise RuntimeError(f"NVRTC: {log.decode(errors='replace')}")
+        text = bytearray(checked(nvrtc.nvrtcGetPTXSize(program)))
+        checked(nvrtc.nvrtcGetPTX(program, text))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return bytes(text)
