@@ -1,0 +1,153 @@
+"""The page of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from statistics import geometric_mean
+from typing import Any
+
+from tests.benchmarks.limits.figures import (
+    Row,
+    Verdict,
+    empty_us,
+    floor_us,
+    peers,
+    times_as_fast,
+    warm_us,
+)
+from tests.benchmarks.limits.shapes import FLOOR, LAYOUTS, SHAPES
+from tests.benchmarks.tuned import compared, knobs, stated
+
+TITLES = {
+    "conv1d": "conv1d",
+    "depthwise_b32": "Depthwise, batch of 32",
+    "depthwise_b1": "Depthwise, batch of 1",
+}
+
+
+def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
+    device = result["runs"][0]["device"]
+    rows = {row["name"]: row for row in result["rows"]}
+    measured = [row for row in rows.values() if "error" not in row]
+    lines = [f"# Limits: {device['name']}", "", *_origin(result, measured), ""]
+    lines += [_protocol(device["name"]), "", *_bars(verdicts)]
+    for group, shapes in groupby(SHAPES[device["kind"]], key=lambda shape: shape.group):
+        found = [rows[shape.name] for shape in shapes if shape.name in rows]
+        if found:
+            lines += ["", f"## {TITLES[group]}", "", *_group(group, found, device["name"])]
+    return "\n".join(lines) + "\n"
+
+
+def _origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
+    versions = {row["run"]: row["best"]["versions"] for row in measured}
+    runs = result["runs"]
+    lines = [f"    {result['command']}", ""]
+    if len(runs) > 1:
+        lines += [
+            f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",
+            "",
+        ]
+    for number, run in enumerate(runs):
+        mine = [row for row in measured if row["run"] == number]
+        if not mine:
+            continue
+        trials = sum(row["trials"] for row in mine)
+        seconds = sum(row["job_seconds"] for row in mine)
+        lines.append(
+            ("- " if len(runs) > 1 else "")
+            + f"{stated(run, versions[number])} {len(mine)} shapes, {trials} trials, "
+            f"{seconds / 60:.0f} minutes."
+        )
+    return lines
+
+
+def _protocol(device: str) -> str:
+    if device in FLOOR:
+        flops, bandwidth = FLOOR[device]
+        floor = f"{flops * 1e-12:g} TFLOP/s or bytes at {bandwidth * 1e-12:g} TB/s"
+    else:
+        floor = "the peak or bytes at the peak bandwidth"
+    return (
+        "Each shape is tuned by `xgb` from an empty database. Times are medians in µs of the "
+        "finalists' round, where all of one row take turns in one process: warm, inputs in the "
+        "cache where they fit; cold after the cache was flushed. Errors are max\\|y - ref\\| / "
+        "max\\|ref\\| against float64, beside what the shape allows. The floor is the largest of "
+        f"float32 operations at {floor}, and the empty kernel; every tap counts, also those that "
+        "only meet padding, so what skips them or multiplies on tensor cores may pass below it, as "
+        "may what stays in the cache. A peer that is wrong by more than is allowed is listed and "
+        "not compared with."
+    )
+
+
+def _bars(verdicts: list[Verdict]) -> list[str]:
+    lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
+    for verdict in verdicts:
+        value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"
+        value += f" ({verdict.of})" if verdict.of else ""
+        lines.append(f"| {verdict.bar.says} | {value} | {verdict.state} |")
+    return lines
+
+
+def _group(group: str, rows: list[Row], device: str) -> list[str]:
+    layouts = group.startswith("depthwise")
+    pattern = LAYOUTS if layouts else "*"
+    against = "PyTorch's faster layout" if layouts else "the fastest peer"
+    lines = [
+        "| shape | best, warm | cold | empty kernel | error | allowed | floor | × floor "
+        f"| {against} | × as fast | found at trial | configuration |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    measured = [row for row in rows if "error" not in row]
+    lines += [_line(row, device, pattern) for row in measured]
+    lines += [_mean(measured, pattern, against)] if measured else []
+    lines += [f"- {row['name']}: no best. {row['error']}" for row in rows if "error" in row]
+    lines += ["", "Everything that a best was compared with, and trials:", ""]
+    lines += [_details(row) for row in measured]
+    return lines
+
+
+def _line(row: Row, device: str, pattern: str) -> str:
+    best, floor, faster = row["best"], floor_us(row, device), times_as_fast(row, pattern)
+    beside = peers(row, pattern)
+    found = "default, not tried" if row["found_at"] is None else f"{row['found_at']}"
+    cells: Iterable[str] = (
+        row["name"],
+        f"**{warm_us(row):.2f}**",
+        f"{best['timing']['cold']['median_us']:.2f}",
+        f"{empty_us(row):.2f}",
+        f"{best['max_error']:.1e}",
+        f"{row['workload']['max_error']:.0e}",
+        _number(floor),
+        _number(floor and warm_us(row) / floor),
+        f"{beside[0]['name']} {beside[0]['time_us']:.2f}" if beside else "not measured",
+        _number(faster),
+        f"{found} of {row['trials']}",
+        f"`{knobs(best['config'])}`",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _mean(rows: list[Row], pattern: str, against: str) -> str:
+    ratios = [ratio for row in rows if (ratio := times_as_fast(row, pattern)) is not None]
+    if not ratios:
+        return f"\nNot compared with {against}: none was measured."
+    return (
+        f"\nGeometric mean over {len(ratios)} of {len(rows)} shapes: {geometric_mean(ratios):.2f} "
+        f"times as fast as {against}; the least is {min(ratios):.2f}."
+    )
+
+
+def _details(row: Row) -> str:
+    beside = ", ".join(compared(baseline) for baseline in row["best"]["baselines"])
+    templates = ", ".join(f"{name} {time:.2f}" for name, time in row["by_template"].items())
+    failed = ", ".join(f"{count} {status}" for status, count in row["failed"].items())
+    return (
+        f"- {row['name']}: {beside}. Fastest trial of each template: {templates}. "
+        f"{row['trials']} trials, {row['trials_per_second']:.1f} a second"
+        + (f", of which failed {failed}." if failed else ".")
+    )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"

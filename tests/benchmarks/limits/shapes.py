@@ -1,0 +1,202 @@
+"""The shapes that are tuned for the page of limits, and the bars that their times are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+LAYERS: tuple[tuple[int, int, int], ...] = (
+    # channels, height and width, kernel: MobileNetV2
+    (32, 112, 3),
+    (96, 112, 3),
+    (144, 56, 3),
+    (192, 28, 3),
+    (384, 14, 3),
+    (960, 7, 3),
+    # EfficientNet-B0
+    (240, 28, 5),
+    (672, 14, 5),
+    (1152, 7, 5),
+    # ConvNeXt-T
+    (96, 56, 7),
+    (192, 28, 7),
+    (384, 14, 7),
+    (768, 7, 7),
+    # RepLKNet
+    (128, 56, 31),
+    (256, 28, 29),
+    (512, 14, 27),
+    (1024, 7, 13),
+)
+ON_A_CPU = (*LAYERS[:6], *LAYERS[9:13])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is tuned; with ``only``, by the templates of those names alone."""
+
+    name: str
+    group: str
+    operator: str
+    fields: dict[str, Any]
+    only: tuple[str, ...] | None = None
+
+
+def _conv1d(text: str, only: tuple[str, ...] | None = None, **fields: Any) -> Shape:
+    return Shape(text, "conv1d", "conv1d", fields, only)
+
+
+def _layers(batch: int, layers: tuple[tuple[int, int, int], ...]) -> list[Shape]:
+    return [
+        Shape(
+            f"depthwise B={batch} {channels}×{size}² k{kernel}",
+            f"depthwise_b{batch}",
+            "depthwise_conv2d",
+            {"B": batch, "C": channels, "H": size, "W": size, "K": kernel},
+        )
+        for channels, size, kernel in layers
+    ]
+
+
+_FULL = _conv1d("conv1d full 16384×32", M=16384, N=32)
+_LONG: dict[str, Any] = {"M": 1_000_000, "N": 2047, "mode": "valid", "kind": "correlate"}
+_VALID = _conv1d("conv1d valid 1000000×2047", **_LONG)
+
+SHAPES: dict[str, list[Shape]] = {
+    "cuda": [
+        _FULL,
+        _VALID,
+        _conv1d("conv1d valid 1000000×2047 at 1e-3", max_error=1e-3, **_LONG),
+        _conv1d("conv1d valid 1500000×127", M=1_500_000, N=127, mode="valid", kind="correlate"),
+        _conv1d("conv1d same 1500000×2047", M=1_500_000, N=2047, mode="same", kind="correlate"),
+        _conv1d("direct alone, valid 1000000×2047", ("direct",), **_LONG),
+        *_layers(32, LAYERS),
+        *_layers(1, LAYERS),
+    ],
+    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU)],
+}
+
+FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
+"""float32 operations and bytes a second that floors are told from, where they were measured: large
+products and copies come near them. Elsewhere the device's own peaks count."""
+
+Figure = Literal["µs", "× empty kernel", "× floor", "× as fast"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``figure`` of every shape that ``shapes`` (patterns of names) stands for, or its geometric
+    mean over them, has to be at most or at least ``limit``. "× as fast" compares with the fastest
+    of the peers that ``over`` (a pattern of names) stands for."""
+
+    says: str
+    shapes: str
+    figure: Figure
+    limit: float
+    at: Literal["most", "least"] = "most"
+    mean: bool = False
+    over: str = "*"
+
+
+LAYOUTS = "pytorch N*"
+
+BARS: dict[str, list[Bar]] = {
+    "cuda": [
+        Bar("conv1d: faster than every peer", "conv1d *", "× as fast", 1, "least"),
+        Bar("conv1d full 16384×32: at most 1.4 µs", _FULL.name, "µs", 1.4),
+        Bar(
+            "conv1d full 16384×32: at most 2.2 times the empty kernel",
+            _FULL.name,
+            "× empty kernel",
+            2.2,
+        ),
+        Bar("conv1d valid 1000000×2047 at 1e-5: at most 24 µs", _VALID.name, "µs", 24),
+        Bar(
+            "conv1d valid 1000000×2047 at 1e-3: at most 13 µs",
+            "conv1d valid 1000000×2047 at 1e-3",
+            "µs",
+            13,
+        ),
+        Bar(
+            "conv1d valid 1000000×2047, direct alone: at most 78 µs",
+            "direct alone, valid 1000000×2047",
+            "µs",
+            78,
+        ),
+        Bar("conv1d valid 1500000×127: at most 7 µs", "conv1d valid 1500000×127", "µs", 7),
+        Bar("conv1d same 1500000×2047: at most 36 µs", "conv1d same 1500000×2047", "µs", 36),
+        Bar(
+            "depthwise at B=32: 3 times the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=32 *",
+            "× as fast",
+            3,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=32: none slower than the faster of PyTorch's layouts",
+            "depthwise B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=32, k ≤ 5: within 1.35 of the floor",
+            "depthwise B=32 * k[35]",
+            "× floor",
+            1.35,
+        ),
+        Bar(
+            "depthwise at B=32, 128×56² k31: under its float32 floor of 411 µs",
+            "depthwise B=32 128×56² k31",
+            "µs",
+            411,
+        ),
+        Bar(
+            "depthwise at B=1: 1.8 times the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=1 *",
+            "× as fast",
+            1.8,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise B=1 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+    ],
+    "cpu": [
+        Bar(
+            "conv1d full 16384×32: 6 times np.convolve",
+            _FULL.name,
+            "× as fast",
+            6,
+            "least",
+            over="numpy.convolve",
+        ),
+        Bar(
+            "conv1d valid 1000000×2047: faster than SciPy's oaconvolve",
+            _VALID.name,
+            "× as fast",
+            1,
+            "least",
+            over="scipy.oaconvolve",
+        ),
+        Bar(
+            "depthwise at B=1: faster than the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=1 *",
+            "× as fast",
+            1,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+    ],
+}

@@ -1,0 +1,124 @@
+"""The page of limits from made-up figures: what it says of bars that are, are not, or can't be held
+against them."""
+
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.limits import __main__ as command
+from tests.benchmarks.limits.figures import judged, times_as_fast
+from tests.benchmarks.limits.page import markdown
+from tests.benchmarks.limits.shapes import BARS, SHAPES, Bar, Shape
+
+DEVICE = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90", "driver": "1"}
+RUN = {"command": "it", "date": "2026-01-01", "device": DEVICE, "host": "Linux", "peers": {}}
+LAYERS = [shape for shape in SHAPES["cuda"] if shape.group == "depthwise_b32"]
+FASTER = Bar("faster", "depthwise B=32 *", "× as fast", 2, "least", over="pytorch N*")
+FASTER_ON_AVERAGE = Bar(
+    "faster on average", "depthwise B=32 *", "× as fast", 2, "least", mean=True, over="pytorch N*"
+)
+
+
+def row(shape: Shape, warm: float, **peers: float) -> dict[str, Any]:
+    return {
+        "name": shape.name,
+        "run": 0,
+        "operator": shape.operator,
+        "workload": shape.fields | {"max_error": 1e-5},
+        "best": {
+            "config": {"template": "made", "knob": 1},
+            "timing": {
+                "warm": {"median_us": warm},
+                "cold": {"median_us": 2 * warm},
+                "empty_us": 0.75,
+            },
+            "max_error": 1e-6,
+            "roofline": {"floor_us": 1.0},
+            "versions": {"made": "1"},
+            "baselines": [baseline(name, time) for name, time in peers.items()],
+        },
+        "by_template": {"made": warm},
+        "trials": 512,
+        "failed": {"wrong_answer": 3},
+        "found_at": 7,
+        "trials_per_second": 20.0,
+        "job_seconds": 30.0,
+    }
+
+
+def baseline(name: str, time_us: float | None, error: str | None = None) -> dict[str, Any]:
+    return {"name": name.replace("_", " "), "time_us": time_us, "error": error}
+
+
+def state(bar: Bar, rows: list[dict[str, Any]]) -> tuple[str, float | None, str | None]:
+    verdict = judged(bar, rows, "cuda", DEVICE["name"])
+    return verdict.state, verdict.value, verdict.of
+
+
+def test_the_least_of_all_shapes_decides_and_is_named() -> None:
+    rows = [row(shape, 10, pytorch_NCHW=50, pytorch_NHWC=30) for shape in LAYERS]
+    assert state(FASTER, rows)[:2] == ("reached", pytest.approx(3))
+    rows[4] = row(LAYERS[4], 10, pytorch_NCHW=15, pytorch_NHWC=30)
+    assert state(FASTER, rows) == ("**not reached**", pytest.approx(1.5), LAYERS[4].name)
+    reached, mean, of = state(FASTER_ON_AVERAGE, rows)
+    assert (reached, mean, of) == ("reached", pytest.approx(3 * 0.5 ** (1 / len(LAYERS))), None)
+
+
+def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
+    rows = [row(shape, 10, pytorch_NCHW=50) for shape in LAYERS]
+    said = f"not measured ({len(LAYERS) - 1} of {len(LAYERS)} shapes)"
+    assert state(FASTER, rows[1:])[0] == said
+    failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
+    assert state(FASTER, [failed, *rows[1:]])[0] == said
+    assert state(FASTER, [row(LAYERS[0], 10), *rows[1:]])[0] == said
+
+
+def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
+    best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
+    best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
+    assert times_as_fast(best) == pytest.approx(4)
+    assert times_as_fast(best, "quick") is None
+
+
+def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
+    """96×112² k3: 308 MB at 4.3 TB/s."""
+    bar = Bar("floor", LAYERS[1].name, "× floor", 1.35)
+    assert state(bar, [row(LAYERS[1], 2 * 71.7)])[:2] == (
+        "**not reached**",
+        pytest.approx(2, 1e-3),
+    )
+
+
+def test_every_bar_stands_for_shapes_that_are_tuned() -> None:
+    for kind, bars in BARS.items():
+        for bar in bars:
+            assert "of 0 shapes" not in judged(bar, [], kind, "").state
+
+
+def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
+    failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
+    first = {"runs": [RUN], "rows": [row(LAYERS[2], 10), failed]}
+    second = {"runs": [RUN | {"date": "2026-01-02"}], "rows": [row(LAYERS[0], 20, pytorch_NHWC=40)]}
+    joined = command.merged([first, second])
+    assert [(each["name"], each["run"]) for each in joined["rows"]] == [
+        (LAYERS[0].name, 1),
+        (LAYERS[2].name, 0),
+    ]
+    text = markdown(joined, [judged(FASTER, joined["rows"], "cuda", DEVICE["name"])])
+    assert "Measured in 2 runs" in text
+    assert "2026-01-02" in text
+    assert f"| {LAYERS[0].name} | **20.00** | 40.00 | 0.75 | 1.0e-06 | 1e-05 |" in text
+    assert "| faster |  | not measured (1 of 17 shapes) |" in text
+    assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
+
+
+def test_a_failed_shape_is_told() -> None:
+    failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
+    text = markdown({"command": "it", "runs": [RUN], "rows": [failed]}, [])
+    assert f"{LAYERS[0].name}: no best. nothing worked" in text
+
+
+def test_parts_of_different_devices_are_refused() -> None:
+    other = RUN | {"device": DEVICE | {"name": "another"}}
+    with pytest.raises(SystemExit, match="different devices: NVIDIA H200, another"):
+        command.merged([{"runs": [RUN], "rows": []}, {"runs": [other], "rows": []}])

@@ -1,0 +1,199 @@
+"""What benchmarks of tuning share: jobs from an empty database, and the head of a page on them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy.engine import Engine
+
+import templates
+from db import best as bests
+from db import queue, trials
+from db.engine import open_engine
+from db.jobs import Job, JobOrder
+from db.schema import migrate
+from db.trials import Trial
+from tuner.device import Device
+from tuner.settings import Settings
+from tuner.worker import Worker
+
+SEARCH = "xgb"
+PEERS = ("scipy", "torch", "cupy-cuda13x", "cupy-cuda12x", "triton")
+"""Distributions of peers, where they are installed; NumPy is among a best's versions."""
+
+
+class JobFailed(Exception):
+    """A shape has no best; the message says why."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One shape's job: what won, beside what, and how quickly trials went."""
+
+    operator: str
+    workload: dict[str, Any]
+    best: dict[str, Any]
+    by_template: dict[str, float]  # each template's fastest trial, warm median in µs
+    trials: int
+    failed: dict[str, int]  # trials without a time, by status
+    found_at: int | None  # the winner's trial, from 1; None: the default, which was not among them
+    trials_per_second: float
+    seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
+    phases: dict[str, float]  # seconds up to the first trial, of the search, of the finals
+    job_seconds: float
+
+
+class Bench:
+    """A worker on a database that was empty when it began."""
+
+    def __init__(self, engine: Engine, device: Device, worker: Worker) -> None:
+        self._engine, self._device, self._worker = engine, device, worker
+
+    def tune(self, operator: str, shape: dict[str, Any], count: int, seed: int | None) -> Tuned:
+        """The shape's job from its first trial to its best. Raises JobFailed."""
+        workload = templates.operator(operator).workload.model_validate(shape)
+        kind, key = self._device.kind, workload.key
+        order = JobOrder(
+            operator, key, workload.model_dump(), kind, count, SEARCH, "retune", None, seed
+        )
+        job, _ = queue.submit(self._engine, order)
+        claimed = queue.claim(self._engine, self._worker.name, (kind,), job_id=job.id)
+        assert claimed is not None
+        self._worker.take(claimed)
+        ended = queue.get(self._engine, job.id)
+        if ended.state != "succeeded":
+            raise JobFailed(f"{key}: {ended.error}")
+        [best] = bests.lookup(self._engine, key, kind=kind)
+        stored = trials.list_trials(self._engine, job.id, limit=count).items
+        phases = _phases(ended, stored)
+        numbers = [trial.number for trial in stored if trial.config == best.config]
+        return Tuned(
+            operator,
+            order.workload,
+            {
+                "config": best.config,
+                "timing": best.timing,
+                "gflops": best.gflops,
+                "roofline": best.roofline,
+                "max_error": best.max_error,
+                "baselines": best.baselines,
+                "versions": best.versions,
+            },
+            _by_template(stored),
+            len(stored),
+            _failed(stored),
+            numbers[0] if numbers else None,
+            *_pace(stored),
+            phases,
+            sum(phases.values()),
+        )
+
+
+@contextmanager
+def bench(device: Device, only: Collection[str] | None = None) -> Iterator[Bench]:
+    """With ``only``, just the templates of those names are searched."""
+    # a line a trial would bury the page
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    with tempfile.TemporaryDirectory() as folder:
+        engine = open_engine(f"sqlite:///{folder}/benchmark.db")
+        migrate(engine)
+        worker = Worker(engine, device, Settings(), only)
+        try:
+            yield Bench(engine, device, worker)
+        finally:
+            worker.close()
+
+
+def provenance(command: str, device: Device) -> dict[str, Any]:
+    """Where and when a benchmark ran."""
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": device.fingerprint(),
+        "host": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "peers": dict(_installed()),
+    }
+
+
+def stated(run: dict[str, Any], versions: dict[str, str]) -> str:
+    """The same in a sentence."""
+    device = run["device"]
+    software = ", ".join(f"{name} {each}" for name, each in (versions | run["peers"]).items())
+    return (
+        f"{device['name']} ({device['arch']}), driver {device['driver']}, {run['date']}, "
+        f"{run['host']}. {software}."
+    )
+
+
+def compared(baseline: dict[str, Any]) -> str:
+    """What the best is compared with, and why that is no fair comparison where it is none."""
+    time_us, error = baseline["time_us"], baseline.get("error")
+    timed = "not timed" if time_us is None else f"{time_us:.2f}"
+    return f"{baseline['name']} {timed}" + (f" ({error})" if error else "")
+
+
+def knobs(config: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in config.items())
+
+
+def write(path: Path, result: dict[str, Any], text: str) -> None:
+    """Figures and page beside each other; ``path`` has no suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_name(path.name + ".json").write_text(json.dumps(result, indent=1) + "\n")
+    path.with_name(path.name + ".md").write_text(text)
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    for name in PEERS:
+        with suppress(PackageNotFoundError):
+            yield name, version(name)
+
+
+def _by_template(stored: list[Trial]) -> dict[str, float]:
+    fastest: dict[str, float] = {}
+    for trial in stored:
+        if trial.time_us is not None:
+            known = fastest.get(trial.template, trial.time_us)
+            fastest[trial.template] = min(known, trial.time_us)
+    return fastest
+
+
+def _failed(stored: list[Trial]) -> dict[str, int]:
+    failed: dict[str, int] = {}
+    for trial in stored:
+        if trial.status != "ok":
+            failed[trial.status] = failed.get(trial.status, 0) + 1
+    return failed
+
+
+def _phases(job: Job, stored: list[Trial]) -> dict[str, float]:
+    assert job.started_at and job.finished_at
+    ends = job.started_at, stored[0].created_at, stored[-1].created_at, job.finished_at
+    names = "first trial", "search", "finalists"
+    return {
+        name: (end - start).total_seconds()
+        for name, (start, end) in zip(names, pairwise(ends), strict=True)
+    }
+
+
+def _pace(stored: list[Trial]) -> tuple[float, dict[str, float]]:
+    """Trials a second, and the mean seconds of each step; without the first trials, which wait for
+    the processes to import TVM."""
+    warm = stored[len(stored) // 10 :]
+    span = (warm[-1].created_at - warm[0].created_at).total_seconds()
+    steps = ("schedule", "build", "check", "run")
+    return (len(warm) - 1) / span if span else 0.0, {
+        step: sum(trial.seconds.get(step, 0.0) for trial in warm) / len(warm) for step in steps
+    }
