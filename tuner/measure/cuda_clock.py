@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tuner.cuda import checked
@@ -12,6 +13,10 @@ from tuner.measure.clock import Sampler
 from tuner.measure.kernel import Kernel
 
 COPIES = 100
+SAMPLE_SECONDS = 1e-3
+MOST_REPLAYS = 10
+"""Replays of a graph in one sample: the start of the first takes some tens of microseconds, which a
+hundred copies of a small kernel alone would each bear a part of."""
 ROTATED_SETS = 50
 ROTATED_BYTES = 2**30
 WARM_UP_SECONDS = 5e-3
@@ -45,19 +50,25 @@ class CudaClock:
             yield
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Copies of the kernel in a graph: 100, or as many as the budget for a sample holds."""
+        """Copies of the kernel in a graph, 100 or as many as the budget for a sample holds, replayed
+        until a sample is long."""
         if kernel.graphed is not None:
             single = _Replayed(self, kernel.graphed(1, self.stream), 1)
             single.sample()
             copies = _copies(single.sample(), budget_seconds)
-            return _Replayed(self, kernel.graphed(copies, self.stream), copies)
-        once = self.elapsed(lambda: self._eager([kernel.call]))
-        copies = _copies(once, budget_seconds)
-        graph = self.capture([kernel.call] * copies)
-        sampler = _Replayed(self, lambda: self._launch(graph), copies)
-        for _ in range(max(1, math.ceil(WARM_UP_SECONDS / max(once * copies, 1e-6)))):
-            sampler.sample()
-        return sampler
+            replay = kernel.graphed(copies, self.stream)
+        else:
+            once = self.elapsed(lambda: self._eager([kernel.call]))
+            copies = _copies(once, budget_seconds)
+            graph = self.capture([kernel.call] * copies)
+            replay = partial(self._launch, graph)
+        first = _Replayed(self, replay, copies)
+        first.sample()
+        seconds = first.sample() * copies
+        for _ in range(math.ceil(WARM_UP_SECONDS / max(seconds, 1e-6))):
+            first.sample()
+        replays = _replays(seconds)
+        return _Replayed(self, lambda: _repeat(replay, replays), copies * replays)
 
     def cold(self, kernel: Kernel) -> Sampler:
         """A graph over separate sets of tensors, replayed after the cache was overwritten."""
@@ -111,6 +122,16 @@ class CudaClock:
 def _copies(once: float, budget_seconds: float) -> int:
     """As many as a sample's budget holds, at most a hundred."""
     return max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
+
+
+def _replays(seconds: float) -> int:
+    """Of a graph that takes so long: what a sample needs, at most ten."""
+    return max(1, min(MOST_REPLAYS, math.ceil(SAMPLE_SECONDS / max(seconds, 1e-7))))
+
+
+def _repeat(replay: Callable[[], Any], times: int) -> None:
+    for _ in range(times):
+        replay()
 
 
 class _Replayed:

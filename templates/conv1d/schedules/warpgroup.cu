@@ -199,11 +199,12 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
     auto add_steps = [&](int begin, int count) {
       float sum[COLUMNS / 2];
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-      for (int step = begin; step < begin + count; ++step) {
+#pragma unroll 8
+      for (int own = 0; own < count; ++own) {
+        const int step = begin + own;
         const descriptor w_step = w_first + 16 * step;
         const descriptor x_step = x_first + 8 * (step / 4) + 2 * (step % 4);
-        conv1d_multiply(sum, w_step, x_step, step != begin);
+        conv1d_multiply(sum, w_step, x_step, own > 0);
         if (PRODUCTS == 3) {
           conv1d_multiply(sum, w_step + W_BYTES / 16, x_step, 1);
           conv1d_multiply(sum, w_step, x_step + X_BYTES / 16, 1);
