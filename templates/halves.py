@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from templates.limits import DeviceLimits
 from templates.workload import Workload
+
+HALVES = Path(__file__).with_suffix(".cu")
+"""What their sources begin with; it needs TYPE, IS_BF16 and PRODUCTS."""
 
 BF16_TAPS = 100
 """The error of three products of bfloat16 is up to 1.1e-5 of a product; a sum of so many averages

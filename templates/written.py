@@ -12,9 +12,9 @@ from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 from templates.workload import Workload
 
 
-def filled(path: Path, values: Mapping[str, object]) -> str:
-    """The file's text with each ``@NAME@`` replaced; booleans as 1 and 0."""
-    source = path.read_text()
+def filled(values: Mapping[str, object], *paths: Path) -> str:
+    """The files' text, one after the other, with each ``@NAME@`` replaced; booleans as 1 and 0."""
+    source = "".join(path.read_text() for path in paths)
     for name, value in values.items():
         text = str(int(value)) if isinstance(value, bool) else str(value)
         source = source.replace(f"@{name}@", text)

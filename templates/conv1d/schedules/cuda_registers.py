@@ -31,7 +31,6 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     return filled(
-        SOURCE,
         {
             "OUTPUTS": config["outputs_per_thread"],
             "SHARES": config["shares"],
@@ -43,4 +42,5 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
             "FLIP": workload.kind == "convolve",
             "HALF_IO": workload.dtype == "float16",
         },
+        SOURCE,
     )

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.cuda_toeplitz import shared_words
 from templates.conv1d.workload import Conv1dWorkload
-from templates.halves import ARITHMETICS
+from templates.halves import ARITHMETICS, HALVES
 from templates.written import filled, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
@@ -50,4 +50,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "HALF_IO": workload.dtype == "float16",
         "SCALED": kind == "f16" and workload.dtype == "float32",
     }
-    return filled(SOURCE, values)
+    return filled(values, HALVES, SOURCE)

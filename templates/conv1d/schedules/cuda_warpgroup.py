@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.cuda_warpgroup import shared_words
 from templates.conv1d.workload import Conv1dWorkload
-from templates.halves import ARITHMETICS
+from templates.halves import ARITHMETICS, HALVES
 from templates.written import filled, program
 
 SOURCE = Path(__file__).with_name("warpgroup.cu")
@@ -36,7 +36,6 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     columns, half = config["columns"], workload.dtype == "float16"
     count = columns // 2
     return filled(
-        SOURCE,
         {
             "COLUMNS": columns,
             "GROUPS": config["groups"],
@@ -60,4 +59,6 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
             "X": count + 1,
             "ADD": count + 2,
         },
+        HALVES,
+        SOURCE,
     )

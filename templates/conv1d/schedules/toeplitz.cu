@@ -17,80 +17,9 @@ constexpr int W_PITCH = (W_WINDOW / 2 + 63) / 32 * 32 + 8;  // words: the copies
 constexpr int HALVES = PRODUCTS == 3 ? 2 : 1;
 static_assert(HALVES * (X_WINDOW / 2 + 2 * W_PITCH) + 2 == @WORDS@, "the template's estimate of shared memory");
 
-typedef unsigned int word;
-
-__device__ __forceinline__ unsigned short conv1d_narrow(float v) {
-  unsigned short h;
-  asm("cvt.rn.@TYPE@.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
-}
-
-__device__ __forceinline__ float conv1d_widen(unsigned short h) {
-#if @IS_BF16@
-  return __uint_as_float(((word)h) << 16);
-#else
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-#endif
-}
-
 __device__ __forceinline__ float conv1d_load(const void* from, int place) {
-  return HALF_IO ? conv1d_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
+  return HALF_IO ? halves_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
 }
-
-// Two neighbours as halves in one word, the first one low.
-__device__ __forceinline__ word conv1d_pack(float a, float b) {
-#if __CUDA_ARCH__ >= 800
-  word h;
-  asm("cvt.rn.@TYPE@x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
-  return h;
-#else
-  return conv1d_narrow(a) | ((word)conv1d_narrow(b) << 16);
-#endif
-}
-
-// What the tensor cores multiply, and what it leaves out.
-__device__ __forceinline__ void conv1d_split(float a, float b, word& high, word& low) {
-  high = conv1d_pack(a, b);
-  if (PRODUCTS == 3) low = conv1d_pack(a - conv1d_widen(high & 0xffff), b - conv1d_widen(high >> 16));
-}
-
-__device__ __forceinline__ void conv1d_rows(word (&a)[4], word address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address));
-}
-
-__device__ __forceinline__ void conv1d_multiply(float (&c)[4], const word (&a)[4], word b0, word b1) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b0));
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[2]), "r"(a[3]), "r"(b1));
-#endif
-}
-
-__device__ __forceinline__ word conv1d_warp_max(word value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(0xffffffffu, value);
-#else
-  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, lane));
-  return value;
-#endif
-}
-
-// The exponent of the power of two that brings a magnitude, given by its bits, near the top of the half's range.
-__device__ __forceinline__ int conv1d_exponent(word bits) {
-  int exponent = 14 - ((int)(bits >> 23) - 127);
-  return exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
-}
-
-__device__ __forceinline__ float conv1d_power(int exponent) { return __uint_as_float((word)(exponent + 127) << 23); }
 
 __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, const void* __restrict__ w,
                                                 void* __restrict__ y, word* shared) {
@@ -120,8 +49,8 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
         const int quad = i * THREADS + thread;
         if (HALF_IO) {
           const uint2 v = quad < X_WINDOW / 4 ? ((const uint2*)window)[quad] : make_uint2(0, 0);
-          vx[i][0] = conv1d_widen(v.x & 0xffff), vx[i][1] = conv1d_widen(v.x >> 16);
-          vx[i][2] = conv1d_widen(v.y & 0xffff), vx[i][3] = conv1d_widen(v.y >> 16);
+          vx[i][0] = halves_widen(v.x & 0xffff), vx[i][1] = halves_widen(v.x >> 16);
+          vx[i][2] = halves_widen(v.y & 0xffff), vx[i][3] = halves_widen(v.y >> 16);
         } else {
           const float4 v = quad < X_WINDOW / 4 ? ((const float4*)window)[quad] : make_float4(0, 0, 0, 0);
           vx[i][0] = v.x, vx[i][1] = v.y, vx[i][2] = v.z, vx[i][3] = v.w;
@@ -156,14 +85,14 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
     for (int i = 0; i < W_QUADS; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e) largest_w = fmaxf(largest_w, fabsf(vw[i][e]));
-    const word bits_x = conv1d_warp_max(__float_as_uint(largest_x));
-    const word bits_w = conv1d_warp_max(__float_as_uint(largest_w));
+    const word bits_x = halves_warp_max(__float_as_uint(largest_x));
+    const word bits_w = halves_warp_max(__float_as_uint(largest_w));
     __syncthreads();
     if (lane == 0) atomicMax(slots, bits_x), atomicMax(slots + 1, bits_w);
     __syncthreads();
-    const int ex = conv1d_exponent(slots[0]), ew = conv1d_exponent(slots[1]);
-    const float scale_x = conv1d_power(ex), scale_w = conv1d_power(ew);
-    undo_x = conv1d_power(-ex), undo_w = conv1d_power(-ew);  // one after the other: their product may underflow
+    const int ex = halves_exponent(slots[0]), ew = halves_exponent(slots[1]);
+    const float scale_x = halves_power(ex), scale_w = halves_power(ew);
+    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
 #pragma unroll
     for (int i = 0; i < X_QUADS; ++i)
 #pragma unroll
@@ -178,8 +107,8 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
       const int quad = i * THREADS + thread;
       if (quad < X_WINDOW / 4) {
         uint2 high, low;
-        conv1d_split(vx[i][0], vx[i][1], high.x, low.x);
-        conv1d_split(vx[i][2], vx[i][3], high.y, low.y);
+        halves_split(vx[i][0], vx[i][1], high.x, low.x);
+        halves_split(vx[i][2], vx[i][3], high.y, low.y);
         ((uint2*)x_high)[quad] = high;
         if (PRODUCTS == 3) ((uint2*)x_low)[quad] = low;
       }
@@ -189,12 +118,12 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
       const int quad = i * THREADS + thread;
       if (quad < W_WINDOW / 4) {
         uint2 high, low;
-        conv1d_split(vw[i][0], vw[i][1], high.x, low.x);
-        conv1d_split(vw[i][2], vw[i][3], high.y, low.y);
+        halves_split(vw[i][0], vw[i][1], high.x, low.x);
+        halves_split(vw[i][2], vw[i][3], high.y, low.y);
         ((uint2*)w_high)[quad] = high;
         if (PRODUCTS == 3) ((uint2*)w_low)[quad] = low;
-        conv1d_split(vw[i][1], vw[i][2], high.x, low.x);
-        conv1d_split(vw[i][3], vw[i][4], high.y, low.y);
+        halves_split(vw[i][1], vw[i][2], high.x, low.x);
+        halves_split(vw[i][3], vw[i][4], high.y, low.y);
         ((uint2*)(w_high + W_PITCH))[quad] = high;
         if (PRODUCTS == 3) ((uint2*)(w_low + W_PITCH))[quad] = low;
       }
@@ -220,24 +149,24 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
       word high[MT][4], low[MT][4];
 #pragma unroll
       for (int r = 0; r < MT - 1; ++r) {
-        conv1d_rows(high[r], rows_high + 2 * (128 * r + 16 * residue));
-        if (PRODUCTS == 3) conv1d_rows(low[r], rows_low + 2 * (128 * r + 16 * residue));
+        halves_rows(high[r], rows_high + 2 * (128 * r + 16 * residue));
+        if (PRODUCTS == 3) halves_rows(low[r], rows_low + 2 * (128 * r + 16 * residue));
       }
       // One step: a new fragment, then every product of the window. The index of a fragment is known to the compiler.
       auto step = [&](int q, int u) {
         const int fresh = (u + MT - 1) % MT, step = 8 * (8 * q + residue);
-        conv1d_rows(high[fresh], rows_high + 2 * (128 * (q + MT - 1) + 16 * residue));
-        if (PRODUCTS == 3) conv1d_rows(low[fresh], rows_low + 2 * (128 * (q + MT - 1) + 16 * residue));
+        halves_rows(high[fresh], rows_high + 2 * (128 * (q + MT - 1) + 16 * residue));
+        if (PRODUCTS == 3) halves_rows(low[fresh], rows_low + 2 * (128 * (q + MT - 1) + 16 * residue));
         const word h0 = column_high[step], h1 = column_high[step + 4];
         word l0 = 0, l1 = 0;
         if (PRODUCTS == 3) l0 = column_low[step], l1 = column_low[step + 4];
 #pragma unroll
-        for (int r = 0; r < MT; ++r) conv1d_multiply(sum[r], high[(u + r) % MT], h0, h1);
+        for (int r = 0; r < MT; ++r) halves_multiply(sum[r], high[(u + r) % MT], h0, h1);
         if (PRODUCTS == 3) {
 #pragma unroll
-          for (int r = 0; r < MT; ++r) conv1d_multiply(sum[r], high[(u + r) % MT], l0, l1);
+          for (int r = 0; r < MT; ++r) halves_multiply(sum[r], high[(u + r) % MT], l0, l1);
 #pragma unroll
-          for (int r = 0; r < MT; ++r) conv1d_multiply(sum[r], low[(u + r) % MT], h0, h1);
+          for (int r = 0; r < MT; ++r) halves_multiply(sum[r], low[(u + r) % MT], h0, h1);
         }
       };
 #if @PEELED@
@@ -270,7 +199,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
     unsigned short* const to = (unsigned short*)y;
 #pragma unroll
     for (int r = 0; r < 4 * MT; ++r)
-      if (place + 64 * (r / 2) + r % 2 < L) to[place + 64 * (r / 2) + r % 2] = conv1d_narrow(total[r / 4][r % 4]);
+      if (place + 64 * (r / 2) + r % 2 < L) to[place + 64 * (r / 2) + r % 2] = halves_narrow(total[r / 4][r % 4]);
   } else if (first + TILE <= L && ((size_t)y & 7) == 0) {
     float* const to = (float*)y + place;
 #pragma unroll

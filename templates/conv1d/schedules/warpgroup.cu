@@ -21,33 +21,7 @@ constexpr int STAGED = HALVES * (X_BYTES + W_BYTES + LINE_BYTES) + 16;
 constexpr int REDUCED = (PARTS - 1) * GROUPS * 64 * COLUMNS * 4;
 static_assert(1024 + (STAGED > REDUCED ? STAGED : REDUCED) <= 4 * @WORDS@, "the template's estimate of shared memory");
 
-typedef unsigned int word;
 typedef unsigned long long descriptor;
-
-__device__ __forceinline__ unsigned short conv1d_narrow(float v) {
-  unsigned short h;
-  asm("cvt.rn.@TYPE@.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
-}
-
-__device__ __forceinline__ float conv1d_widen(unsigned short h) {
-#if @IS_BF16@
-  return __uint_as_float(((word)h) << 16);
-#else
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-#endif
-}
-
-// Two neighbours as halves in one word, the first one low, and what that leaves out.
-__device__ __forceinline__ void conv1d_split(float a, float b, word& high, word& low) {
-  asm("cvt.rn.@TYPE@x2.f32 %0, %1, %2;" : "=r"(high) : "f"(b), "f"(a));
-  if (PRODUCTS == 3) {
-    const float x = a - conv1d_widen(high & 0xffff), y = b - conv1d_widen(high >> 16);
-    asm("cvt.rn.@TYPE@x2.f32 %0, %1, %2;" : "=r"(low) : "f"(y), "f"(x));
-  }
-}
 
 __device__ __forceinline__ float conv1d_load(const void* from, int place) {
   if (HALF_IO) {
@@ -57,14 +31,6 @@ __device__ __forceinline__ float conv1d_load(const void* from, int place) {
   }
   return ((const float*)from)[place];
 }
-
-// The exponent of the power of two that brings a magnitude, given by its bits, near the top of the half's range.
-__device__ __forceinline__ int conv1d_exponent(word bits) {
-  const int exponent = 14 - ((int)(bits >> 23) - 127);
-  return exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
-}
-
-__device__ __forceinline__ float conv1d_power(int exponent) { return __uint_as_float((word)(exponent + 127) << 23); }
 
 // sum (+)= W X for 16 of j.
 __device__ __forceinline__ void conv1d_multiply(float (&sum)[COLUMNS / 2], descriptor w, descriptor x, int add) {
@@ -106,7 +72,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
           const uint4 v = *(const uint4*)((const unsigned short*)x + source);
           const word words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-          for (int e = 0; e < 8; ++e) vx[i][e] = conv1d_widen((unsigned short)(words[e / 2] >> (e % 2 * 16)));
+          for (int e = 0; e < 8; ++e) vx[i][e] = halves_widen((unsigned short)(words[e / 2] >> (e % 2 * 16)));
         } else {
           const float4 a = ((const float4*)((const float*)x + source))[0];
           const float4 b = ((const float4*)((const float*)x + source))[1];
@@ -142,9 +108,9 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
       __syncthreads();
       if (lane == 0) atomicMax(slots, bits_x), atomicMax(slots + 1, bits_w);
       __syncthreads();
-      const int ex = conv1d_exponent(slots[0]), ew = conv1d_exponent(slots[1]);
-      const float scale_x = conv1d_power(ex), scale_w = conv1d_power(ew);
-      undo_x = conv1d_power(-ex), undo_w = conv1d_power(-ew);  // one after the other: their product may underflow
+      const int ex = halves_exponent(slots[0]), ew = halves_exponent(slots[1]);
+      const float scale_x = halves_power(ex), scale_w = halves_power(ew);
+      undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
 #pragma unroll
       for (int i = 0; i < OWN; ++i)
 #pragma unroll
@@ -156,7 +122,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
     for (int i = 0; i < OWN_TAPS; ++i) {
       const int pair = i * THREADS + thread;
       word high, low;
-      conv1d_split(vw[i][0], vw[i][1], high, low);
+      halves_split(vw[i][0], vw[i][1], high, low);
       if (pair < TAPS) {
         ((word*)line_high)[pair] = high;
         if (PRODUCTS == 3) ((word*)(line_high + LINE_BYTES))[pair] = low;
@@ -180,10 +146,10 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
       const int octet = i * THREADS + thread;
       if (octet < OCTETS) {
         uint4 high, low;
-        conv1d_split(vx[i][0], vx[i][1], high.x, low.x);
-        conv1d_split(vx[i][2], vx[i][3], high.y, low.y);
-        conv1d_split(vx[i][4], vx[i][5], high.z, low.z);
-        conv1d_split(vx[i][6], vx[i][7], high.w, low.w);
+        halves_split(vx[i][0], vx[i][1], high.x, low.x);
+        halves_split(vx[i][2], vx[i][3], high.y, low.y);
+        halves_split(vx[i][4], vx[i][5], high.z, low.z);
+        halves_split(vx[i][6], vx[i][7], high.w, low.w);
         const int place = octet ^ (octet / 8 % 8);
         ((uint4*)x_high)[place] = high;
         if (PRODUCTS == 3) ((uint4*)(x_high + X_BYTES))[place] = low;
@@ -244,7 +210,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
     const int to = place + 512 * (i / 4) + 64 * (i % 2) - 8 * (i / 2 % 2);
     if (to < L) {
       if (HALF_IO)
-        ((unsigned short*)y)[to] = conv1d_narrow(total[i]);
+        ((unsigned short*)y)[to] = halves_narrow(total[i]);
       else
         ((float*)y)[to] = total[i];
     }

@@ -11,7 +11,7 @@ from templates.depthwise_conv2d.cuda_patch import Layout, row_sums
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.written import filled, program
 
-SOURCE = Path(__file__).with_name("patch.cu")
+SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -57,4 +57,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "WORDS": layout.words,
         "THREADS": layout.threads,
     }
-    return filled(SOURCE, values)
+    return filled(values, *SOURCES)

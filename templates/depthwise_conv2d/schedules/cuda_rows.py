@@ -12,6 +12,11 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.written import filled, program
 
 SOURCE = Path(__file__).with_name("rows.cu")
+READS = {
+    "shared": Path(__file__).with_name("rows_staged.cu"),
+    "global": Path(__file__).with_name("rows_direct.cu"),
+}
+"""What follows it."""
 STORES = {"cached": "", "streaming": ".cs"}
 
 
@@ -46,7 +51,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "STREAMING": config["stores"] == "streaming",
         "STORE": STORES[config["stores"]],
         "LOAD": "" if config.get("ahead") else ".nc",
-        "STAGED": config["reads"] == "shared",
     }
     if config["reads"] == "shared":
         values |= {
@@ -65,4 +69,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
             "THREADS": config["threads"],
             "ROW_WORDS": row_words(workload, config["columns"]),
         }
-    return filled(SOURCE, values)
+    return filled(values, SOURCE, READS[config["reads"]])

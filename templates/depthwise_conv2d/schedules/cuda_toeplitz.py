@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.cuda_toeplitz import Layout
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.halves import ARITHMETICS
+from templates.halves import ARITHMETICS, HALVES
 from templates.written import filled, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
@@ -54,4 +54,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "S": workload.stride,
         "WORDS": layout.shared_words,
     }
-    return filled(SOURCE, values)
+    return filled(values, HALVES, SOURCE)

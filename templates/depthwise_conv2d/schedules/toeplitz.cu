@@ -11,7 +11,6 @@ constexpr bool HALVED = @HALVED@;    // a step with one chunk of zeros is half a
 constexpr bool SLIDING = @SLIDING@;  // a warp's groups are neighbouring rows: the taps of one are next the other's
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, S = @S@, HO = (H - 1) / S + 1, WO = (W - 1) / S + 1;
 
-typedef unsigned int word;
 #if @IS_HALF@
 typedef unsigned short element;
 #else
@@ -58,81 +57,9 @@ constexpr int QUADS = sizeof(element) / 2;  // of words, in a chunk as it was lo
 // Of a load: as many elements as divide a row, up to 16 bytes.
 constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
 
-__device__ __forceinline__ unsigned short conv2d_narrow(float v) {
-  unsigned short h;
-  asm("cvt.rn.@TYPE@.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
-}
-
-__device__ __forceinline__ float conv2d_widen(unsigned short h) {
-#if @IS_BF16@
-  return __uint_as_float(((word)h) << 16);
-#else
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-#endif
-}
-
-// Two neighbours as halves in one word, the first one low.
-__device__ __forceinline__ word conv2d_pack(float a, float b) {
-#if __CUDA_ARCH__ >= 800
-  word h;
-  asm("cvt.rn.@TYPE@x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
-  return h;
-#else
-  return conv2d_narrow(a) | ((word)conv2d_narrow(b) << 16);
-#endif
-}
-
-// What the tensor cores multiply, and what it leaves out.
-__device__ __forceinline__ void conv2d_split(float a, float b, word& high, word& low) {
-  high = conv2d_pack(a, b);
-  if (HALVES == 2) low = conv2d_pack(a - conv2d_widen(high & 0xffff), b - conv2d_widen(high >> 16));
-}
-
-__device__ __forceinline__ void conv2d_rows(word (&a)[4], word address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address));
-}
-
 __device__ __forceinline__ void conv2d_half_rows(word (&a)[4], word address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
 }
-
-__device__ __forceinline__ void conv2d_half_step(float (&c)[4], word a0, word a1, word b) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
-}
-
-__device__ __forceinline__ void conv2d_step(float (&c)[4], const word (&a)[4], word b0, word b1) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-  conv2d_half_step(c, a[0], a[1], b0);
-  conv2d_half_step(c, a[2], a[3], b1);
-#endif
-}
-
-__device__ __forceinline__ word conv2d_warp_max(word value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(0xffffffffu, value);
-#else
-  for (int lane = 16; lane > 0; lane /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, lane));
-  return value;
-#endif
-}
-
-// The exponent of the power of two that brings a magnitude, given by its bits, near the top of the half's range.
-__device__ __forceinline__ int conv2d_exponent(word bits) {
-  int exponent = 14 - ((int)(bits >> 23) - 127);
-  return exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
-}
-
-__device__ __forceinline__ float conv2d_power(int exponent) { return __uint_as_float((word)(exponent + 127) << 23); }
 
 template <int BYTES>
 __device__ __forceinline__ void conv2d_read(word* v, const element* source) {
@@ -178,7 +105,7 @@ __device__ __forceinline__ void conv2d_store_halves(char* place, const word (&v)
   word high[4], low[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    conv2d_split(__uint_as_float(v[2 * i]) * scale, __uint_as_float(v[2 * i + 1]) * scale, high[i], low[i]);
+    halves_split(__uint_as_float(v[2 * i]) * scale, __uint_as_float(v[2 * i + 1]) * scale, high[i], low[i]);
   *(uint4*)place = make_uint4(high[0], high[1], high[2], high[3]);
   if (HALVES == 2) *(uint4*)(place + 16) = make_uint4(low[0], low[1], low[2], low[3]);
 #endif
@@ -226,19 +153,19 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   float scale_w = 1.0f, undo_x = 1.0f, undo_w = 1.0f;
   if constexpr (SCALED) {
     for (int tap = thread; tap < K * K; tap += THREADS) largest_w = max(largest_w, w[tap] & 0x7fffffff);
-    largest_x = conv2d_warp_max(largest_x), largest_w = conv2d_warp_max(largest_w);
+    largest_x = halves_warp_max(largest_x), largest_w = halves_warp_max(largest_w);
     __syncthreads();
     if (lane == 0) atomicMax(largest, largest_x), atomicMax(largest + 1, largest_w);
     __syncthreads();
-    const int ex = conv2d_exponent(largest[0]), ew = conv2d_exponent(largest[1]);
-    undo_x = conv2d_power(-ex), undo_w = conv2d_power(-ew);  // one after the other: their product may underflow
-    scale_w = conv2d_power(ew);
+    const int ex = halves_exponent(largest[0]), ew = halves_exponent(largest[1]);
+    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
+    scale_w = halves_power(ew);
     for (int unit = thread; unit < UNITS; unit += THREADS) {
       char* const place = conv2d_place(staged, unit / (CHUNKS * ROWS), unit / CHUNKS % ROWS, unit % CHUNKS);
       word v[4 * QUADS];
 #pragma unroll
       for (int i = 0; i < QUADS; ++i) conv2d_read<16>(v + 4 * i, (const element*)place + 8 / QUADS * i);
-      conv2d_store_halves(place, v, conv2d_power(ex));
+      conv2d_store_halves(place, v, halves_power(ex));
     }
   }
   for (int unit = thread; unit < (2 * REACH + 1) * COPIES * TAP_WORDS; unit += THREADS) {
@@ -251,7 +178,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     *high = a | (word)b << 16;
 #else
     word low;
-    conv2d_split(__uint_as_float(a) * scale_w, __uint_as_float(b) * scale_w, *high, low);
+    halves_split(__uint_as_float(a) * scale_w, __uint_as_float(b) * scale_w, *high, low);
     if (HALVES == 2) high[COPIES * TAP_PITCH] = low;
 #endif
   }
@@ -289,7 +216,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   };
   auto load_fragment = [&](word (&a)[4], word row, int step, int half) {
     const word address = row + 2 * CHUNK_BYTES * step + 16 * half;
-    if (2 * step + 1 < CHUNKS) conv2d_rows(a, address);
+    if (2 * step + 1 < CHUNKS) halves_rows(a, address);
     else conv2d_half_rows(a, address);
   };
   auto multiply = [&](float (&sum)[TILES][4], const word (&a)[4], const word (&t)[DISTANCES], int step) {
@@ -299,9 +226,9 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
       const bool low = q >= 0 && q < DISTANCES;
       const bool high = q + 1 >= 0 && q + 1 < DISTANCES && 2 * step + 1 < CHUNKS;
       const word b0 = low ? t[low ? q : 0] : 0, b1 = high ? t[high ? q + 1 : 0] : 0;
-      if ((low && high) || (!HALVED && (low || high))) conv2d_step(sum[tile], a, b0, b1);
-      else if (low) conv2d_half_step(sum[tile], a[0], a[1], b0);
-      else if (high) conv2d_half_step(sum[tile], a[2], a[3], b1);
+      if ((low && high) || (!HALVED && (low || high))) halves_multiply(sum[tile], a, b0, b1);
+      else if (low) halves_multiply_half(sum[tile], a[0], a[1], b0);
+      else if (high) halves_multiply_half(sum[tile], a[2], a[3], b1);
     }
   };
   // Each row of taps meets all groups' fragments.
@@ -394,9 +321,9 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
         const float u = total[g][tile][2 * part] * undo_x * undo_w;
         const float v = total[g][tile][2 * part + 1] * undo_x * undo_w;
 #if @IS_HALF@
-        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = conv2d_pack(u, v);
-        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = conv2d_narrow(u);
-        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = conv2d_narrow(v);
+        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = halves_pack(u, v);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = halves_narrow(u);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = halves_narrow(v);
 #else
         if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(u, v);
         if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(u);
