@@ -9,6 +9,8 @@ import uvicorn
 from api import logs
 from api.lifespan import StartupError, read_settings
 
+STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
+
 
 def main() -> int:
     try:
@@ -23,6 +25,7 @@ def main() -> int:
         port=settings.port,
         log_config=None,
         access_log=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )
     return 0
 

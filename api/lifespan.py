@@ -13,6 +13,8 @@ from sqlalchemy import Engine
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import logs
+from api.exit_signals import called_on_exit_signals
+from api.feeds import Feeds
 from api.messages import FieldError, field_errors, summary
 from api.settings import Settings
 from db.engine import check_schema, migrate, open_engine
@@ -36,8 +38,11 @@ def lifespan_of(
         logs.configure(used.log_format)
         engine = await run_sync(_open, used.database_url)
         app.state.engine = engine
+        feeds = app.state.feeds = Feeds(engine)
         _log.info("started", database=engine.url.render_as_string(hide_password=True))
-        yield
+        with called_on_exit_signals(feeds.close):
+            yield
+        feeds.close()
         engine.dispose()
         _log.info("stopped")
 

@@ -2,44 +2,73 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
-from sqlalchemy import Engine, func, select
+from collections.abc import Iterator
+from typing import get_args
 
-from db.engine import reading
-from db.models import jobs
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from sqlalchemy import Engine
+
+from api.schemas.jobs import TrialStatus
 from db.queue import STATES
+from db.totals import PHASES, Totals, totals
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Metrics:
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
         self._requests = Histogram(
             "convtune_http_request_seconds",
-            "Time to answer a request",
+            "Time to answer a request; of an event stream, to its first byte",
             ("method", "route", "status"),
-            registry=self._registry,
-        )
-        self._jobs = Gauge("convtune_jobs", "Jobs by state", ("state",), registry=self._registry)
-        self._trials = Gauge(
-            "convtune_trials", "Trials by outcome", ("outcome",), registry=self._registry
+            registry=None,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).observe(seconds)
 
-    def render(self, engine: Engine) -> bytes:
+    def render(self, engine: Engine, listeners: int) -> bytes:
         """The text format. Raises DatabaseUnavailable."""
-        # The jobs' own sums: counting a million trials at each scrape would not be cheap.
-        query = select(
-            jobs.c.state, func.count(), func.sum(jobs.c.trials_ok), func.sum(jobs.c.trials_failed)
-        ).group_by(jobs.c.state)
-        with reading(engine) as connection:
-            rows = {state: counts for state, *counts in connection.execute(query)}
+        registry = CollectorRegistry()
+        registry.register(self._requests)
+        registry.register(_Stored(totals(engine), listeners))
+        return generate_latest(registry)
+
+
+class _Stored:
+    """What was read from the database for one answer."""
+
+    def __init__(self, stored: Totals, listeners: int) -> None:
+        self._stored, self._listeners = stored, listeners
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        stored = self._stored
+        jobs = GaugeMetricFamily("convtune_jobs", "Jobs by state", labels=["state"])
         for state in STATES:
-            self._jobs.labels(state).set(rows.get(state, (0,))[0])
-        self._trials.labels("ok").set(sum(row[1] for row in rows.values()))
-        self._trials.labels("failed").set(sum(row[2] for row in rows.values()))
-        return generate_latest(self._registry)
+            jobs.add_metric([state], stored.jobs.get(state, 0))
+        yield jobs
+        yield GaugeMetricFamily(
+            "convtune_queue_age_seconds",
+            "How long the oldest queued job has waited",
+            stored.queued_seconds,
+        )
+        trials = CounterMetricFamily("convtune_trials", "Trials by status", labels=["status"])
+        spent = CounterMetricFamily(
+            "convtune_trial_seconds",
+            "Time that trials took, by status and phase",
+            labels=["status", "phase"],
+        )
+        for status in get_args(TrialStatus):
+            trials.add_metric([status], stored.trials.get(status, 0))
+            for phase in PHASES:
+                spent.add_metric([status, phase], stored.seconds.get((status, phase), 0.0))
+        yield trials
+        yield spent
+        yield GaugeMetricFamily(
+            "convtune_event_streams", "Open event streams of this process", self._listeners
+        )

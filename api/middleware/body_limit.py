@@ -9,14 +9,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.problems import Problem
 
 MAX_BODY_BYTES = 64 * 1024
+MAX_LOG_BYTES = 8 * 1024 * 1024
 
 
-def body_too_large() -> Problem:
+def body_too_large(request: Request) -> Problem:
+    limit = _limit(request.scope)
+    way_out = "split the log" if limit == MAX_LOG_BYTES else "no order needs more"
     return Problem(
         "body-too-large",
-        f"a body may have at most {MAX_BODY_BYTES} bytes; no order needs more",
+        f"a body may have at most {limit} bytes; {way_out}",
         headers={"Connection": "close"},
     )
+
+
+def _limit(scope: Scope) -> int:
+    """Logs come to one route only."""
+    takes_logs = (scope["method"], scope["path"]) == ("POST", "/records")
+    return MAX_LOG_BYTES if takes_logs else MAX_BODY_BYTES
 
 
 class BodyLimitMiddleware:
@@ -27,9 +36,10 @@ class BodyLimitMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        announced = Request(scope).headers.get("content-length", "")
-        if announced.isdecimal() and (len(announced) > 15 or int(announced) > MAX_BODY_BYTES):
-            await body_too_large().response(Request(scope))(scope, receive, send)
+        request, limit = Request(scope), _limit(scope)
+        announced = request.headers.get("content-length", "")
+        if announced.isdecimal() and (len(announced) > 15 or int(announced) > limit):
+            await body_too_large(request).response(request)(scope, receive, send)
             return
         received = 0
 
@@ -37,7 +47,7 @@ class BodyLimitMiddleware:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MAX_BODY_BYTES:
+            if received > limit:
                 raise HTTPException(413)  # of all that a body may raise, FastAPI keeps only this
             return message
 

@@ -37,19 +37,23 @@ class ContextMiddleware:
         request.state.request_id = request_id
         request.state.log = {}
         started, status = time.perf_counter(), 0
+        streaming_since: float | None = None
 
         async def tagged(message: Message) -> None:
-            nonlocal status
+            nonlocal status, streaming_since
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                if headers.get("content-type", "").startswith("text/event-stream"):
+                    streaming_since = time.perf_counter()
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self.app(scope, receive, tagged)
             except Exception:
-                _log.exception("request_failed", method=scope["method"], path=scope["path"])
+                _log.exception("request_failed", **_asked(scope))
                 if status:
                     raise
                 problem = Problem(
@@ -59,9 +63,10 @@ class ContextMiddleware:
                 )
                 await problem.response(request)(scope, receive, tagged)
             finally:
-                seconds = time.perf_counter() - started
-                self.metrics.observe(scope["method"], _route(scope), status, seconds)
-                _write_line(scope, request, status, seconds)
+                ended = time.perf_counter()
+                answered = (streaming_since or ended) - started
+                self.metrics.observe(scope["method"], _route(scope), status, answered)
+                _write_line(scope, request, status, ended - started)
 
 
 def _route(scope: Scope) -> str:
@@ -72,12 +77,11 @@ def _route(scope: Scope) -> str:
 def _write_line(scope: Scope, request: Request, status: int, seconds: float) -> None:
     if scope["path"] in _PROBES and status == 200:
         return
-    said: dict[str, Any] = {
-        "method": scope["method"],
-        "path": scope["path"],
-        "status": status,
-        "ms": round(seconds * 1000, 2),
-        **scope.get("path_params", {}),
-        **request.state.log,
-    }
+    took = {"status": status, "ms": round(seconds * 1000, 2)}
+    said = _asked(scope) | took | request.state.log
     (_log.error if status >= 500 else _log.info)("request", **said)
+
+
+def _asked(scope: Scope) -> dict[str, Any]:
+    named: dict[str, Any] = scope.get("path_params", {})  # a job's id, above all
+    return named | {"method": scope["method"], "path": scope["path"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -22,5 +23,6 @@ class HeadMiddleware:
         # RFC 9110, 14.2: a Range has no meaning but for GET.
         headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
         asked = {**scope, "method": "GET", "headers": headers}
+        Request(asked).state.headers_only = True  # for routes whose body has no end of its own
         await self.app(asked, receive, bodiless)
         scope.update({key: asked[key] for key in ("route", "path_params") if key in asked})

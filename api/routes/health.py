@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api.dependencies import EngineDep
+from api.feeds import Feeds
 from api.metrics import Metrics
 from api.schemas.service import Health, Index
 from api.version import VERSION
@@ -26,7 +27,7 @@ def index(request: Request) -> Index:
 
 
 @router.get("/healthz", summary="Whether the process is up")
-def healthz() -> Health:
+async def healthz() -> Health:  # whatever the threads are busy with
     return Health()
 
 
@@ -50,4 +51,5 @@ def readyz(engine: EngineDep) -> Health:
 )
 def metrics(request: Request, engine: EngineDep) -> Response:
     kept: Metrics = request.app.state.metrics
-    return Response(kept.render(engine), media_type=CONTENT_TYPE_LATEST)
+    feeds: Feeds = request.app.state.feeds
+    return Response(kept.render(engine, feeds.listeners), media_type=CONTENT_TYPE_LATEST)

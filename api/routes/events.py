@@ -1,0 +1,127 @@
+"""A job as it goes on: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Annotated
+from zlib import crc32
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from api.event_id import EventId
+from api.feeds import POLL_SECONDS, Feed, Feeds
+from api.problems import Problem, documented
+from api.schemas.events import ProgressEvent
+from api.schemas.jobs import JobView
+from db.errors import DatabaseUnavailable
+from db.events import Snapshot
+
+router = APIRouter(tags=["jobs"])
+
+
+@dataclass(frozen=True)
+class Listening:
+    feed: Feed
+    at: EventId
+    headers_only: bool
+
+
+async def _listening(
+    job_id: str,
+    request: Request,
+    response: Response,
+    last_event_id: Annotated[
+        str | None,
+        Header(alias="Last-Event-ID", description="id of the last event received; go on after it"),
+    ] = None,
+    after: Annotated[
+        int,
+        Query(
+            ge=0,
+            lt=10**9,
+            description="leave out trials up to this number; Last-Event-ID comes first",
+        ),
+    ] = 0,
+) -> AsyncIterator[Listening]:
+    feeds: Feeds = request.app.state.feeds
+    at = EventId.parse(last_event_id) if last_event_id else EventId(after)
+    async with feeds.listen(job_id) as feed:
+        now = feed.now
+        if at.trial > now.last or at.stage > now.stage:
+            raise Problem(
+                "invalid-event-id",
+                f"the job has {now.last} trials and is in its stage {now.stage}, but the stream is "
+                f"to go on after {at}; start without Last-Event-ID and after",
+            )
+        if now.job.ended and at.stage == now.stage:
+            response.status_code = 204  # an EventSource stays away then
+        yield Listening(feed, at, getattr(request.state, "headers_only", False))
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    summary="A job as it goes on, until it ends",
+    response_class=EventSourceResponse,
+    responses={204: {"description": "All has been sent"}, **documented(400, 404)},
+)
+async def job_events(
+    listening: Annotated[Listening, Depends(_listening)],
+) -> AsyncIterator[ServerSentEvent]:
+    """Server-sent events: ``state`` (the job) when its state changes, ``trial`` for each trial in
+    order, ``best`` after a trial that was faster than all before, ``progress`` as the job's counts
+    change. Of states and progress those that were overtaken before they could be sent are left
+    out. The stream ends with the ``state`` in which the job ended; one that breaks off goes on
+    from ``Last-Event-ID``. A comment is sent after 15 s of silence."""
+    if listening.headers_only:
+        return
+    feed, at = listening.feed, listening.at
+    while not feed.over:
+        now = feed.now
+        if at.stage < now.stage and not now.job.ended:
+            at = replace(at, stage=now.stage)
+            yield _state(now, at)
+        async for place, event in _history(feed, at, now.last):
+            at = place
+            yield event
+        if feed.over:
+            return
+        progress = ProgressEvent.of(now.job, now.device).model_dump_json()
+        checksum = f"{crc32(progress.encode()):08x}"
+        if at.progress != checksum:
+            at = replace(at, progress=checksum)
+            yield ServerSentEvent(raw_data=progress, event="progress", id=str(at))
+        if now.job.ended:
+            if at.stage < now.stage:
+                yield _state(now, replace(at, stage=now.stage))
+            return
+        await feed.later_than(now)
+
+
+def _state(now: Snapshot, at: EventId) -> ServerSentEvent:
+    job = JobView.of(now.job, now.device)
+    return ServerSentEvent(raw_data=job.model_dump_json(), event="state", id=str(at))
+
+
+async def _history(
+    feed: Feed, at: EventId, last: int
+) -> AsyncIterator[tuple[EventId, ServerSentEvent]]:
+    """Trials and bests up to the last, each with the place after it."""
+    while not feed.over and (at.trial < last or not at.judged):
+        try:
+            page = await feed.after(at.trial if at.judged else at.trial - 1)
+        except DatabaseUnavailable:
+            await asyncio.sleep(POLL_SECONDS)
+            continue
+        for each in page:
+            if each.number > last:
+                return
+            if at.trial < each.number:
+                at = replace(at, trial=each.number, judged=each.best is None)
+                yield at, ServerSentEvent(raw_data=each.trial, event="trial", id=str(at))
+            if not at.judged:
+                at = replace(at, judged=True)
+                if each.best is not None:
+                    yield at, ServerSentEvent(raw_data=each.best, event="best", id=str(at))

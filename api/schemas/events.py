@@ -1,0 +1,57 @@
+"""What a listener to a job is sent besides jobs and trials."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.common import CONFIG, DEVICE, DeviceView
+from api.schemas.jobs import BestSoFar, JobView, TrialCounts
+from db.devices import Device
+from db.queue import Job
+from db.trials import Trial
+
+_BEST: dict[str, Any] = {"number": 17, "time_us": 1.71, "gflops": 614.3, "config": CONFIG}
+_PROGRESS: dict[str, Any] = {
+    "device": DEVICE,
+    "trials": {"requested": 64, "measured": 24, "ok": 22, "failed": 2},
+    "best": {"config": CONFIG, "time_us": 1.71, "gflops": 614.3},
+    "eta_seconds": 7.5,
+}
+
+
+class BestEvent(BaseModel):
+    """A trial that was faster than all that was known of the workload on the device."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_BEST]})
+
+    number: int = Field(description="of the trial")
+    time_us: float = Field(description="warm median")
+    gflops: float
+    config: dict[str, Any]
+
+    @classmethod
+    def of(cls, trial: Trial, time_us: float, flops: int) -> Self:
+        return cls(
+            number=trial.number,
+            time_us=time_us,
+            gflops=flops / time_us * 1e-3,
+            config=trial.config,
+        )
+
+
+class ProgressEvent(BaseModel):
+    """How far the job is; the fields are the job's own."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_PROGRESS]})
+
+    device: DeviceView | None
+    trials: TrialCounts
+    best: BestSoFar | None
+    eta_seconds: float | None
+
+    @classmethod
+    def of(cls, job: Job, device: Device | None) -> Self:
+        view = JobView.of(job, device)
+        return cls(**{name: getattr(view, name) for name in cls.model_fields})
