@@ -1,0 +1,193 @@
+"""Pages for people: jobs, a job, bests, devices, ladders."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from api.best_query import BestFilters
+from api.conditional import matches
+from api.dependencies import EngineDep, IfNoneMatch
+from api.problems import Problem
+from api.routes import health
+from api.schemas.common import OperatorPageQuery
+from api.web import assets, best_page, forms, job_page, ladder_page
+from api.web.pages import PageRoute, render, sent_form
+from db import best as bests
+from db import ladders, queue, views, workers
+from db.devices import list_devices
+from db.jobs import STATES
+from templates import operator as find_operator
+from templates import operators
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+LISTED = 20
+FormDep = Annotated[dict[str, str], Depends(sent_form)]
+
+
+@router.get("/")
+def jobs_page(
+    request: Request,
+    engine: EngineDep,
+    operator: str = "",
+    duplicate: str = "",
+    state: str = "",
+    cursor: str = "",
+) -> Response:
+    """Jobs for people; for programs, which do not ask for HTML, the index of the routes."""
+    if "text/html" not in request.headers.get("accept", ""):
+        index = health.index(request)
+        return JSONResponse(index.model_dump(), headers={"Vary": "Accept"})
+    values = None
+    if duplicate:
+        job = queue.get(engine, duplicate)
+        operator, values = job.operator, forms.values_of(job)
+    elif operator and any(name.startswith("workload.") for name in request.query_params):
+        values = dict(request.query_params)
+    chosen = find_operator(operator) if operator else operators()[0]
+    listing = _listing(engine, state, cursor)
+    return render(request, "jobs.html", form=forms.order_form(chosen, values), **listing)
+
+
+@router.get("/ui/jobs")
+def jobs_fragment(
+    request: Request, engine: EngineDep, state: str = "", cursor: str = ""
+) -> Response:
+    return render(request, "parts/jobs.html", **_listing(engine, state, cursor))
+
+
+@router.post("/ui/jobs")
+def order(request: Request, engine: EngineDep, sent: FormDep) -> Response:
+    operator = find_operator(sent.get("operator", ""))
+    read = forms.read_order(operator.name, sent)
+    if isinstance(read, list):
+        form = forms.order_form(operator, sent, read)
+        return render(request, "jobs.html", 422, form=form, **_listing(engine, "", ""))
+    job, created = queue.submit(engine, read.order())
+    request.state.log |= {"job_id": job.id, "created": created}
+    known = "" if created else "?known=1"
+    return RedirectResponse(f"/ui/jobs/{job.id}{known}", 303)
+
+
+@router.get("/ui/jobs/{job_id}")
+def job(request: Request, job_id: str, engine: EngineDep, known: bool = False) -> Response:
+    context = job_page.job_context(engine, queue.get(engine, job_id))
+    return render(request, "job.html", known=known, **context)
+
+
+@router.get("/ui/jobs/{job_id}/live")
+def job_fragment(request: Request, job_id: str, engine: EngineDep) -> Response:
+    """What of the page moves while the job runs."""
+    context = job_page.job_context(engine, queue.get(engine, job_id))
+    return render(request, "parts/job.html", **context)
+
+
+@router.get("/ui/jobs/{job_id}/curve")
+def job_curve(job_id: str, engine: EngineDep) -> Response:
+    return JSONResponse(job_page.curve(engine, job_id), headers={"Cache-Control": "no-store"})
+
+
+@router.post("/ui/jobs/{job_id}/cancel")
+def cancel(job_id: str, engine: EngineDep, sent: FormDep) -> Response:
+    queue.cancel(engine, job_id)
+    return RedirectResponse("/" if sent.get("back") == "jobs" else f"/ui/jobs/{job_id}", 303)
+
+
+@router.get("/ui/best")
+def best_search(request: Request, engine: EngineDep) -> Response:
+    asked = {name: text.strip() for name, text in request.query_params.items() if text.strip()}
+    chosen = find_operator(asked["operator"]) if "operator" in asked else None
+    wanted, wrong = ({}, {}) if chosen is None else forms.read_shape(chosen, asked)
+    device = asked.get("device", "")
+    device_id = int(device) if device.isdecimal() and len(device) < 19 else None
+    page = views.find_bests(
+        engine, chosen.name if chosen else None, wanted, device_id, LISTED, asked.get("cursor")
+    )
+    more = None
+    if page.next_cursor:
+        more = {**asked, "cursor": page.next_cursor}
+    return render(
+        request,
+        "bests.html",
+        operator=chosen,
+        fields=forms.shape_fields(chosen, asked, wrong, blank=True) if chosen else [],
+        devices=list_devices(engine),
+        asked=asked,
+        page=page,
+        more=more,
+    )
+
+
+@router.get("/ui/best/{name}")
+def best(request: Request, name: str, engine: EngineDep) -> Response:
+    operator = find_operator(name)
+    workload, filters = BestFilters.read(operator, request.query_params)
+    kind = None if filters.target == "auto" else filters.target
+    found = bests.lookup(engine, workload.key, kind, filters.device)
+    if not found:
+        values = {f"workload.{key}": value for key, value in request.query_params.items()}
+        return render(
+            request,
+            "untuned.html",
+            404,
+            operator=operator,
+            workload=workload.model_dump(),
+            form=forms.order_form(operator, values),
+        )
+    context = best_page.best_context(engine, request, workload, found)
+    return render(request, "best.html", workload=workload.model_dump(), **context)
+
+
+@router.get("/ui/devices")
+def devices_page(request: Request, engine: EngineDep) -> Response:
+    return render(request, "devices.html", **_devices(engine))
+
+
+@router.get("/ui/devices/live")
+def devices_fragment(request: Request, engine: EngineDep) -> Response:
+    return render(request, "parts/devices.html", **_devices(engine))
+
+
+@router.get("/ui/ladder")
+def ladder(
+    request: Request, engine: EngineDep, query: Annotated[OperatorPageQuery, Query()]
+) -> Response:
+    chosen = find_operator(query.operator) if query.operator else operators()[0]
+    page = ladders.list_ladders(engine, chosen.name, None, 10, query.cursor)
+    drawn = [ladder_page.drawn(each) for each in page.items]
+    return render(
+        request, "ladder.html", operator=chosen, drawn=drawn, next_cursor=page.next_cursor
+    )
+
+
+@router.get("/static/{name:path}")
+def static(name: str, if_none_match: IfNoneMatch = None, v: str = "") -> Response:
+    asset = assets.assets().get(name)
+    if asset is None:
+        raise Problem("route-not-found", f"there is no file {name[:80]!r} here")
+    kept = "public, max-age=31536000, immutable" if v == asset.digest else "no-cache"
+    headers = {
+        "ETag": f'"{asset.digest}"',
+        "Cache-Control": kept,
+        "X-Content-Type-Options": "nosniff",
+    }
+    if matches(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(asset.content, media_type=asset.media_type, headers=headers)
+
+
+def _listing(engine: Any, state: str, cursor: str) -> dict[str, Any]:
+    page = queue.list_jobs(engine, state or None, None, LISTED, cursor or None)
+    devices = {device.id: device for device in list_devices(engine)}
+    return {"page": page, "devices": devices, "states": STATES, "state": state, "cursor": cursor}
+
+
+def _devices(engine: Any) -> dict[str, Any]:
+    return {
+        "devices": list_devices(engine),
+        "workers": workers.list_workers(engine),
+        "counts": views.count_bests(engine),
+    }

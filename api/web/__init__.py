@@ -1,0 +1,1 @@
+"""Pages for people: what they show, how it is drawn, and the files they are made of."""

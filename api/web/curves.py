@@ -1,0 +1,113 @@
+"""A job's trials as curves: thinned, so that a hundred thousand are drawn as fast as a hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from db.views import Point
+
+MOST_POINTS = 900
+MOST_STEPS = 200
+KNOB_VALUES = 12
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """All of them where they are few. Else of each run of neighbours the fastest, the slowest and
+    one that failed, and every step of the best: the envelope stays, the crowd goes."""
+    if len(points) <= most:
+        return list(points)
+    kept = {point.number: point for point in steps(points)}
+    size = -(-3 * len(points) // most)
+    for first in range(0, len(points), size):
+        run = points[first : first + size]
+        timed = [point for point in run if _timed(point)]
+        if timed:
+            for point in (min(timed, key=_time), max(timed, key=_time)):
+                kept[point.number] = point
+        kept |= {p.number: p for p in [p for p in run if p.status != "ok"][:1]}
+    return [kept[number] for number in sorted(kept)]
+
+
+def steps(points: Sequence[Point]) -> list[Point]:
+    """The trials that were faster than all before them; where they are very many, some of them and
+    always the last."""
+    found: list[Point] = []
+    for point in points:
+        if _timed(point) and (not found or _time(point) < _time(found[-1])):
+            found.append(point)
+    stride = -(-len(found) // MOST_STEPS)
+    return found[::-1][::stride][::-1] if stride > 1 else found
+
+
+def columns(points: Sequence[Point], started: float) -> dict[str, list[Any]]:
+    """For uPlot: x against trials and against seconds, the best so far, each time, what failed."""
+    best: float | None = None
+    so_far: list[float | None] = []
+    for point in points:
+        if _timed(point) and (best is None or _time(point) < best):
+            best = _time(point)
+        so_far.append(best)
+    return {
+        "number": [point.number for point in points],
+        "seconds": [round(max(point.created_at - started, 0.0), 2) for point in points],
+        "best": so_far,
+        "time": [point.time_us if _timed(point) else None for point in points],
+        "status": [point.status for point in points],
+    }
+
+
+def counted(points: Sequence[Point]) -> list[tuple[str, int]]:
+    """How many trials ended in each way, those that failed after those that are ok."""
+    counts: dict[str, int] = {}
+    for point in points:
+        counts[point.status] = counts.get(point.status, 0) + 1
+    return sorted(counts.items(), key=lambda item: (item[0] != "ok", -item[1], item[0]))
+
+
+def by_knob(
+    samples: Sequence[tuple[dict[str, Any], str, float | None]],
+) -> list[dict[str, Any]]:
+    """What each value of each knob gave: how many trials, how many failed, the best and the median
+    time. Knobs of one value say nothing and are left out; the fastest values come first."""
+    knobs: dict[str, dict[str, list[float | None]]] = {}
+    for config, status, time in samples:
+        for name, value in config.items():
+            times = knobs.setdefault(name, {}).setdefault(_said(value), [])
+            times.append(time if status == "ok" else None)
+    table = []
+    for name, values in knobs.items():
+        if len(values) < 2:
+            continue
+        rows = [_value_row(value, times) for value, times in values.items()]
+        rows.sort(key=lambda row: (row["best"] is None, row["best"] or 0.0))
+        table.append({"name": name, "rows": rows[:KNOB_VALUES], "more": len(rows[KNOB_VALUES:])})
+    return table
+
+
+def _value_row(value: str, times: Sequence[float | None]) -> dict[str, Any]:
+    ok = [time for time in times if time is not None]
+    return {
+        "value": value,
+        "trials": len(times),
+        "failed": len(times) - len(ok),
+        "best": min(ok, default=None),
+        "median": median(ok) if ok else None,
+    }
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " × ".join(str(each) for each in value)
+    return str(value)
+
+
+def _timed(point: Point) -> bool:
+    return point.status == "ok" and point.time_us is not None and point.time_us > 0
+
+
+def _time(point: Point) -> float:
+    return point.time_us or 0.0

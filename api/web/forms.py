@@ -1,0 +1,235 @@
+"""The form that orders a tuning: its fields from the operators' and the order's own JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from api.messages import FieldError, field_errors
+from api.schemas.order import Order, OrderBase
+from db.queue import Job
+from templates import Operator
+from templates.workload import Workload
+
+MAX_EXTENT = 2**31
+FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
+_INTEGER = re.compile(r"[+-]?\d{1,19}")
+_LABELS = {
+    "target": "device",
+    "on_existing": "if it is tuned already",
+    "budget_seconds": "time limit, seconds",
+    "seed": "random seed",
+    "max_error": "largest error",
+    "patience": "stop after trials without gain",
+    "warm_start": "learn from other shapes",
+}
+_adapter: TypeAdapter[OrderBase] = TypeAdapter(Annotated[Order, Field(discriminator="operator")])
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One input as a template draws it."""
+
+    name: str  # in the form, such as "workload.M"
+    label: str
+    kind: str  # "number", "choice" or "text"
+    value: str
+    hint: str
+    limits: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    whole: bool = False
+    required: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class OrderForm:
+    operator: str
+    workload: list[FormField]
+    options: list[FormField]
+    more: list[FormField]
+    errors: list[FieldError]  # of no field in particular
+
+    @property
+    def wrong(self) -> list[FormField]:
+        return [f for f in (*self.workload, *self.options, *self.more) if f.error]
+
+
+def order_form(
+    operator: Operator,
+    values: Mapping[str, str] | None = None,
+    errors: list[FieldError] | None = None,
+) -> OrderForm:
+    """Empty, or with what was sent and what is wrong with it."""
+    given = _example(operator) if values is None else values
+    said = {error.field: error.message for error in errors or []}
+    workload = shape_fields(operator, given, said, "workload.")
+    options = [
+        form_field(name, schema, given.get(name), said.get(name))
+        for name, schema in _properties(OrderBase).items()
+        if name not in ("operator", "workload")
+    ]
+    shown = {field.name for field in (*workload, *options)}
+    rest = [error for error in errors or [] if error.field not in shown]
+    first = [field for field in options if field.name in FIRST_OPTIONS]
+    more = [field for field in options if field.name not in FIRST_OPTIONS]
+    first.sort(key=lambda field: FIRST_OPTIONS.index(field.name))
+    return OrderForm(operator.name, workload, first, more, rest)
+
+
+def shape_fields(
+    operator: Operator,
+    values: Mapping[str, str],
+    errors: Mapping[str, str],
+    prefix: str = "",
+    *,
+    blank: bool = False,
+) -> list[FormField]:
+    """The fields of the operator's workload, those that must be given first. With ``blank`` every
+    one may be left open, and is unless a value is given."""
+    model = operator.workload
+    fields = [
+        form_field(
+            prefix + name,
+            schema,
+            values.get(prefix + name, "" if blank else None),
+            errors.get(prefix + name),
+            required=model.model_fields[name].is_required() and not blank,
+        )
+        for name, schema in _properties(model).items()
+    ]
+    common = {prefix + name for name in Workload.model_fields}
+    return sorted(fields, key=lambda field: field.name in common)
+
+
+def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
+    """The order that a sent form stands for, or what is wrong with it."""
+    order: dict[str, Any] = {"operator": operator, "workload": {}}
+    for name, text in values.items():
+        if text.strip() == "":
+            continue
+        if name.startswith("workload."):
+            order["workload"][name.removeprefix("workload.")] = typed(text)
+        elif name != "operator":
+            order[name] = typed(text)
+    try:
+        return _adapter.validate_python(order)
+    except ValidationError as error:
+        return field_errors(error.errors(), place="body")
+
+
+def read_shape(
+    operator: Operator, texts: Mapping[str, str]
+) -> tuple[dict[str, int | float | str], dict[str, str]]:
+    """Parts of a shape to search for, and what is wrong with the others, by their names."""
+    wanted: dict[str, int | float | str] = {}
+    wrong: dict[str, str] = {}
+    for name, schema in _properties(operator.workload).items():
+        if name not in texts:
+            continue
+        value = typed(texts[name])
+        if schema.get("type") == "number" and isinstance(value, int | float):
+            wanted[name] = float(value)
+        elif "enum" in schema:
+            if value in schema["enum"]:
+                wanted[name] = value
+            else:
+                wrong[name] = f"must be one of {', '.join(map(str, schema['enum']))}"
+        elif type(value) is int and abs(value) < MAX_EXTENT:
+            wanted[name] = value
+        else:
+            wrong[name] = "must be a number in its limits, in digits"
+    return wanted, wrong
+
+
+def values_of(job: Job) -> dict[str, str]:
+    """A job's order as the form would send it."""
+    values = {f"workload.{name}": _text(value) for name, value in job.workload.items()}
+    options = {name: getattr(job, name, None) for name in _properties(OrderBase)}
+    options["trials"] = job.trials_requested
+    if job.state == "succeeded":
+        options["on_existing"] = "retune"  # reuse would only show this job again
+    values |= {
+        name: _text(value)
+        for name, value in options.items()
+        if value is not None and name not in ("operator", "workload")
+    }
+    return values
+
+
+def typed(text: str) -> Any:
+    """The JSON value that a form's text stands for; itself where it stands for none."""
+    text = text.strip()
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def form_field(
+    name: str,
+    schema: Mapping[str, Any],
+    value: str | None,
+    error: str | None,
+    *,
+    required: bool = False,
+) -> FormField:
+    """One property of a JSON Schema as an input."""
+    options = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    merged = {**schema, **(options[0] if options else {})}
+    default = merged.get("default")
+    choices = merged.get("enum") or ([True, False] if merged.get("type") == "boolean" else [])
+    number = merged.get("type") in ("integer", "number")
+    extent = 1 if required and number else None  # the schema of some says nothing
+    low = merged.get("minimum", merged.get("exclusiveMinimum", extent))
+    high = merged.get("maximum", merged.get("exclusiveMaximum"))
+    short = name.rpartition(".")[2]
+    free = short == "max_error"  # its default depends on the dtype: blank is the default
+    shown = value if value is not None else "" if default is None or free else _text(default)
+    return FormField(
+        name=name,
+        label=_LABELS.get(short, short.replace("_", " ")),
+        kind="choice" if choices else "number" if number else "text",
+        value=shown,
+        hint=merged.get("description", ""),
+        limits=_limits(low, high),
+        choices=tuple(_text(choice) for choice in choices),
+        minimum=low,
+        maximum=high,
+        whole=merged.get("type") == "integer",
+        required=required,
+        error=error,
+    )
+
+
+def _limits(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"at least {low:,}"
+    return f"{0 if low is None else low:,} to {high:,}"
+
+
+def _properties(model: Any) -> dict[str, dict[str, Any]]:
+    schema = model.model_json_schema()
+    found: dict[str, dict[str, Any]] = schema["properties"]
+    return found
+
+
+def _example(operator: Operator) -> dict[str, str]:
+    return {f"workload.{name}": _text(value) for name, value in operator.example.items()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,86 @@
+"""What the page of a job shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine
+
+from api.web import curves
+from api.web.charts import NARROW, Bar, bars
+from api.web.pages import config_text, number
+from db import queue, views
+from db.devices import get_device
+from db.queue import Job
+
+TAIL = 15
+KNOB_SAMPLES = 4000
+
+
+def job_context(engine: Engine, job: Job) -> dict[str, Any]:
+    points = views.points(engine, job.id)
+    steps = curves.steps(points)
+    chosen = views.configs(engine, job.id, [point.number for point in steps])
+    started = started_at(job)
+    samples = views.samples(engine, job.id, KNOB_SAMPLES) if points else []
+    counts = curves.counted(points)
+    return {
+        "job": job,
+        "device": None if job.device_id is None else get_device(engine, job.device_id),
+        "last": points[-1].number if points else 0,
+        "measured": max(len(points), job.trials_measured),
+        "steps": [
+            {"point": p, "seconds": p.created_at - started, "config": chosen.get(p.number)}
+            for p in reversed(steps)
+        ],
+        "outcomes": bars(
+            [
+                Bar(
+                    status.replace("_", " "),
+                    "ok" if status == "ok" else "failed",
+                    count,
+                    f"{count:,}",
+                )
+                for status, count in counts
+            ],
+            NARROW,
+        ),
+        "failed": sum(count for status, count in counts if status != "ok"),
+        "knobs": [_with_bars(knob) for knob in curves.by_knob(samples)],
+        "sampled": len(samples),
+        "tail": views.last_trials(engine, job.id, TAIL),
+    }
+
+
+def curve(engine: Engine, job_id: str) -> dict[str, Any]:
+    """The thinned trials, with the configuration of each as it is shown under the pointer."""
+    job = queue.get(engine, job_id)
+    points = views.points(engine, job_id)
+    kept = curves.thinned(points)
+    found = views.configs(engine, job_id, [point.number for point in kept])
+    return {
+        **curves.columns(kept, started_at(job)),
+        "config": [config_text(found.get(point.number)) for point in kept],
+        "trials": len(points),
+        "ended": job.ended,
+    }
+
+
+def started_at(job: Job) -> float:
+    return (job.started_at or job.created_at).timestamp()
+
+
+def _with_bars(knob: dict[str, Any]) -> dict[str, Any]:
+    given = [
+        Bar(
+            f"{row['value']}",
+            "ok" if row["best"] is not None else "failed",
+            row["best"],
+            f"{number(row['best'])} µs" if row["best"] is not None else "all failed",
+            title=f"{row['trials']} trials, {row['failed']} failed, "
+            f"median {number(row['median'])} µs",
+            mark=row["median"],
+        )
+        for row in knob["rows"]
+    ]
+    return {**knob, "bars": bars(given, NARROW)}

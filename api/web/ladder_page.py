@@ -1,0 +1,29 @@
+"""What the page of the ladders shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.schemas.ladders import LadderView
+from api.web.charts import Bar, bars
+from api.web.pages import number
+from db.ladders import Ladder
+
+
+def drawn(ladder: Ladder) -> dict[str, Any]:
+    """A ladder with its bars: times on a logarithmic scale, and where a document gives one, its
+    T4's as a mark."""
+    view = LadderView.of(ladder)
+    rows = [row for row in view.rows if row.time_us]
+    given = [
+        Bar(
+            row.name,
+            row.what,
+            row.time_us,
+            f"{number(row.time_us)} µs",
+            title=row.adds or row.note or "",
+            mark=row.t4_us,
+        )
+        for row in rows
+    ]
+    return {"view": view, "bars": bars(given, logarithmic=True)}

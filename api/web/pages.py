@@ -1,0 +1,173 @@
+"""Templates to answers: rendering, what every page is sent with, errors that people can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from api.messages import field_errors, summary
+from api.problems import Problem
+from api.version import VERSION
+from api.web import assets
+from db import errors as storage
+from templates import operators
+from templates.errors import UnknownOperator
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "Accept",
+}
+MAX_FIELDS = 100
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """So many significant digits, without an exponent where people do without one."""
+    if value is None:
+        return "–"
+    if value == 0 or not 1e-3 <= abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    whole = len(str(int(abs(value))))
+    return f"{value:,.{max(digits - whole, 0)}f}"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def shape(workload: dict[str, Any]) -> str:
+    """The extents, then what else was chosen."""
+    given = [(name, value) for name, value in workload.items() if name != "max_error"]
+    extents = [f"{name}={value}" for name, value in given if not isinstance(value, str)]
+    return " ".join([*extents, *(value for _, value in given if isinstance(value, str))])
+
+
+def config_text(config: dict[str, Any] | None) -> str:
+    return "  ".join(f"{name}={value}" for name, value in (config or {}).items())
+
+
+def elapsed(since: datetime | None, until: datetime | None = None) -> str:
+    if since is None:
+        return "–"
+    return duration(((until or datetime.now(UTC)) - since).total_seconds())
+
+
+def best_url(operator: str, workload: dict[str, Any], device: object = None) -> str:
+    query = dict(workload) if device is None else {**workload, "device": device}
+    return f"/ui/best/{operator}?{urlencode(query)}"
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "html"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "duration": duration,
+        "shape": shape,
+        "config": config_text,
+    }
+    environment.globals |= {
+        "asset": assets.url,
+        "best_url": best_url,
+        "elapsed": elapsed,
+        "operators": operators,
+        "version": VERSION,
+    }
+    return environment
+
+
+ENVIRONMENT = _environment()
+
+
+def render(request: Request, name: str, status: int = 200, **context: Any) -> HTMLResponse:
+    html = ENVIRONMENT.get_template(name).render(path=request.url.path, **context)
+    return HTMLResponse(html, status, HEADERS)
+
+
+class PageRoute(APIRoute):
+    """A route whose refusals are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except (
+                Problem,
+                storage.StorageError,
+                UnknownOperator,
+                RequestValidationError,
+            ) as error:
+                status, title, detail = _refusal(error)
+                if status >= 500:
+                    request.state.log["error"] = str(error)
+                return render(request, "error.html", status, title=title, detail=detail)
+
+        return handled
+
+
+_REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    storage.NotFound: (404, "There is no such thing"),
+    UnknownOperator: (404, "There is no such operator"),
+    storage.JobEnded: (409, "The job has ended"),
+    storage.BadCursor: (422, "That page can't be found"),
+}
+
+
+def _refusal(error: Exception) -> tuple[int, str, str]:
+    """Status, title and sentence."""
+    if isinstance(error, Problem):
+        return error.status, error.title, error.detail
+    if isinstance(error, RequestValidationError):
+        return 422, "That can't be asked", summary(field_errors(error.errors()))
+    if isinstance(error, storage.DatabaseUnavailable):
+        return 503, "The database cannot be reached", "It did not answer; try again shortly."
+    if type(error) in _REFUSALS:
+        return *_REFUSALS[type(error)], str(error)
+    return 500, "The service failed", "The storage refused; the service's log has the reason."
+
+
+async def sent_form(request: Request) -> dict[str, str]:
+    """The fields of a form that this service's own page sent. A browser says where a form comes
+    from; one from another site, or from what does not say, is refused."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
+    if site is not None:
+        ours = site == "same-origin"
+    else:
+        ours = urlsplit(origin).netloc == request.headers.get("host") != ""
+    if not ours:
+        raise Problem(
+            "bad-request",
+            "the form was not sent from a page of this service; open the page and send it there "
+            "(programs use the HTTP API, see /docs)",
+        )
+    try:
+        text = (await request.body()).decode()
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise Problem("bad-request", "the form can't be read; send it from its page") from error

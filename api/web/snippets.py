@@ -1,0 +1,98 @@
+"""What to paste into a program or a shell to use a best."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from templates.workload import USUAL_ERROR, Workload
+
+_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
+
+
+def service_url(request: Request) -> str:
+    """Where the reader's browser found the service; snippets lead there."""
+    host = request.headers.get("host", "")
+    scheme = "https" if request.url.scheme == "https" else "http"
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else "http://localhost:8000"
+
+
+def snippets(
+    service: str, workload: Workload, device: Mapping[str, Any], library: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are."""
+    shape = _given(workload)
+    asked = {**shape, "target": device["kind"]}
+    arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
+    call = f'client.best("{workload.operator}", {arguments})'
+    sizes = (_tuple(workload.input_shape), _tuple(workload.weight_shape))
+    found = (
+        {} if device["kind"] == "cuda" else {"Python": _numpy(service, call, sizes, workload.dtype)}
+    )
+    found["PyTorch"] = _torch(service, call, sizes, workload.dtype, device["kind"])
+    found["curl"] = _curl(service, workload.operator, asked, library)
+    return found
+
+
+def _numpy(service: str, call: str, sizes: tuple[str, str], dtype: str) -> str:
+    return f"""\
+import numpy as np
+from tuner.client import Client
+
+client = Client({json.dumps(service)})
+best = {call}
+convolve = client.load(best)  # downloaded once, its sha256 checked
+
+x = np.random.default_rng(0).standard_normal({sizes[0]}).astype("{dtype}")
+w = np.random.default_rng(1).standard_normal({sizes[1]}).astype("{dtype}")
+y = convolve(x, w)
+print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
+"""
+
+
+def _torch(service: str, call: str, sizes: tuple[str, str], dtype: str, kind: str) -> str:
+    options = f"dtype=torch.{dtype}, device={json.dumps(kind)}"
+    return f"""\
+import torch
+from tuner.client import Client
+
+client = Client({json.dumps(service)})
+best = {call}
+convolve = client.load(best)  # on a GPU it runs on PyTorch's current stream
+
+x = torch.randn({sizes[0]}, {options})
+w = torch.randn({sizes[1]}, {options})
+y = convolve(x, w)
+print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
+"""
+
+
+def _curl(
+    service: str, operator: str, asked: Mapping[str, Any], library: Mapping[str, Any] | None
+) -> str:
+    best = shlex.quote(f"{service}/best/{operator}?{urlencode(asked)}")
+    text = f"curl -fsS {best}\n"
+    if library is not None:
+        text += (
+            f"curl -fsS -o {operator}.so {shlex.quote(service + library['url'])}\n"
+            f'echo "{library["sha256"]}  {operator}.so" | sha256sum -c\n'
+        )
+    return text
+
+
+def _given(workload: Workload) -> dict[str, Any]:
+    """The fields that differ from their defaults."""
+    fields, values = type(workload).model_fields, workload.model_dump()
+    usual = {name: field.default for name, field in fields.items()}
+    usual["max_error"] = USUAL_ERROR[workload.dtype]
+    return {name: value for name, value in values.items() if value != usual[name]}
+
+
+def _tuple(shape: tuple[int, ...]) -> str:
+    return str(shape[0]) if len(shape) == 1 else str(shape)

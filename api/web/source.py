@@ -1,0 +1,37 @@
+"""Generated source with its words marked for the style sheet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+SHOWN_LINES = 600
+SHOWN_CHARACTERS = 80_000
+_LEXERS = {
+    "text/x-cuda": "cuda",
+    "text/x-asm": "gas",
+    "text/x-llvm": "llvm",
+    "text/x-c": "c",
+    "python": "python",
+    "shell": "bash",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    html: Markup
+    lines: int
+    shown: int
+
+
+def coloured(text: str, media_type: str) -> Source:
+    """The first lines of it, as many as a page should hold."""
+    lines = text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES]
+    lexer = get_lexer_by_name(_LEXERS.get(media_type, "text"), stripnl=False)
+    html = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True))
+    # Pygments escapes what it is given
+    return Source(Markup(html), text.count("\n") + 1, len(lines))  # noqa: S704

@@ -1,0 +1,115 @@
+"""Every page with something on it: fit for screen readers, in light and dark; whole without
+scripts; smooth with ten thousand trials."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from db import devices, ladders, trials, workers
+from db.queue import Job
+from templates import operator
+from tests.api.service_rows import GPU, new_trial, running, tuned
+from tests.tuner.service_process import Service
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+MANY = 10_000
+LIMITS = {**GPU["limits"], "peak_flops": 6.7e13, "peak_bandwidth": 4.8e12}
+PAGES = ("/", "job", "/ui/best", "best", "/ui/devices", "/ui/ladder")
+
+
+@pytest.fixture(scope="module")
+def job(service: Service) -> Job:
+    """One that runs, with many trials; beside it a best, a worker and a ladder."""
+    engine = service.engine
+    device = devices.upsert_device(engine, GPU | {"limits": LIMITS})
+    shape = {"M": 16384, "N": 32}
+    tuned(engine, "conv1d", shape, GPU | {"limits": LIMITS})
+    workload = operator("conv1d").workload.model_validate(shape)
+    row: dict[str, Any] = {
+        "what": "rung", "adds": "a step", "document": "000", "timing": None, "max_error": None,
+        "over_naive": 2.0, "over_before": None, "t4_us": 25.0, "note": None,
+    }  # fmt: skip
+    climbed = ladders.NewLadder(
+        operator="conv1d",
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        device_id=device.id,
+        rows=[row | {"name": f"000 v{n}", "time_us": 80.0 / n} for n in range(1, 5)],
+        documents=[{"number": "000", "title": "A document", "workload": workload.model_dump()}],
+        clocks={},
+        versions={},
+    )
+    ladders.record(engine, climbed)
+    held = running(engine, "conv1d", {"M": 100, "N": 3}, trials=MANY)
+    new = [
+        new_trial(device, 20_000 - number, status="ok" if number % 9 else "wrong_answer")
+        for number in range(MANY - 1)
+    ]
+    trials.add(engine, held.id, held.attempt, new)
+    said = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": device.id}
+    workers.beat(engine, "worker-1", job_id=held.id, **said)
+    return held
+
+
+def path_of(name: str, job: Job) -> str:
+    return {"job": f"/ui/jobs/{job.id}", "best": "/ui/best/conv1d?M=16384&N=32"}.get(name, name)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_screen_readers_find_their_way(page: "Page", job: Job, name: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(path_of(name, job))
+    if name == "job":
+        page.locator(".curve[data-points]").first.wait_for()
+    rules = None if scheme == "light" else {"runOnly": ["color-contrast"]}
+    found = axe.run(page, options=rules).response["violations"]
+    serious = [
+        (each["id"], node["html"][:200], node["failureSummary"])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+    assert serious == []
+
+
+def test_ten_thousand_trials_stay_smooth(page: "Page", service: Service, job: Job) -> None:
+    page.goto(path_of("job", job))
+    page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '9999'")
+    drawn = int(page.locator(".curve").first.get_attribute("data-points") or 0)
+    assert 0 < drawn < 1300
+    device = devices.upsert_device(service.engine, GPU | {"limits": LIMITS})
+    trials.add(service.engine, job.id, job.attempt, [new_trial(device, 5)])
+    page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '10000'")
+    page.get_by_text("10,000 of 10,000").wait_for()
+    seconds = page.evaluate(
+        "async () => { const start = performance.now();"
+        " await (await fetch(document.querySelector('[data-curve]').dataset.curve)).json();"
+        " return (performance.now() - start) / 1000 }"
+    )
+    assert seconds < 1
+
+
+def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Job) -> None:
+    context = browser.new_context(base_url=service.url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/?operator=depthwise_conv2d")
+    page.locator('[name="workload.K"]').fill("5")
+    page.get_by_role("button", name="Order").click()
+    page.wait_for_url(re.compile("/ui/jobs/[0-9a-f]{32}"))
+    assert "K=5" in page.locator("h1").inner_text()
+    page.get_by_role("button", name="Cancel").click()
+    page.locator(".state.cancelled").wait_for()
+    context.close()
+
+
+def test_the_operator_is_switched_in_place(page: "Page", job: Job) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="depthwise_conv2d", exact=True).first.click()
+    page.locator('[name="workload.K"]').wait_for()
+    assert page.evaluate("document.activeElement.id") == "tab-depthwise_conv2d"
+    assert page.url.endswith("/")
