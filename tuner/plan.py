@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from db.history import PastTrial
 from templates.errors import InvalidConfig
 from templates.template import Template
 from templates.union import UnionSpace
@@ -52,6 +53,37 @@ class Plan:
             except InvalidConfig:
                 continue
         self.search.tell(known)
+
+    def warm_up(self, past: Sequence[tuple[Workload, Sequence[PastTrial]]]) -> tuple[int, int]:
+        """Let the search learn from trials of other workloads, the nearest first. From how many
+        jobs and trials it does: what is of another version is passed over, and not every strategy
+        has a use for the rest."""
+        groups, jobs = [], set()
+        for workload, trials in past:
+            group = []
+            for trial in trials:
+                earlier = self._earlier(workload, trial)
+                if earlier is not None:
+                    group.append(earlier)
+                    jobs.add(trial.job_seq)
+            groups.append(group)
+        if not self.search.warm_up(groups):
+            return 0, 0
+        return len(jobs), sum(map(len, groups))
+
+    def _earlier(self, workload: Workload, trial: PastTrial) -> search.Earlier | None:
+        template = self.templates.get(trial.template)
+        if template is None or template.version != trial.template_version:
+            return None
+        try:
+            derived = template.features(workload, trial.config, self.device.limits)
+        except KeyError:  # of a knob that the template has no more
+            return None
+        try:
+            index = self.space.index(trial.config)
+        except InvalidConfig:
+            index = None
+        return search.Earlier(trial.config, derived, trial.time_us, index)
 
     def version(self, config: Config) -> int:
         """The version of the configuration's template."""

@@ -66,7 +66,15 @@ class Bench:
         workload = templates.operator(operator).workload.model_validate(shape)
         kind, key = self._device.kind, workload.key
         order = JobOrder(
-            operator, key, workload.model_dump(), kind, count, SEARCH, "retune", None, seed
+            operator,
+            key,
+            workload.model_dump(),
+            kind,
+            count,
+            SEARCH,
+            "retune",
+            seed=seed,
+            warm_start=False,  # the shapes before it are in the same database
         )
         job, _ = queue.submit(self._engine, order)
         claimed = queue.claim(self._engine, self._worker.name, (kind,), job_id=job.id)

@@ -1,16 +1,17 @@
 """Search strategies by name. They know spaces and times, nothing of kernels or devices."""
 
 from tuner.errors import UnknownStrategy
+from tuner.search.evolutionary import Evolutionary
 from tuner.search.grid import Grid
 from tuner.search.random_search import RandomSearch
 from tuner.search.space import Featurize, SearchSpace
-from tuner.search.strategy import Result, Strategy
+from tuner.search.strategy import Earlier, Result, Strategy
 from tuner.search.xgb import Xgb
 
-__all__ = ["DEFAULT", "Result", "SearchSpace", "Strategy", "create", "strategies"]
+__all__ = ["DEFAULT", "Earlier", "Result", "SearchSpace", "Strategy", "create", "strategies"]
 
 _STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Xgb, RandomSearch, Grid)
+    strategy.name: strategy for strategy in (Xgb, Evolutionary, RandomSearch, Grid)
 }
 DEFAULT = Xgb.name
 

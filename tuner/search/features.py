@@ -28,21 +28,26 @@ class FeatureTable:
         self.knob_columns = sum(len(columns) for columns in empty)
         self._derived: dict[str, int] = {}
         self._row_of: dict[int, int] = {}
+        self._height = 0
         self._matrix: Rows = np.full((256, self.knob_columns), np.nan, np.float32)
 
     def rows(self, indices: Sequence[int]) -> Rows:
         """One row an index, (len(indices), features)."""
         for index in indices:
             if index not in self._row_of:
-                self._add(index)
-        return self._matrix[[self._row_of[index] for index in indices]]
+                config = self._space[index]
+                self._row_of[index] = self.add(config, self._featurize(config))
+        return self.at([self._row_of[index] for index in indices])
 
-    def _add(self, index: int) -> None:
-        config = self._space[index]
-        derived = self._featurize(config)
+    def at(self, places: Sequence[int]) -> Rows:
+        """The rows in these places, as wide as the table is by now."""
+        return self._matrix[list(places)]
+
+    def add(self, config: dict[str, Any], derived: dict[str, float]) -> int:
+        """The place of a new row, also for a configuration of another workload's space."""
         for name in derived:
             self._derived.setdefault(name, self.knob_columns + len(self._derived))
-        row = len(self._row_of)
+        row, self._height = self._height, self._height + 1
         height, width = self._matrix.shape
         taller = 2 * height if row == height else height
         wider = self.knob_columns + len(self._derived)
@@ -55,7 +60,7 @@ class FeatureTable:
         for name, value in derived.items():
             if math.isfinite(value):
                 self._matrix[row, self._derived[name]] = value
-        self._row_of[index] = row
+        return row
 
 
 def _encoder(knob: Knob) -> Encoder:

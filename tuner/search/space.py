@@ -34,6 +34,10 @@ class SearchSpace(Protocol):
 
     def __getitem__(self, index: int, /) -> dict[str, Any]: ...
 
+    def __contains__(self, config: object, /) -> bool: ...
+
+    def index(self, config: object, /) -> int: ...
+
     def sample(
         self,
         rng: np.random.Generator,

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,17 @@ class Result:
     def __post_init__(self) -> None:
         if self.time_us is not None and not 0 < self.time_us < math.inf:
             raise ValueError(f"a time is a positive number of microseconds, not {self.time_us}")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A trial of another workload, with what is derived from its configuration there; ``index`` is
+    that configuration's place in this space, None where it has none."""
+
+    config: dict[str, Any]
+    derived: dict[str, float]
+    time_us: float | None
+    index: int | None
 
 
 class Strategy(ABC):
@@ -55,6 +66,11 @@ class Strategy(ABC):
                 raise IndexError(f"{result.index} is not in a space of {len(self.space)}")
         self.results.update((result.index, result.time_us) for result in results)
         self.seen.update(result.index for result in results)
+
+    def warm_up(self, workloads: Sequence[Sequence[Earlier]]) -> bool:
+        """Take trials of other workloads as a guide, the nearest workload's first. Whether they
+        are: not every strategy has a use for them."""
+        return False
 
     @abstractmethod
     def propose(self, count: int) -> list[int]:

@@ -1,13 +1,18 @@
 """AutoTVM's cost model: XGBoost learns to rank configurations from what was measured."""
 
+import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tuner.search.features import FeatureTable
+from tuner.search.seeds import seeds
 from tuner.search.space import Featurize, SearchSpace
 from tuner.search.spread import spread
-from tuner.search.strategy import Strategy
+from tuner.search.strategy import Earlier, Strategy
 from tuner.search.turns import turns
 
 LEARN_FROM = 16
@@ -21,8 +26,16 @@ LEADERS = 6
 STRAYS, NEIGHBOURS, EACH = 0.05, 0.25, 0.25
 """Shares of a batch: at random; among the neighbours of the best measured; for each template in
 turn, however slow it has been: one whose first trials are unlucky would never be seen again."""
+EACH_WARM = 0.1
+"""The same where other workloads' trials say how fast each template is."""
 BEST_FEW, BEST_OF_EACH = 4, 2
 """Measured configurations whose neighbours are scored: of all, and of each template."""
+SEEDS = 0.5
+"""Share of a first batch that was fastest for other workloads, as long as there are such."""
+EACH_SEEDS = 4
+"""Seeds from each workload."""
+EARLIER, FADES = 1.0, 32
+"""Weight of another workload's trials, and after how many of its own it is halved."""
 ROUNDS = 50
 PARAMS: dict[str, Any] = {
     "objective": "rank:pairwise",
@@ -48,10 +61,20 @@ class Xgb(Strategy):
         self._seed = int(self.rng.integers(2**31))
         self._parts = [part for part in space.parts if part]
         self._pools: dict[range, list[int]] = {}
+        self._earlier: list[tuple[list[int], list[float | None]]] = []
+        self._seeds: list[int] = []
+
+    def warm_up(self, workloads: Sequence[Sequence[Earlier]]) -> bool:
+        groups = [trials for trials in workloads if any(trial.time_us for trial in trials)]
+        for trials in groups:
+            places = [self._table.add(trial.config, trial.derived) for trial in trials]
+            self._earlier.append((places, [trial.time_us for trial in trials]))
+        self._seeds = seeds(groups, EACH_SEEDS)
+        return bool(groups)
 
     def propose(self, count: int) -> list[int]:
         times = {time for time in self.results.values() if time is not None}
-        if len(self.results) < LEARN_FROM or not times:
+        if not self._earlier and (len(self.results) < LEARN_FROM or not times):
             return self._first_look(count)
         around = self._around(range(len(self.space)), BEST_FEW)
         candidates = {part: sorted(self._candidates(part, around)) for part in self._parts}
@@ -60,9 +83,12 @@ class Xgb(Strategy):
         ranking = sorted(scores, key=lambda index: -scores[index])
         self._pools = {part: own[:POOL] for part, own in ranked.items()}
         strays = int(self.rng.binomial(count, STRAYS))
-        chosen = [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
-        chosen += self._of_each(round(count * EACH), ranked, set(chosen))
+        chosen = self._next_seeds(count)
+        chosen += [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
+        each = EACH_WARM if self._earlier else EACH
+        chosen += self._of_each(round(count * each), ranked, set(chosen))
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
+        chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within it
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
 
     def _first_look(self, count: int) -> list[int]:
@@ -72,6 +98,11 @@ class Xgb(Strategy):
             for part, share in shares.items()
             for index in spread(self.space, self._table, self.rng, share, self.seen, part)
         ]
+
+    def _next_seeds(self, count: int) -> list[int]:
+        """Of what was fastest elsewhere, what was not tried yet: a part of the first batches."""
+        self._seeds = [index for index in self._seeds if index not in self.seen]
+        return self._seeds[: math.ceil(count * SEEDS)]
 
     def _of_each(
         self, count: int, ranked: dict[range, list[int]], chosen: set[int]
@@ -124,10 +155,23 @@ class Xgb(Strategy):
         told = list(self.results)
         # together: a template that is met for the first time brings columns of its own
         rows = self._table.rows([*told, *indices])
-        best = min(time for time in self.results.values() if time is not None)
-        speeds = [0.0 if time is None else best / time for time in self.results.values()]
-        data = xgboost.DMatrix(rows[: len(told)], label=speeds, nthread=1)
-        data.set_group([len(told)])
+        groups = [(self._table.at(places), times) for places, times in self._earlier]
+        if told:
+            groups.append((rows[: len(told)], list(self.results.values())))
+        data = xgboost.DMatrix(
+            np.concatenate([each for each, _ in groups]),
+            label=np.concatenate([_speeds(times) for _, times in groups]),
+            nthread=1,
+        )
+        data.set_group([len(times) for _, times in groups])
+        past = EARLIER / (1 + len(told) / FADES)
+        data.set_weight([past] * len(self._earlier) + [1.0] * bool(told))
         model = xgboost.train(PARAMS | {"seed": self._seed}, data, ROUNDS)
         scores = model.inplace_predict(rows[len(told) :]).tolist()
         return dict(zip(indices, scores, strict=True))
+
+
+def _speeds(times: Sequence[float | None]) -> NDArray[np.float64]:
+    """Against the fastest: 1 for that, 0 for what failed."""
+    best = min((time for time in times if time is not None), default=1.0)
+    return np.array([0.0 if time is None else best / time for time in times])

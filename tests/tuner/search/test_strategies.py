@@ -12,7 +12,7 @@ from tests.tuner.search.surfaces import luck, rugged
 from tuner.errors import TunerError, UnknownStrategy
 from tuner.search import DEFAULT, Result, create, strategies
 
-NAMES = st.sampled_from(["xgb", "random", "grid"])
+NAMES = st.sampled_from(strategies())
 
 
 def small(size: int) -> ConfigSpace:
@@ -65,7 +65,7 @@ def test_asks_for_everything_once_and_never_for_what_it_was_told(
     assert strategy.ask(3) == []
 
 
-@pytest.mark.parametrize("name", ["xgb", "random"])
+@pytest.mark.parametrize("name", ["xgb", "random", "evolutionary"])
 def test_the_seed_decides(name: str) -> None:
     surface = rugged()
 
@@ -113,7 +113,9 @@ def test_a_time_is_a_positive_number(time: float) -> None:
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UnknownStrategy, match=r"'annealing'.*grid, random, xgb") as refusal:
+    with pytest.raises(
+        UnknownStrategy, match=r"'annealing'.*evolutionary, grid, random, xgb"
+    ) as refusal:
         create("annealing", small(9), lambda _: {}, 0)
     assert isinstance(refusal.value, TunerError)
     assert strategies()[0] == DEFAULT == "xgb"

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import islice
 from statistics import median
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from templates.space import ConfigSpace
 from templates.union import UnionSpace
 from tests.tuner.search.surfaces import Surface, both, direct, luck, rugged, tiled
-from tuner.search import Result, create
+from tuner.search import Earlier, Result, create
+from tuner.search.simulate import replay
 
 SURFACES = {"direct": direct, "tiled": tiled, "rugged": rugged, "both": both}
 
@@ -70,6 +72,64 @@ def test_history_improves_the_first_batch() -> None:
 
     assert first_batch(history) < first_batch([]) / 1.5
     assert first_batch(history) < median(surface.times[index] or 1e9 for index in history) / 1.5
+
+
+def earlier(surface: Surface, here: Surface, count: int) -> list[Earlier]:
+    """What another surface's search found, in the terms of this one."""
+    strategy = create("xgb", surface.space, surface.featurize, seed=9)
+    return [
+        Earlier(
+            config := surface.space[index],
+            surface.featurize(config),
+            time_us,
+            here.space.index(config) if config in here.space else None,
+        )
+        for index, time_us in islice(replay(strategy, surface.times, 8), count)
+    ]
+
+
+def test_another_workload_halves_the_trials() -> None:
+    here, there = direct(), direct(length=4096, taps=96)
+    past = earlier(there, here, 64)
+    found = []
+    for seed in range(9):
+        strategy = create("xgb", here.space, here.featurize, seed)
+        assert strategy.warm_up([past])
+        found.append(here.trials_to_good(strategy))
+    assert median(found) <= trials(here, "xgb", range(9)) / 2
+
+
+def test_what_was_fastest_elsewhere_is_tried_first_and_once() -> None:
+    here, there = direct(), direct(length=4096)
+    past = [trial for trial in earlier(there, here, 40) if trial.time_us is not None]
+    fastest = sorted(past, key=lambda trial: trial.time_us or 0.0)
+    strategy = create("xgb", here.space, here.featurize, 1)
+    strategy.tell(here.results([fastest[1].index or 0]))
+    strategy.warm_up([past])
+    assert strategy.ask(2)[0] == fastest[0].index
+    asked = [index for _ in range(20) for index in strategy.ask(8)]
+    assert len({*asked, fastest[0].index, fastest[1].index}) == len(asked) + 2
+
+
+def test_without_any_earlier_trials_nothing_changes() -> None:
+    surface = rugged()
+
+    def proposals(*, warm: bool) -> list[int]:
+        strategy = create("xgb", surface.space, surface.featurize, 3)
+        nothing = [Earlier(surface.space[5], {}, None, 5)]  # not even one that worked
+        assert not (warm and strategy.warm_up([nothing, []]))
+        return [index for _ in range(4) for index in strategy.ask(8)]
+
+    assert proposals(warm=True) == proposals(warm=False)
+
+
+def test_a_workload_of_which_all_that_is_told_failed_is_searched_on() -> None:
+    here = direct()
+    strategy = create("xgb", here.space, here.featurize, 1)
+    strategy.warm_up([earlier(direct(length=4096), here, 40)])
+    for _ in range(3):
+        strategy.tell([Result(index, None) for index in strategy.ask(8)])
+    assert len(strategy.seen) == 24
 
 
 def test_a_template_may_bring_features_that_none_before_it_had() -> None:

@@ -1,0 +1,79 @@
+"""Measuring every configuration of a workload with the builder and the runner of jobs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import templates
+from tests.benchmarks.strategies.recording import Recording
+from tuner.device import Device
+from tuner.measure.builder import Builder
+from tuner.measure.runner import Runner
+from tuner.plan import Plan
+from tuner.versions import TVM
+
+BATCH = 32
+AGAIN, ROUNDS = 1.5, 3
+"""What is at most so many times slower than the fastest is timed again, so many times, and its
+least time is kept: what else the machine does only ever adds."""
+
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "conv1d-1024x64": ("conv1d", {"M": 1024, "N": 64}),
+    "conv1d-2048x101": ("conv1d", {"M": 2048, "N": 101, "mode": "valid"}),
+    "depthwise-7x7k5": ("depthwise_conv2d", {"B": 2, "C": 4, "H": 7, "W": 7, "K": 5}),
+    "depthwise-14x14k7": ("depthwise_conv2d", {"B": 1, "C": 8, "H": 14, "W": 14, "K": 7}),
+}
+
+
+def record(name: str, device: Device, builders: int) -> Recording:
+    """All of a shape's space on this machine: hundreds of builds, a few minutes."""
+    operator, fields = SHAPES[name]
+    workload = templates.operator(operator).workload.model_validate(fields)
+    plan = Plan(workload, device, "grid", 0)
+    with (
+        tempfile.TemporaryDirectory(prefix="convtune-record-") as folder,
+        Builder(builders) as builder,
+        Runner(workload.key, device) as runner,
+    ):
+        times = _times(plan, builder, runner, Path(folder))
+    return Recording(
+        operator=operator,
+        workload=workload.model_dump(),
+        device=device.fingerprint(),
+        date=datetime.now(UTC).date().isoformat(),
+        versions={"apache-tvm": TVM},
+        space_json=plan.space.to_json(),
+        times=[time_us and float(f"{time_us:.5g}") for time_us in times],
+    )
+
+
+def _times(plan: Plan, builder: Builder, runner: Runner, folder: Path) -> list[float | None]:
+    times: list[float | None] = []
+    libraries: dict[int, Path] = {}
+    while configs := plan.ask(BATCH):
+        paths = [folder / f"{len(times) + place}.so" for place in range(len(configs))]
+        orders = [plan.order(*pair) for pair in zip(configs, paths, strict=True)]
+        futures = [builder.submit(order) for order in orders]
+        for built in [future.result() for future in futures]:
+            library = built.order.library
+            time_us = _time(runner, library) if built.status == "ok" else None
+            if time_us is not None:
+                libraries[len(times)] = library
+            times.append(time_us)
+        print(f"\r{len(times)} of {len(plan.space)}", end="", file=sys.stderr, flush=True)
+    for _ in range(ROUNDS):
+        limit = AGAIN * min(time_us for time_us in times if time_us is not None)
+        for place, library in libraries.items():
+            before = times[place]
+            if before is not None and before <= limit:
+                times[place] = min(before, _time(runner, library) or before)
+    return times
+
+
+def _time(runner: Runner, library: Path) -> float | None:
+    result = runner.measure(library)
+    return float(result.timing["warm"]["median_us"]) if result.status == "ok" else None

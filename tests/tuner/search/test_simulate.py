@@ -1,0 +1,46 @@
+"""A search replayed on known times."""
+
+import pytest
+
+from templates.space import ConfigSpace
+from tuner.search import Result, create
+from tuner.search.simulate import replay, trials_to_good
+
+TIMES = [9.0, None, 5.0, 1.04, 1.0, 2.0]
+
+
+def space() -> ConfigSpace:
+    made = ConfigSpace("six", 1)
+    made.knob("knob", list(range(6)))
+    return made
+
+
+def test_every_trial_is_answered_from_the_recording() -> None:
+    strategy = create("grid", space(), lambda _: {}, None)
+    assert list(replay(strategy, TIMES, 4)) == list(enumerate(TIMES))
+    assert strategy.results == dict(enumerate(TIMES))
+
+
+def test_a_batch_is_told_before_the_next_is_asked_for() -> None:
+    strategy = create("grid", space(), lambda _: {}, None)
+    replayed = replay(strategy, TIMES, 4)
+    assert [next(replayed)[0] for _ in range(4)] == [0, 1, 2, 3]
+    assert strategy.results == {}
+    assert next(replayed)[0] == 4
+    assert len(strategy.results) == 4
+
+
+def test_the_first_within_5_percent_ends_the_count() -> None:
+    assert trials_to_good(create("grid", space(), lambda _: {}, None), TIMES, 4) == 4
+
+
+def test_a_space_where_nothing_worked() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        trials_to_good(create("grid", space(), lambda _: {}, None), [None] * 6, 4)
+
+
+def test_a_strategy_that_was_told_the_best() -> None:
+    strategy = create("grid", space(), lambda _: {}, None)
+    strategy.tell([Result(3, 1.04), Result(4, 1.0)])
+    with pytest.raises(ValueError, match="ran out"):
+        trials_to_good(strategy, TIMES, 4)

@@ -1,0 +1,91 @@
+"""Configurations as a population: the fastest are crossed and changed, without a model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.search.features import FeatureTable
+from tuner.search.seeds import seeds
+from tuner.search.space import Featurize, SearchSpace
+from tuner.search.spread import spread
+from tuner.search.strategy import Earlier, Strategy
+from tuner.search.turns import turns
+
+FOUNDERS = 16
+"""Results before the first children."""
+POPULATION = 24
+"""The fastest measured, who may be parents."""
+TOURNAMENT = 3
+"""Drawn from the population for each parent: the fastest of them is."""
+CROSSED, MUTATED, STRAYS = 0.5, 0.7, 0.1
+"""Shares: children of two parents; children of whom a knob changes; and at random."""
+ATTEMPTS = 20
+"""At a child that is new and valid; then one is drawn at random."""
+EACH_SEEDS = 4
+
+
+class Evolutionary(Strategy):
+    """Spread over all templates at first; then children of the fastest: knobs of two parents, of
+    which each may change, or a neighbour of one."""
+
+    name = "evolutionary"
+
+    def __init__(self, space: SearchSpace, featurize: Featurize, seed: int | None) -> None:
+        super().__init__(space, featurize, seed)
+        self._table = FeatureTable(space, featurize)
+        self._parts = [part for part in space.parts if part]
+        self._seeds: list[int] = []
+
+    def warm_up(self, workloads: Sequence[Sequence[Earlier]]) -> bool:
+        self._seeds = seeds(workloads, EACH_SEEDS)
+        return bool(self._seeds)
+
+    def propose(self, count: int) -> list[int]:
+        chosen = [index for index in self._seeds if index not in self.seen][:count]
+        fastest = sorted((t, i) for i, t in self.results.items() if t is not None)
+        population = [index for _, index in fastest[:POPULATION]]
+        if len(self.results) < FOUNDERS or not population:
+            return chosen + self._founders(count - len(chosen), {*self.seen, *chosen})
+        while len(chosen) < count:
+            taken = {*self.seen, *chosen}
+            child = None if self.rng.random() < STRAYS else self._child(population, taken)
+            chosen += self.space.sample(self.rng, 1, taken) if child is None else [child]
+        return chosen
+
+    def _founders(self, count: int, taken: set[int]) -> list[int]:
+        tried = {part: sum(index in part for index in taken) for part in self._parts}
+        left = {part: len(part) - tried[part] for part in self._parts}
+        given = turns(count, tried, left)
+        return [
+            index
+            for part in dict.fromkeys(given)
+            for index in spread(self.space, self._table, self.rng, given.count(part), taken, part)
+        ]
+
+    def _child(self, population: list[int], taken: set[int]) -> int | None:
+        for _ in range(ATTEMPTS):
+            parent = self._parent(population)
+            child: int | None = parent
+            if self.rng.random() < CROSSED:
+                child = self._crossed(self.space[parent], self.space[self._parent(population)])
+            if child is not None and (child in taken or self.rng.random() < MUTATED):
+                child = self._neighbour(child)
+            if child is not None and child not in taken:
+                return child
+        return None
+
+    def _parent(self, population: list[int]) -> int:
+        """The fastest of a few: the population is in the order of its times."""
+        return population[int(self.rng.integers(len(population), size=TOURNAMENT).min())]
+
+    def _crossed(self, one: dict[str, Any], other: dict[str, Any]) -> int | None:
+        """The first's knobs, about half of them the second's; none where that is no
+        configuration."""
+        if one["template"] != other["template"]:
+            return None
+        shared = [name for name in one if name in other and self.rng.random() < 0.5]
+        child = one | {name: other[name] for name in shared}
+        return self.space.index(child) if child in self.space else None
+
+    def _neighbour(self, index: int) -> int | None:
+        near = self.space.neighbours(index)
+        return near[int(self.rng.integers(len(near)))] if near else None
