@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from db.best import Best
+from db.listed import NEIGHBOUR, Listed, ListedOrder
 from templates import templates_for
 from templates.errors import TemplateError
 from templates.limits import DeviceLimits
@@ -15,18 +16,38 @@ from templates.workload import Workload
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
     """The bests of the closest workload that can lend its configuration, fastest first; none where
-    no candidate can. Ties go to the faster one."""
+    no candidate can. Ties go to the faster one; what was borrowed is not lent on."""
     spaces = _Spaces(workload)
     ranked = sorted(
         ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
         key=lambda entry: entry[:3],
     )
-    reachable = [best for far, _, _, best in ranked if math.isfinite(far)]
+    reachable = [
+        best for far, _, _, best in ranked if math.isfinite(far) and best.search != NEIGHBOUR
+    ]
     first = next((best for best in reachable if spaces.hold(best)), None)
     if first is None:
         return []
     same = (best for best in reachable if best.workload_key == first.workload_key)
     return [best for best in same if best is first or spaces.hold(best)]
+
+
+def verification(workload: Workload, lender: Best) -> ListedOrder:
+    """The order for a worker to build, check and time the lender's configuration for the shape."""
+    source = {
+        "workload": lender.workload,
+        "time_us": lender.time_us,
+        "device": lender.device.name,
+        "job": lender.job_id,
+    }
+    return ListedOrder(
+        operator=workload.operator,
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        target=lender.device.kind,
+        search=NEIGHBOUR,
+        listed=[Listed(lender.config, lender.template_version, source)],
+    )
 
 
 def distance(workload: Workload, best: Best) -> float:

@@ -2,12 +2,14 @@
 
 TemplateError
 ├── InvalidConfig     the configuration is not one of the space's
+├── InvalidRecords    a log holds what can't be imported
 ├── InvalidSpace      a template declared its space wrongly, or the JSON of a space is damaged
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
 └── UnknownOperator   no operator has that name
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 
 class TemplateError(Exception):
@@ -20,6 +22,29 @@ class InvalidConfig(TemplateError):
 
 class InvalidSpace(TemplateError):
     """Correct the declaration that the message names; the template is at fault, not its user."""
+
+
+@dataclass(frozen=True)
+class RecordFault:
+    """What is wrong with one record: its line in the log, from 1, the field and why."""
+
+    line: int
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"record {self.line}: {self.field}: {self.message}"
+
+
+class InvalidRecords(TemplateError):
+    """Correct or remove the records that the message names, and import the log again."""
+
+    def __init__(self, faults: Sequence[RecordFault], shown: int = 5) -> None:
+        said = [str(fault) for fault in faults[:shown]]
+        if len(faults) > shown:
+            said.append(f"and {len(faults) - shown} more")
+        super().__init__("; ".join([*said, "nothing was imported"]))
+        self.faults = tuple(faults)
 
 
 class SpaceTooLarge(TemplateError):

@@ -1,26 +1,89 @@
-"""Logs for other tools: the MetaSchedule records of the bests."""
+"""Logs to take along, and logs from elsewhere."""
 
 from __future__ import annotations
 
-import json
+from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import StreamingResponse
 
 from api.dependencies import EngineDep
-from api.schemas.common import Listing, OperatorPageQuery
-from db import artifacts, best
+from api.problems import Problem, documented
+from api.schemas.records import ImportedJob, ImportView, RecordsQuery
+from db import listed
+from db.formats import WRITERS, export
+from db.listed import Listed, ListedOrder
+from templates.record import parse
 
 router = APIRouter(tags=["records"])
 
+LOG_TYPES = ("application/x-ndjson", "application/jsonl", "application/json")
+_TEXT = {"schema": {"type": "string", "description": "one JSON object a line"}}
+_DOCUMENT = {"schema": {"type": "object", "description": "format=kerneltuner: T4 results"}}
+_LOG: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The records, oldest first, streamed",
+        "content": {"application/x-ndjson": _TEXT, "application/json": _DOCUMENT},
+    },
+    **documented(404),
+}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "lines of format=convtune or format=metaschedule",
+        "content": {"application/x-ndjson": _TEXT},
+    }
+}
 
-@router.get("/records", summary="MetaSchedule records of the bests, newest first")
-def list_records(query: Annotated[OperatorPageQuery, Query()], engine: EngineDep) -> Listing[Any]:
-    """A best that has no record leaves no item; a page may hold fewer than ``limit``."""
-    page = best.list_best(engine, query.operator, query.limit, query.cursor)
-    items = [
-        json.loads(artifacts.get(engine, row.artifacts["record"]).content)
-        for row in page.items
-        if "record" in row.artifacts
+
+@router.get(
+    "/records", summary="A log to take along", response_class=StreamingResponse, responses=_LOG
+)
+def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
+    """What was measured, in the format of this or another tool. A log of any length is streamed;
+    what comes in meanwhile is not in it."""
+    writer = WRITERS[query.format]
+    pieces = export(engine, query.format, query.filters(), query.of)
+    first = next(pieces)  # what fails does so before the answer begins
+    name = f"convtune-{query.format}{writer.suffix}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(chain([first], pieces), headers=headers, media_type=writer.media_type)
+
+
+async def _log(request: Request) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in LOG_TYPES:
+        raise Problem(
+            "unsupported-media-type",
+            f"the body must be JSON lines; send it with content-type: {LOG_TYPES[0]}",
+        )
+    return await request.body()
+
+
+@router.post(
+    "/records",
+    status_code=201,
+    summary="Have a log's configurations measured here",
+    responses=documented(413, 415),
+    openapi_extra=_BODY,
+)
+def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:
+    """A log's times are not believed: for each of its workloads a job is stored that builds, checks
+    and measures its configurations, and only what that finds can be best. All records or none."""
+    records = parse(log.split(b"\n"))
+    orders = [
+        ListedOrder(
+            operator=each.workload.operator,
+            workload_key=each.workload.key,
+            workload=each.workload.model_dump(),
+            target=each.target,
+            search=listed.IMPORTED,
+            listed=[Listed(each.config, each.template_version, each.source)],
+        )
+        for each in records
     ]
-    return Listing(items=items, next_cursor=page.next_cursor)
+    jobs = listed.submit(engine, listed.grouped(orders))
+    return ImportView(
+        records=len(records), jobs=[ImportedJob.of(job, created) for job, created in jobs]
+    )

@@ -1,0 +1,96 @@
+"""Logs as they are asked for, and what an import answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from api.schemas.common import JOB_ID, OperatorName
+from api.schemas.jobs import TrialStatus
+from db.formats import Format
+from db.jobs import Job
+from db.records import Filters, Kept
+
+_JOB: dict[str, Any] = {
+    "id": JOB_ID,
+    "url": f"/jobs/{JOB_ID}",
+    "operator": "conv1d",
+    "workload": {"M": 16384, "N": 32},
+    "target": "cuda",
+    "configurations": 8,
+    "created": True,
+}
+
+
+class RecordsQuery(BaseModel):
+    """``?job=`` means the same as no ``job`` at all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Format = Field(
+        "convtune",
+        description="convtune: our JSON lines, which POST /records takes; metaschedule: its "
+        "database's halves, one best a line; autotvm: its log; kerneltuner: T4 results",
+    )
+    of: Kept | None = Field(
+        None, description="every trial, or the bests only; by default trials, of metaschedule bests"
+    )
+    operator: OperatorName | None = Field(None, description="only of this operator")
+    target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
+    device: str | None = Field(None, max_length=200, description="only this device, by its name")
+    job: str | None = Field(None, pattern="^[0-9a-f]{32}$", description="only what this job left")
+    status: TrialStatus | None = Field(None, description="only trials with this status")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, query: Any) -> Any:
+        return {k: v for k, v in query.items() if v != ""} if isinstance(query, dict) else query
+
+    @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if self.format == "metaschedule" and self.of == "trials":
+            raise PydanticCustomError(
+                "no_metaschedule_trials",
+                "must be bests for metaschedule: only a best keeps its record",
+                {"field": "of"},
+            )
+        return self
+
+    def filters(self) -> Filters:
+        kind = None if self.target == "auto" else self.target
+        return Filters(self.operator, kind, self.device, self.job, self.status)
+
+
+class ImportedJob(BaseModel):
+    """A job that builds, checks and measures what was imported for one workload."""
+
+    id: str
+    url: str
+    operator: str
+    workload: dict[str, Any]
+    target: str
+    configurations: int
+    created: bool = Field(description="false where an equal one waited or ran already")
+
+    @classmethod
+    def of(cls, job: Job, created: bool) -> Self:
+        return cls(
+            id=job.id,
+            url=f"/jobs/{job.id}",
+            operator=job.operator,
+            workload=job.workload,
+            target=job.target,
+            configurations=job.trials_requested,
+            created=created,
+        )
+
+
+class ImportView(BaseModel):
+    """What became of an import: jobs. Nothing of it is a best before a worker has measured it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"records": 9, "jobs": [_JOB]}]})
+
+    records: int
+    jobs: list[ImportedJob]

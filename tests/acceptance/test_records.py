@@ -1,0 +1,126 @@
+"""Logs out of one installation and into another, and what a neighbour lends, on a real worker."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Database
+from runs import Bench
+from starlette.testclient import TestClient
+
+import templates
+from api.main import create_app
+from api.settings import Settings
+from db import best as bests
+from db import queue
+from db.best import Best
+from db.records import Filters
+from tuner import records
+
+SHAPE = {"M": 300, "N": 8}
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, bench: Bench) -> Database:
+    database = Database(tmp_path_factory.mktemp("tuned"))
+    assert bench.run(database, database.submit(SHAPE, trials=2)).state == "succeeded"
+    return database
+
+
+def best(database: Database, **shape: int) -> Best:
+    workload = templates.operator("conv1d").workload.model_validate(shape)
+    return bests.lookup(database.engine, workload.key)[0]
+
+
+def log(database: Database) -> list[dict[str, Any]]:
+    stream = io.BytesIO()
+    records.write(database.engine, "convtune", Filters(), "bests", stream)
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def imported(database: Database, *lines: dict[str, Any]) -> queue.Job:
+    text = "\n".join(json.dumps(line) for line in lines)
+    [(job, created)] = records.take_in(database.engine, io.BytesIO(text.encode()), "log")
+    assert created
+    return job
+
+
+def test_what_was_exported_is_measured_again(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    [line] = log(tuned)
+    elsewhere = line | {"config": line["config"] | {"lanes": 5}, "time_us": 1e-3}
+    job = imported(database, elsewhere, line | {"time_us": 1e-3})
+    ended = bench.run(database, job)
+    assert (ended.state, ended.trials_measured, ended.trials_failed) == ("succeeded", 2, 1)
+    skipped, measured = database.trials(job)
+    assert (skipped.status, skipped.config["lanes"]) == ("skipped", 5)
+    assert "lanes: 5 is no choice" in str(skipped.error)
+    assert (measured.status, measured.config) == ("ok", line["config"])
+    found = best(database, **SHAPE)
+    assert found.time_us > 1e-2
+    assert set(found.artifacts) == {"library", "source", "manifest", "record"}
+
+
+def test_a_list_of_which_nothing_fits_fails_with_the_reason(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    [line] = log(tuned)
+    job = imported(database, line | {"config": {"template": line["template"], "flux": 1}})
+    with pytest.raises(Exception, match=r"none of 1 .*1 skipped.*flux: no such knob"):
+        bench.run(database, job)
+
+
+def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench: Bench) -> None:
+    asked = "/best/conv1d?M=290&N=8&match=nearest"
+    with TestClient(create_app(Settings(database_url=tuned.url))) as client:
+        guess = client.get(asked).json()
+        assert (guess["match"], guess["verified"], guess["time_us"]) == ("nearest", False, None)
+        order = guess["verify"]
+        job = client.request(order["method"], order["url"], json=order["body"]).json()
+        assert bench.run(tuned, queue.get(tuned.engine, job["id"])).state == "succeeded"
+        answer = client.get(asked).json()
+        assert (answer["match"], answer["verified"]) == ("nearest", True)
+        assert answer["neighbour"] == guess["neighbour"]
+        assert answer["time_us"] > 0
+        assert answer["max_error"] <= 1e-5
+        manifest = client.get(answer["artifacts"]["manifest"]["url"]).json()
+        assert manifest["workload"]["M"] == 290
+        [trial] = client.get(f"/jobs/{job['id']}/trials").json()["items"]
+        assert (trial["status"], trial["config"]) == ("ok", guess["config"])
+
+
+def test_metaschedule_applies_the_database(tuned: Database, tmp_path: Path) -> None:
+    import tvm
+    import tvm_ffi
+    from tvm import relax
+    from tvm.s_tir import meta_schedule
+
+    assert records.write_database(tuned.engine, Filters(), tmp_path) == len(log(tuned))
+    database = meta_schedule.database.JSONDatabase(work_dir=str(tmp_path))
+    found = best(tuned, **SHAPE)
+    workload = templates.parse_key(found.workload_key)
+    [template] = [
+        each
+        for each in templates.operator("conv1d").templates
+        if (each.kind, each.name) == ("cpu", found.template)
+    ]
+    manifest = json.loads(files_of(tuned, found)["manifest"])
+    target = tvm.target.Target(manifest["target"])
+    module = tvm.IRModule({"main": template.computation(workload, found.config)})
+    wanted = template.schedule(workload, found.config).mod
+    with target, database:
+        applied = relax.transform.MetaScheduleApplyDatabase()(module)
+    kernel = applied["main"].without_attr("tirx.is_scheduled")
+    assert tvm_ffi.structural_equal(kernel, wanted["main"])
+
+
+def files_of(database: Database, found: Best) -> dict[str, bytes]:
+    from db import artifacts
+
+    return {
+        kind: artifacts.get(database.engine, sha256).content
+        for kind, sha256 in found.artifacts.items()
+    }

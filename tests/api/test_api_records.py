@@ -1,0 +1,281 @@
+"""Logs out of the service in every format, and into it as orders for a worker."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from service_rows import GPU, HOST, new_trial, rows, running, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+import db.records
+from db import best, devices, listed, queue, trials
+from db.queue import Job
+
+TYPE = {"content-type": "application/x-ndjson"}
+FAILURES = {
+    "schedule_error": ("compile", 1),
+    "build_error": ("compile", 2),
+    "build_timeout": ("timeout", 6),
+    "run_error": ("runtime", 4),
+    "run_timeout": ("timeout", 7),
+    "wrong_answer": ("correctness", 5),
+    "skipped": ("constraints", 8),
+}
+
+
+def lines(client: TestClient, query: str = "") -> list[Any]:
+    response = client.get(f"/records{query}")
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("application/x-ndjson")
+    assert response.text == "" or response.text.endswith("\n")
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def failed(engine: Engine, count: int = 1, **changes: Any) -> Job:
+    """A job with so many trials for each way to fail, and no best."""
+    device = devices.upsert_device(engine, GPU)
+    job = running(engine, "conv1d", {"M": 50, "N": 5})
+    new = [
+        new_trial(device, 1000 * place + n, status=status, time_us=None, timing=None, error="no")
+        for n in range(count)
+        for place, status in enumerate(FAILURES)
+    ]
+    trials.add(engine, job.id, job.attempt, new)
+    queue.finish(engine, job.id, job.attempt, "failed", "no")
+    return job
+
+
+def record(client: TestClient, engine: Engine) -> dict[str, Any]:
+    """A line that can be imported."""
+    tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
+    [line] = lines(client, "?of=bests")
+    return dict(line)
+
+
+def post(client: TestClient, *records: Any) -> Any:
+    text = "\n".join(r if isinstance(r, str) else json.dumps(r) for r in records)
+    return client.post("/records", content=text, headers=TYPE)
+
+
+def test_our_own_lines_say_all_that_is_known(client: TestClient, engine: Engine) -> None:
+    job = tuned(engine, "conv1d", {"M": 100, "N": 7})
+    first, second = lines(client)
+    stored = trials.list_trials(engine, job.id).items
+    assert [first["config"], second["config"]] == [trial.config for trial in stored]
+    assert (first["convtune"], first["operator"], first["workload"]) == (1, "conv1d", job.workload)
+    assert (first["target"], first["device"]) == ("cuda", {"name": "Test GPU", "arch": "sm_90"})
+    assert (first["status"], first["time_us"], first["job"]) == ("ok", stored[0].time_us, job.id)
+    assert first["seconds"] == stored[0].seconds
+    assert datetime.fromisoformat(first["measured_at"]) == stored[0].created_at
+    [best_of_all] = lines(client, "?of=bests")
+    assert best_of_all["time_us"] == 1.5
+
+
+def test_filters(client: TestClient, engine: Engine) -> None:
+    gpu = tuned(engine, "conv1d", {"M": 100, "N": 7})
+    tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
+    tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
+    failed(engine)
+    assert len(lines(client)) == 13
+    assert len(lines(client, "?operator=conv1d")) == 11
+    assert len(lines(client, "?target=cpu")) == len(lines(client, "?device=Test CPU")) == 2
+    assert len(lines(client, f"?job={gpu.id}")) == 2
+    assert [each["status"] for each in lines(client, "?status=build_error")] == ["build_error"]
+    assert len(lines(client, "?of=bests&status=ok&operator=&job=")) == 3
+    assert lines(client, "?device=nobody's") == []
+    problem(client.get(f"/records?job={'0' * 32}"), 404, "not-found")
+    for field, value in {
+        "operator": "conv3d", "format": "csv", "of": "all", "job": "x", "limit": "2",
+    }.items():  # fmt: skip
+        problem(client.get(f"/records?{field}={value}"), 422, "invalid-request", field)
+    refusal = client.get("/records?format=metaschedule&of=trials")
+    assert (
+        "only a best keeps its record" in problem(refusal, 422, "invalid-request", "of")["detail"]
+    )
+
+
+def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
+    halves = {"workload": ["17", "base64"], "tuning_record": [[], [1e-6], {}, []]}
+    job = running(engine, "conv1d", {"M": 100, "N": 7})
+    device = devices.upsert_device(engine, GPU)
+    new = best.NewBest(
+        "conv1d", job.workload_key, job.workload, device.id, "direct", 1, "0.27.0",
+        {"template": "direct"}, 1.0, {}, None, {}, None, [], 0, {},
+    )  # fmt: skip
+    file = db.artifacts.NewArtifact(json.dumps(halves).encode(), "record", "application/json")
+    best.finish_with_best(engine, job.id, job.attempt, new, [file])
+    [line] = lines(client, "?format=metaschedule")
+    assert {name: line[name] for name in halves} == halves
+    assert line["convtune"] == lines(client, "?of=bests")[0]
+
+
+def test_a_record_that_has_rotted_is_not_sent(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 100, "N": 7})
+    with db.engine.writing(engine) as connection:
+        connection.exec_driver_sql("UPDATE artifacts SET content = x'00' WHERE kind = 'record'")
+    problem(client.get("/records?format=metaschedule"), 500, "corrupt-artifact")
+
+
+def test_autotvm(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 100, "N": 7})
+    worked = lines(client, "?format=autotvm")[0]
+    target, task, arguments, keywords = worked["input"]
+    assert (target, task) == ("cuda -arch=sm_90 -model=Test-GPU", "conv1d/direct.cuda")
+    assert (dict(arguments), keywords) == (lines(client)[0]["workload"], {})
+    [(knob, kind, value)] = worked["config"]["entity"]
+    assert (knob, kind) == ("threads", "ot")
+    costs, error, seconds, _ = worked["result"]
+    assert costs == [pytest.approx(1e-6 * (1 + value))]
+    assert (error, seconds) == (0, pytest.approx(0.5))
+    assert worked["version"] == 0.2
+    job = failed(engine)
+    results = [line["result"] for line in lines(client, f"?format=autotvm&job={job.id}")]
+    assert [result[1] for result in results] == [code for _, code in FAILURES.values()]
+    assert {result[0][0] for result in results} == {1e9}
+
+
+def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
+    assert client.get("/records?format=kerneltuner").json() == {
+        "schema_version": "1.0.0", "results": [],
+    }  # fmt: skip
+    tuned(engine, "conv1d", {"M": 100, "N": 7})
+    failed(engine)
+    response = client.get("/records?format=kerneltuner")
+    assert response.headers["content-type"] == "application/json"
+    first, _, *others = response.json()["results"]
+    threads = first["configuration"]["threads"]
+    assert first["measurements"][0] == {
+        "name": "time", "value": pytest.approx(1e-3 * (1 + threads)), "unit": "ms",
+    }  # fmt: skip
+    assert (first["invalidity"], first["correctness"]) == ("correct", 1)
+    assert first["times"]["compilation_time"] == pytest.approx(300)
+    assert [each["invalidity"] for each in others] == [kind for kind, _ in FAILURES.values()]
+    assert {each["correctness"] for each in others} == {0}
+    for each in (first, *others):  # what its schema requires and says the types of
+        assert {"configuration", "times", "invalidity", "correctness"} <= set(each)
+        assert all(isinstance(m["value"], int | float) for m in each["measurements"])
+        assert isinstance(each["times"]["runtimes"], list)
+
+
+@pytest.mark.parametrize("form", ["convtune", "autotvm", "kerneltuner"])
+def test_a_long_log_comes_in_pieces(
+    client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setitem(db.records.BATCHES, "trials", 5)
+    failed(engine, count=9)
+    filters = db.records.Filters()
+    pieces = list(db.formats.export(engine, form, filters))  # type: ignore[arg-type]
+    assert len(pieces) == 14  # 63 trials and the end
+    assert b"".join(pieces) == client.get(f"/records?format={form}").content
+    text = b"".join(pieces).decode()
+    got = json.loads(text)["results"] if form == "kerneltuner" else text.splitlines()
+    assert len(got) == 63
+
+
+def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) -> None:
+    line = record(client, engine)
+    other = line | {"config": line["config"] | {"vectors": 999}, "time_us": 0.001}
+    shape = line | {"workload": line["workload"] | {"M": 101}}
+    before = client.get("/best/conv1d?M=100&N=7").json()
+    response = post(client, line, other, "", shape, line)
+    assert response.status_code == 201
+    said = response.json()
+    assert said["records"] == 4
+    assert [job["configurations"] for job in said["jobs"]] == [2, 1]
+    assert {job["target"] for job in said["jobs"]} == {"cpu"}
+    first = client.get(said["jobs"][0]["url"]).json()
+    assert (first["search"], first["state"], first["trials"]["requested"]) == (
+        "imported", "queued", 2,
+    )  # fmt: skip
+    stored = listed.of_job(engine, first["id"])
+    assert [each.config for each in stored] == [line["config"], other["config"]]
+    assert stored[1].source == {"line": 2, "time_us": 0.001, "device": "Test CPU"}
+    assert client.get("/best/conv1d?M=100&N=7").json() == before  # nothing is believed
+    again = post(client, line, other).json()["jobs"]
+    assert again == [said["jobs"][0] | {"created": False}]
+    assert post(client, other).json()["jobs"][0]["created"] is True
+
+
+def test_metaschedules_lines_are_taken_where_they_name_their_template(
+    client: TestClient, engine: Engine
+) -> None:
+    line = record(client, engine)
+    ours = {"convtune": line, "workload": ["1", ""], "tuning_record": [[], [1e-9], {}, []]}
+    assert post(client, ours).status_code == 201
+    foreign = {"workload": ["1", ""], "tuning_record": [[], [1e-9], {}, []]}
+    document = problem(post(client, line, foreign), 422, "invalid-request", "records.2.convtune")
+    assert "name their template" in document["detail"]
+
+
+CHANGES: dict[str, tuple[Any, str]] = {
+    "version of the format": ({"convtune": 2}, "convtune"),
+    "operator": ({"operator": "conv3d"}, "operator"),
+    "another's shape": ({"workload": {"M": 4, "N": 5}}, "workload.N"),
+    "shape": ({"workload": {"M": 10**12, "N": 5}}, "workload.M"),
+    "shape of another type": ({"workload": "M=4"}, "workload"),
+    "target": ({"target": "rocm"}, "target"),
+    "template": ({"template": "gone"}, "template"),
+    "template of another kind": ({"target": "cuda", "template": "fft"}, "template"),
+    "version": ({"version": 77}, "version"),
+    "version as text": ({"version": "1"}, "version"),
+    "no configuration": ({"config": None}, "config"),
+    "configuration's template": ({"config": {"template": "fft"}}, "config.template"),
+    "an object for a value": ({"config": {"template": "direct", "a": {}}}, "config.a"),
+    "a huge number": ({"config": {"template": "direct", "a": 10**30}}, "config.a"),
+    "text with NUL": ({"config": {"template": "direct", "a": "\0"}}, "config.a"),
+    "half a character": ({"config": {"template": "direct", "a": "\ud800"}}, "config.a"),
+    "a long split": ({"config": {"template": "direct", "a": [1] * 65}}, "config.a"),
+    "a knob's name": ({"config": {"template": "direct", "a b": 1}}, "config"),
+    "many knobs": ({"config": {"template": "direct"} | {f"k{n}": n for n in range(64)}}, "config"),
+    "an unknown field": ({"code": "import os"}, "code"),
+    "a time": ({"time_us": "fast"}, "time_us"),
+}
+
+NO_RECORDS = [
+    "{", "[]", "null", "7", '"text"', "NaN", '{"convtune": NaN}', '{"a": 1, "a": 2}',
+    "[" * 100_000, '{"convtune": ' + "9" * 5000 + "}", "\x80\x04\x95pickle",
+]  # fmt: skip
+
+
+def test_a_record_is_refused_by_its_number_and_field(client: TestClient, engine: Engine) -> None:
+    line = record(client, engine)
+    before = rows(engine)
+    for changes, field in CHANGES.values():
+        response = post(client, line, line | changes, line)
+        document = problem(response, 422, "invalid-request", f"records.2.{field}")
+        assert "nothing was imported" in document["detail"]
+    assert rows(engine) == before
+
+
+def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> None:
+    line = record(client, engine)
+    before = rows(engine)
+    for text in NO_RECORDS:
+        problem(post(client, line, text), 422, "invalid-request", "records.2.record")
+    assert rows(engine) == before
+
+
+def test_bytes_that_are_no_text(client: TestClient) -> None:
+    body = b"\x80\x04\x95\x1b\x00\x00\x00"
+    refusal = client.post("/records", content=body, headers=TYPE)
+    problem(refusal, 422, "invalid-request", "records.1.record")
+
+
+def test_limits(client: TestClient, engine: Engine) -> None:
+    line = json.dumps(record(client, engine))
+    problem(post(client), 422, "invalid-request", "records.1.log")
+    many = client.post("/records", content="\n".join(["{}"] * 50), headers=TYPE)
+    assert len(many.json()["errors"]) == 20
+    short = json.dumps({k: v for k, v in json.loads(line).items() if k in NEEDED})
+    full = post(client, *[short] * 10_001)
+    assert "10000" in problem(full, 422, "invalid-request", "records.10001.log")["detail"]
+    large = client.post("/records", content=b" " * (8 * 2**20 + 1), headers=TYPE)
+    assert "split the log" in problem(large, 413, "body-too-large")["detail"]
+    for kind in ({}, {"content-type": "text/plain"}):
+        problem(client.post("/records", content=line, headers=kind), 415, "unsupported-media-type")
+
+
+NEEDED = ("convtune", "operator", "workload", "target", "template", "version", "config")

@@ -1,0 +1,108 @@
+"""POST /jobs/nearest: a worker is to build and check what the neighbour lends."""
+
+from typing import Any
+
+from problem_shape import problem
+from service_rows import GPU, HOST, files, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+from db import best, devices, listed, queue
+from templates import operator
+
+ASKED = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
+QUERY = "/best/conv1d?M=4000&N=32"
+
+
+def verified(engine: Engine, job: dict[str, Any]) -> None:
+    """As a worker would end that job."""
+    held = queue.claim(engine, "worker-1", ["cpu", "cuda"])
+    assert held is not None
+    assert held.id == job["id"]
+    [lent] = listed.of_job(engine, held.id)
+    new = best.NewBest(
+        operator="conv1d",
+        workload_key=held.workload_key,
+        workload=held.workload,
+        device_id=devices.upsert_device(engine, GPU).id,
+        template=lent.config["template"],
+        template_version=lent.template_version,
+        tvm_version="0.27.0",
+        config=lent.config,
+        time_us=1.4,
+        timing={"warm": {"median": 1.4}},
+        gflops=1.0,
+        roofline={},
+        max_error=1e-7,
+        baselines=[],
+        trials_measured=1,
+        versions={},
+    )
+    best.finish_with_best(engine, held.id, held.attempt, new, files(held.id))
+
+
+def test_the_answer_is_verified_once_the_job_has_succeeded(
+    client: TestClient, engine: Engine
+) -> None:
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, time_us=1.6)
+    guess = client.get(f"{QUERY}&match=nearest").json()
+    response = client.post(guess["verify"]["url"], json=guess["verify"]["body"])
+    assert response.status_code == 201
+    job = response.json()
+    assert (job["search"], job["target"], job["trials"]["requested"]) == ("neighbour", "cuda", 1)
+    assert response.headers["location"] == job["links"]["self"]
+    assert client.get(f"{QUERY}&match=nearest").json() == guess
+    verified(engine, job)
+    answers = [client.get(f"{QUERY}&match={match}").json() for match in ("nearest", "exact")]
+    assert answers[0] == answers[1]
+    answer = answers[0]
+    assert (answer["match"], answer["verified"], answer["verify"]) == ("nearest", True, None)
+    assert (answer["neighbour"], answer["config"]) == (guess["neighbour"], guess["config"])
+    assert (answer["time_us"], answer["trials"], answer["job"]) == (1.4, 1, job["id"])
+    assert all(answer["artifacts"].values())
+
+
+def test_what_was_borrowed_is_not_lent_on(client: TestClient, engine: Engine) -> None:
+    far = tuned(engine, "conv1d", {"M": 8192, "N": 32})
+    verified(engine, client.post("/jobs/nearest", json=ASKED).json())
+    assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == far.id
+
+
+def test_an_equal_order_is_the_same_job(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 4096, "N": 32})
+    first = client.post("/jobs/nearest", json=ASKED)
+    second = client.post("/jobs/nearest", json=ASKED)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"]
+
+
+def test_what_is_tuned_needs_no_verification(client: TestClient, engine: Engine) -> None:
+    job = tuned(engine, "conv1d", {"M": 4000, "N": 32})
+    response = client.post("/jobs/nearest", json=ASKED)
+    assert (response.status_code, response.json()["id"]) == (200, job.id)
+
+
+def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU, time_us=1.0)
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=9.0)
+    assert client.post("/jobs/nearest", json=ASKED | {"target": "cpu"}).json()["target"] == "cpu"
+    named = client.post("/jobs/nearest", json=ASKED | {"device": "Test GPU"}).json()
+    assert named["target"] == "cuda"
+    [lent] = listed.of_job(engine, named["id"])
+    assert lent.source["device"] == "Test GPU"
+    assert operator("conv1d").workload.model_validate(lent.source["workload"]).M == 4096
+
+
+def test_without_a_neighbour_there_is_nothing_to_verify(client: TestClient) -> None:
+    document = problem(client.post("/jobs/nearest", json=ASKED), 404, "not-tuned")
+    assert "no tuned shape can lend" in document["detail"]
+    assert document["tune"]["url"] == "/jobs"
+    problem(
+        client.post("/jobs/nearest", json=ASKED | {"trials": 3}), 422, "invalid-request", "trials"
+    )
+    problem(
+        client.post("/jobs/nearest", json={"operator": "conv1d", "workload": {"M": 4, "N": 5}}),
+        422,
+        "invalid-request",
+        "workload.N",
+    )

@@ -1,0 +1,93 @@
+"""A job whose search is a list: configurations that were imported, or lent by a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.engine import Engine
+
+import templates
+from db import listed as storage
+from db.jobs import Job
+from db.listed import Listed
+from db.trials import NewTrial
+from templates.errors import InvalidConfig
+from templates.template import Template
+from templates.workload import Workload
+from tuner.device import Device
+from tuner.plan import Plan
+from tuner.search import Strategy
+from tuner.versions import TVM
+
+
+class InOrder(Strategy):
+    """Proposes what it was given, first to last, and learns nothing."""
+
+    name = "listed"
+    listed: Sequence[int] = ()
+
+    def propose(self, count: int) -> list[int]:
+        return [index for index in self.listed if index not in self.seen][:count]
+
+
+class ListedPlan(Plan):
+    """What is listed and in the space of this device; the rest has its reason in ``refused``."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        device: Device,
+        listed: Sequence[Listed],
+        among: Sequence[Template[Any]] | None,
+    ) -> None:
+        super().__init__(workload, device, "grid", None, among)
+        self.refused: list[tuple[Listed, str]] = []
+        indices: dict[int, None] = {}
+        for each in listed:
+            try:
+                index = self.space.index(each.config)
+            except InvalidConfig as error:
+                self.refused.append((each, str(error)))
+                continue
+            version = self.version(each.config)
+            if each.template_version == version:
+                indices[index] = None
+            else:
+                reason = f"version: {each.template_version} is another program than {version}"
+                self.refused.append((each, reason))
+        self.search = InOrder(self.space, self._features, None)
+        self.search.listed = list(indices)
+
+    def skipped(self, device_id: int) -> list[NewTrial]:
+        """What was refused, as trials."""
+        return [
+            NewTrial(
+                device_id=device_id,
+                config=each.config,
+                template=each.config["template"],
+                template_version=each.template_version,
+                tvm_version=TVM,
+                status="skipped",
+                time_us=None,
+                timing=None,
+                max_error=None,
+                error=reason,
+                seconds={},
+            )
+            for each, reason in self.refused
+        ]
+
+
+def plan_of(
+    engine: Engine,
+    job: Job,
+    device: Device,
+    seed: int,
+    among: Sequence[Template[Any]] | None,
+) -> Plan:
+    """The job's plan: its list, where it has one, or its search."""
+    workload = templates.parse_key(job.workload_key)
+    if job.search not in storage.SEARCHES:
+        return Plan(workload, device, job.search, seed, among)
+    return ListedPlan(workload, device, storage.of_job(engine, job.id), among)
