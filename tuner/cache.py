@@ -1,4 +1,5 @@
-"""Files by their sha256 in a folder, never trusted without hashing them."""
+"""Files by their sha256 in a folder, never trusted without hashing them, and answers by their URL,
+never trusted without asking whether they still hold."""
 
 from __future__ import annotations
 
@@ -57,3 +58,24 @@ class Cache:
             return Path(partial).replace(self.folder / name)
         finally:
             Path(partial).unlink(missing_ok=True)
+
+    def answer(self, url: str) -> tuple[str, bytes] | None:
+        """The ETag and content of what was answered there last, None where none is whole."""
+        try:
+            sha256, etag, content = self._answer_at(url).read_bytes().split(b"\n", 2)
+        except (OSError, ValueError):
+            return None
+        whole = hashlib.sha256(etag + content).hexdigest().encode() == sha256
+        return (etag.decode(), content) if whole else None
+
+    def keep_answer(self, url: str, etag: str, content: bytes) -> None:
+        """In the place of an earlier one."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sha256 = hashlib.sha256(etag.encode() + content).hexdigest()
+        handle, partial = tempfile.mkstemp(prefix=".partial-", dir=self.folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(b"\n".join((sha256.encode(), etag.encode(), content)))
+        Path(partial).replace(self._answer_at(url))
+
+    def _answer_at(self, url: str) -> Path:
+        return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.answer"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -11,28 +13,28 @@ from urllib.parse import quote
 import httpx2
 from pydantic import ValidationError
 
-from tuner import load as loading
 from tuner.answers import Answer, Artifact, Best, Job, Trial, Trials
 from tuner.cache import Cache
 from tuner.errors import (
     JobFailed,
-    NoLibrary,
+    NoCompiler,
     NotTuned,
     ServiceError,
     ServiceUnreachable,
     StillRunning,
 )
-from tuner.load import Library
+from tuner.source import Source
 
 OUTAGE_SECONDS = 30.0
 """How long a wait bears with a service that has answered before: the time to start it anew."""
 TRIALS_PER_PAGE = 1000
+NOT_MODIFIED = 304
 _NOT_TUNED = "urn:convtune:problem:not-tuned"
 
 A = TypeVar("A", bound=Answer)
 
 
-class Client:
+class Client(Source):
     """A service at ``url``. ``timeout`` is what each request may take, in seconds; ``cache`` the
     folder for downloads, by default convtune in the user's cache folder.
 
@@ -64,10 +66,13 @@ class Client:
         on_existing: str = "reuse",
         budget_seconds: float | None = None,
         seed: int | None = None,
+        patience: int | None = None,
+        warm_start: bool = True,
         **shape: Any,
     ) -> Job:
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``. The workload's fields are given
-        by name, in a mapping, or both. An equal job that is there already is the answer."""
+        by name, in a mapping, or both. An equal job that is there already is the answer. With
+        ``patience`` the search ends after so many trials in a row that were no faster."""
         order = {
             "operator": operator,
             "workload": {**(workload or {}), **shape},
@@ -77,6 +82,8 @@ class Client:
             "on_existing": on_existing,
             "budget_seconds": budget_seconds,
             "seed": seed,
+            "patience": patience,
+            "warm_start": warm_start,
         }
         return self._ask(Job, "POST", "/jobs", json=order)
 
@@ -90,32 +97,39 @@ class Client:
         timeout: float | None = None,
         progress: Callable[[Job], object] | None = None,
         poll: float = 0.5,
+        *,
+        bar: bool = False,
     ) -> Job:
-        """The job once it has succeeded. ``progress`` is called with each new state of it.
+        """The job once it has succeeded. ``progress`` is called with each new state of it; with
+        ``bar``, it is shown on standard error.
 
         Raises JobFailed where it fails or is cancelled, StillRunning after ``timeout`` seconds.
         """
-        start = heard = time.monotonic()
-        seen: Job | None = None
-        while True:
-            try:
-                current, heard = self.job(job), time.monotonic()
-            except ServiceError as error:
-                passing = error.status is None or error.status >= 500
-                if seen is None or not passing or time.monotonic() - heard > OUTAGE_SECONDS:
-                    raise
-                current = seen
-            if progress is not None and current != seen:
-                progress(current)
-            seen = current
-            if current.state == "succeeded":
-                return current
-            if current.ended:
-                raise JobFailed(current)
-            left = poll if timeout is None else start + timeout - time.monotonic()
-            if timeout is not None and left <= 0:
-                raise StillRunning(current, timeout)
-            time.sleep(min(poll, left))
+        with ExitStack() as stack:
+            show = _shown_on_a_bar(stack) if bar else lambda _: None
+            start = heard = time.monotonic()
+            seen: Job | None = None
+            while True:
+                try:
+                    current, heard = self.job(job), time.monotonic()
+                except ServiceError as error:
+                    passing = error.status is None or error.status >= 500
+                    if seen is None or not passing or time.monotonic() - heard > OUTAGE_SECONDS:
+                        raise
+                    current = seen
+                if current != seen:
+                    show(current)
+                    if progress is not None:
+                        progress(current)
+                seen = current
+                if current.state == "succeeded":
+                    return current
+                if current.ended:
+                    raise JobFailed(current)
+                left = poll if timeout is None else start + timeout - time.monotonic()
+                if timeout is not None and left <= 0:
+                    raise StillRunning(current, timeout)
+                time.sleep(min(poll, left))
 
     def cancel(self, job: Job | str) -> Job:
         """The job, cancelled, or ``running`` until its worker has seen it."""
@@ -145,38 +159,36 @@ class Client:
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
         ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
-        be ``nearest``, ``target`` ``cpu`` or ``cuda``. Raises NotTuned."""
+        be ``nearest``, ``target`` ``cpu`` or ``cuda``. An answer is kept in the cache with its
+        ETag, and sent anew only when it has changed. Raises NotTuned."""
         filters = {"match": match, "target": target, "device": device}
         query = {name: text for name, text in filters.items() if text is not None}
         query = {**(workload or {}), **shape, **query}
-        return self._ask(Best, "GET", f"/best/{quote(operator, safe='')}", params=query)
+        path = f"/best/{quote(operator, safe='')}"
+        return self._ask(Best, "GET", path, kept=True, params=query)
 
-    def load(self, best: Best) -> Library:
-        """The best's library, downloaded where it is not in the cache. Raises NoLibrary for a
-        nearest match, and what :func:`tuner.load.load` raises."""
-        library, manifest = best.artifacts.library, best.artifacts.manifest
-        if library is None or manifest is None:
-            raise NoLibrary(
-                f"this {best.match} best of {best.operator} has no library of its own; "
-                "submit the shape and load its best"
-            )
-        return loading.load(self.fetch(library, ".so"), self.fetch(manifest, ".json"))
-
-    def fetch(self, artifact: Artifact, suffix: str = "") -> Path:
-        """An artifact's file in the cache. Raises BrokenArtifact where the bytes that come, or lie
-        there, are not those of its sha256."""
-        name = artifact.sha256 + suffix
-        found = self.cache.find(name, artifact.sha256)
-        if found is not None:
-            return found
+    def tune(
+        self,
+        operator: str,
+        workload: Mapping[str, Any] | None = None,
+        *,
+        bar: bool = False,
+        **order: Any,
+    ) -> Best:
+        """Search here and now, without the service: ``client.tune("conv1d", M=16384, N=32)``, with
+        the options of :meth:`submit`. The job is kept in the database of TUNER_DATABASE_URL, the
+        files of its best in the cache, where :meth:`load` finds them. Raises NoCompiler where
+        only the client is installed."""
         try:
-            with self._http.stream("GET", artifact.url) as answer:
-                if not answer.is_success:
-                    answer.read()
-                    raise _refusal(answer)
-                return self.cache.keep(name, artifact.sha256, artifact.size, answer.iter_bytes())
-        except httpx2.RequestError as error:
-            raise self._unreachable(error) from error
+            from tuner.local import Local
+        except ImportError as error:
+            raise NoCompiler(str(error)) from error
+        if find_spec("tvm") is None:
+            raise NoCompiler("apache-tvm is not installed")
+        with Local(cache=self.cache.folder) as local:
+            best = local.tune(operator, workload, bar=bar, **order)
+            local.load(best)
+        return best
 
     def close(self) -> None:
         self._http.close()
@@ -187,24 +199,66 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, kind: type[A], method: str, path: str, **request: Any) -> A:
+    @contextmanager
+    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
         try:
-            answer = self._http.request(method, path, **request)
+            with self._http.stream("GET", artifact.url) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _refusal(answer)
+                yield answer.iter_bytes()
         except httpx2.RequestError as error:
             raise self._unreachable(error) from error
-        if not answer.is_success:
+
+    def _ask(self, kind: type[A], method: str, path: str, *, kept: bool = False, **given: Any) -> A:
+        request = self._http.build_request(method, path, **given)
+        url = f"{self.url}{request.url.raw_path.decode()}"  # without a password
+        held = self.cache.answer(url) if kept else None
+        if held is not None:
+            request.headers["If-None-Match"] = held[0]
+        try:
+            answer = self._http.send(request)
+        except httpx2.RequestError as error:
+            raise self._unreachable(error) from error
+        if held is not None and answer.status_code == NOT_MODIFIED:
+            content = held[1]
+        elif answer.is_success:
+            content = answer.content
+        else:
             raise _refusal(answer)
         try:
-            return kind.model_validate_json(answer.content)
+            found = kind.model_validate_json(content)
         except ValidationError as error:
             raise ServiceError(
                 answer.status_code,
                 f"what answers at {self.url} is no convtune service that this client knows: "
                 f"its answer to {method} {path} is no {kind.__name__}",
             ) from error
+        etag = answer.headers.get("ETag")
+        if kept and etag and content is not (held and held[1]):
+            self.cache.keep_answer(url, etag, content)
+        return found
 
     def _unreachable(self, error: httpx2.RequestError) -> ServiceUnreachable:
         return ServiceUnreachable(self.url, f"{type(error).__name__}: {error}")
+
+
+def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
+    from tuner.bar import JobBar  # rich: what shows nothing does without
+
+    bar = stack.enter_context(JobBar())
+
+    def show(job: Job) -> None:
+        bar.show(
+            state=job.state,
+            requested=job.trials.requested,
+            measured=job.trials.measured,
+            failed=job.trials.failed,
+            best_us=job.best.time_us if job.best else None,
+            eta_seconds=job.eta_seconds,
+        )
+
+    return show
 
 
 def _path(job: Job | str) -> str:

@@ -43,7 +43,7 @@ def device() -> Device:
     cores = cores or 1
     return Device(
         kind="cpu",
-        name=_name(),
+        name=name(),
         arch=arch,
         memory_bytes=psutil.virtual_memory().total,
         driver=f"{platform.system()} {platform.machine()}, {cores} threads",
@@ -76,7 +76,8 @@ def _flags() -> set[str]:
     return set(_cpuinfo("flags").split())
 
 
-def _name() -> str:
+def name() -> str:
+    """As in the device."""
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 

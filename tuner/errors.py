@@ -4,8 +4,10 @@ TunerError
 ├── UnknownStrategy      no search strategy has that name
 ├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
+├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NothingWorked        no configuration was built, right and timed
+├── UnusableFile         a log can't be read from, or written to, where it should be
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
 ├── MissingRuntime       what runs a library is not installed here
 ├── ForeignDevice        a library was compiled for instructions that this CPU lacks
@@ -32,6 +34,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tuner.answers import Job
 
 
@@ -63,6 +67,16 @@ class NoDevice(TunerError):
         super().__init__(f"target cuda: {missing}; use --target cpu, or run on a GPU host")
 
 
+class NoCompiler(TunerError):
+    """Install convtune with its dependencies, or have a service tune the shape."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"tuning here needs TVM's compiler, but {missing}; install convtune with all its "
+            "dependencies, or submit the shape to a service"
+        )
+
+
 class NoLinker(TunerError):
     """Install a C++ compiler (g++ or clang++), or name one in CXX."""
 
@@ -72,6 +86,13 @@ class NoLinker(TunerError):
 
 class NothingWorked(TunerError):
     """Look at the trials' errors; a looser max_error or more trials may help."""
+
+
+class UnusableFile(TunerError):
+    """Name another file or folder."""
+
+    def __init__(self, path: Path | str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
 
 
 class BrokenArtifact(TunerError):

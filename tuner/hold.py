@@ -56,7 +56,7 @@ class Hold:
             except LeaseLost:
                 return  # the next check says so
             except (StorageError, SQLAlchemyError) as error:
-                log.warning("heartbeat_failed", job=self.job.id, reason=str(error))
+                log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))
                 pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
 
     def __enter__(self) -> Hold:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,7 @@ from typing import Any
 import structlog
 from sqlalchemy.engine import Engine
 
-import templates
-from db import queue
+from db import history, queue
 from db import trials as log_of_trials
 from db.errors import DuplicateTrial
 from db.trials import NewTrial
@@ -26,6 +25,7 @@ from tuner.device import Device
 from tuner.errors import NothingWorked
 from tuner.final import decide, finalists
 from tuner.hold import Hold
+from tuner.listed import ListedPlan, plan_of
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
 from tuner.measure.record import metaschedule_record
@@ -33,10 +33,11 @@ from tuner.measure.runner import Runner
 from tuner.measure.trial import Measured
 from tuner.peers import metaschedule_peer
 from tuner.pipeline import measured
-from tuner.plan import Config, Plan
+from tuner.plan import Config
 from tuner.publish import publish
 from tuner.settings import Settings
 from tuner.versions import TVM
+from tuner.warm import warm_up
 
 log = structlog.get_logger()
 
@@ -74,14 +75,15 @@ class JobRun:
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        workload = templates.parse_key(self._job.workload_key)
-        self._plan = Plan(workload, device, self._job.search, seed, among)
+        self._plan = plan_of(engine, self._job, device, seed, among)
         self._seed = seed
         self._ok: list[tuple[Config, float]] = []
         self._statuses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()  # of other jobs too
         self._first_error = ""
         self._earlier = 0
+        self._fastest = math.inf
+        self._no_faster = 0  # own trials since the fastest
         self._started = time.monotonic()
 
     def run(self) -> None:
@@ -90,6 +92,8 @@ class JobRun:
         Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner.
         """
         self._remember()
+        if self._job.warm_start:
+            self._warm_up()
         self._report()
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
@@ -164,12 +168,37 @@ class JobRun:
             self._note_failure(trial.status, trial.error)
             if trial.job_id == self._job.id:
                 self._statuses[trial.status] += 1
+            self._note_time(trial.time_us, own=trial.job_id == self._job.id)
+        self._refuse()
         self._earlier = self._statuses.total()
         log.info("job_planned", space=len(self._plan.space), known=len(current))
 
+    def _refuse(self) -> None:
+        """What a list names and this device's space lacks is a trial too, with the reason."""
+        refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
+        for trial in refused:
+            with suppress(DuplicateTrial):  # an earlier attempt, or another list, had it too
+                log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
+            self._statuses[trial.status] += 1
+            self._note_failure(trial.status, trial.error)
+
+    def _warm_up(self) -> None:
+        from_jobs, from_trials = warm_up(self._engine, self._plan, self._device_id)
+        history.note_warm_start(
+            self._engine,
+            self._job.id,
+            self._job.attempt,
+            from_jobs=from_jobs,
+            from_trials=from_trials,
+        )
+        log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
+
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before a trial:
-        without any there is no best."""
+        """How many more trials are wanted. The budget ends the search, but not before a trial, nor
+        patience before one that worked: without any there is no best."""
+        patience = self._job.patience
+        if patience is not None and self._ok and self._no_faster >= patience:
+            return 0
         budget = self._job.budget_seconds
         over = budget is not None and time.monotonic() - self._started > budget
         if over and (self._ok or self._failures):
@@ -198,9 +227,16 @@ class JobRun:
             return
         self._statuses[trial.status] += 1
         self._note_failure(trial.status, trial.error)
+        self._note_time(trial.time_us, own=True)
         if trial.time_us is not None:
             self._ok.append((config, trial.time_us))
         log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+
+    def _note_time(self, time_us: float | None, *, own: bool) -> None:
+        if time_us is not None and time_us < self._fastest:
+            self._fastest, self._no_faster = time_us, 0
+        elif own:
+            self._no_faster += 1
 
     def _note_failure(self, status: str, error: str | None) -> None:
         if status != "ok":

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import templates
 from templates.errors import TemplateError
 from tuner import tensors
 from tuner.cpu_facts import missing_instructions
-from tuner.errors import BrokenArtifact, ForeignDevice
+from tuner.errors import BrokenArtifact, ForeignDevice, WrongArgument
 from tuner.runtime import KINDS, load_runtime
 
 MANIFEST_VERSION = 1
+_AS_IT_IS = nullcontext()
 
 
 class Library:
@@ -52,6 +53,8 @@ class Library:
                 "instructions that this CPU lacks; ask for the best of this machine's device, "
                 "or tune the workload here"
             )
+        work = self.workload
+        self._shapes = work.input_shape, work.weight_shape, work.output_shape
         self._main = _main(path, self.kind)
 
     def __call__(self, x: Any, w: Any, out: Any = None) -> Any:
@@ -62,18 +65,36 @@ class Library:
         Raises WrongShape, WrongDtype, WrongDevice or WrongLayout, which name the argument.
         """
         work, kind = self.workload, self.kind
-        first = tensors.viewed("input", x, work.input_shape, work.dtype, kind)
-        second = tensors.viewed("weight", w, work.weight_shape, work.dtype, kind)
         if out is None:
-            out = tensors.empty_like(x, work.output_shape, work.dtype)
-        last = tensors.viewed("output", out, work.output_shape, work.dtype, kind)
-        tensors.check_together({"input": first, "weight": second, "output": last})
+            try:
+                out = tensors.empty_like(x, self._shapes[2], work.dtype)
+            except WrongArgument:
+                tensors.viewed("input", x, self._shapes[0], work.dtype, kind)  # its faults first
+                raise
+        arguments = x, w, out
+        if not tensors.fit_at_once(arguments, self._shapes, work.dtype, kind):
+            arguments = self._viewed(x, w, out)
         if kind == "cpu":
-            self._main(first, second, last)
+            self._main(*arguments)
         else:
-            with _on_stream_of(x, first.device):
-                self._main(first, second, last)
+            with _on_device_of(x):
+                self._main(*arguments)
         return out
+
+    def _viewed(self, x: Any, w: Any, out: Any) -> tuple[Any, Any, Any]:
+        dtype, kind = self.workload.dtype, self.kind
+        names = ("input", "weight", "output")
+        given = zip(names, (x, w, out), self._shapes, strict=True)
+        views = {
+            name: tensors.viewed(name, array, shape, dtype, kind) for name, array, shape in given
+        }
+        tensors.check_together(views)
+        # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it
+        first, weight, output = (
+            given.detach() if tensors.is_torch(given) else view
+            for given, view in zip((x, w, out), views.values(), strict=True)
+        )
+        return first, weight, output
 
     def __repr__(self) -> str:
         return f"<Library {self.workload.key} for {self.kind} at {self.path}>"
@@ -112,15 +133,12 @@ def _main(path: Path, kind: str) -> Any:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
 
 
-def _on_stream_of(array: Any, device: Any) -> ExitStack:
-    """Where the array's library would queue its own kernel now: for a PyTorch tensor, on PyTorch's
-    current stream of that device; for others, on the default stream."""
-    import tvm_ffi
-
-    stack = ExitStack()
+def _on_device_of(array: Any) -> AbstractContextManager[Any]:
+    """With a PyTorch tensor's device as the current one: TVM sets the device and leaves it. The
+    stream is tvm-ffi's to set: PyTorch's current one where tensors of PyTorch's come."""
     if tensors.is_torch(array):
-        torch = sys.modules["torch"]
-        stack.enter_context(torch.cuda.device(device.index))  # TVM sets the device and leaves it
-        stream = torch.cuda.current_stream(device.index).cuda_stream
-        stack.enter_context(tvm_ffi.use_raw_stream(device, stream))
-    return stack
+        cuda = sys.modules["torch"].cuda
+        if cuda.current_device() != array.device.index:
+            device: AbstractContextManager[Any] = cuda.device(array.device.index)
+            return device
+    return _AS_IT_IS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Literal
 
@@ -25,3 +26,9 @@ def configure(log_format: Literal["json", "console"]) -> None:
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def quietly(log_format: Literal["json", "console"]) -> None:
+    """Warnings and errors alone: for what says itself how it goes."""
+    configure(log_format)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

@@ -29,3 +29,9 @@ class Settings(BaseSettings):
         False,
         description="after each search let MetaSchedule's own search as long, to stand beside it",
     )
+    metrics_host: str = Field(
+        "127.0.0.1", min_length=1, description="where a worker's metrics can be asked for"
+    )
+    metrics_port: int | None = Field(
+        None, ge=0, le=65535, description="port of a worker's metrics; none without it"
+    )

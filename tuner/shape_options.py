@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
@@ -20,10 +20,12 @@ def per_operator(
     run: Callable[..., None],
     summary: str,
     usual: Callable[[str, dict[str, Any]], Workload] | None = None,
+    uses: Sequence[str] = (),
 ) -> None:
     """Add to ``app`` a command for each operator. It takes the operator's fields as options,
     ``run``'s keyword parameters too, and calls ``run(workload, **others)``. Fields that are not
-    given are those of ``usual(operator's name, others)``, where that is there."""
+    given are those of ``usual(operator's name, others)``, where that is there. ``uses`` are
+    examples for the help, with {operator} for its name and {shape} for its options too."""
     for operator in templates.operators():
         fields = _fields(operator.workload, optional=usual is not None)
         others = [
@@ -47,7 +49,20 @@ def per_operator(
 
         command.__signature__ = inspect.Signature([*fields, *others])  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in (*fields, *others)}
-        app.command(operator.name, help=f"{summary} {operator.summary}.")(command)
+        shape = as_options(operator.workload.model_validate(operator.example))
+        shown = [
+            use.format(operator=operator.name, shape=f"{operator.name} {shape}") for use in uses
+        ]
+        app.command(
+            operator.name,
+            help=f"{summary} {operator.summary}.",
+            epilog=examples(*shown) if shown else None,
+        )(command)
+
+
+def examples(*lines: str) -> str:
+    """Command lines to stand below a command's help."""
+    return "Examples:\n\n" + "\n\n".join(lines)  # an empty line keeps each on its own
 
 
 def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
@@ -76,7 +91,13 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
         required = field.default is PydanticUndefined and not optional
         default = None if left_to_model else field.default
         plain = _plain(field.annotation)
-        option = typer.Option(f"--{name.replace('_', '-')}", help=field.description)
+        choices = _choices(field.annotation)
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            help=field.description,
+            metavar="|".join(choices) or None,
+            autocompletion=_completion(choices) if choices else None,
+        )
         parameters.append(
             inspect.Parameter(
                 name,
@@ -86,6 +107,18 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
             )
         )
     return parameters
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The values of a Literal, as they are written."""
+    return [str(value) for value in get_args(annotation)]
+
+
+def _completion(choices: list[str]) -> Callable[[str], list[str]]:
+    def begun(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return begun
 
 
 def _plain(annotation: Any) -> Any:

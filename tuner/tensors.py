@@ -28,6 +28,8 @@ def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str)
         raise WrongArgument(
             f"{name} requires grad, which a compiled library can't give; pass {name}.detach()"
         )
+    if is_torch(array) and array.is_neg():  # PyTorch passes its memory on, without the sign
+        raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
     try:
         view = tvm_ffi.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -41,6 +43,49 @@ def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str)
             f"pass a contiguous copy"
         )
     return view
+
+
+def fit_at_once(
+    arrays: tuple[Any, Any, Any], shapes: tuple[tuple[int, ...], ...], dtype: str, kind: str
+) -> bool:
+    """Whether input, weight and output are NumPy arrays or PyTorch tensors that fit, found in a
+    microsecond. Where it is not so, the checks below say what is wrong, if anything is."""
+    first, weight, output = arrays
+    if type(first) is np.ndarray:
+        return (
+            kind == "cpu"
+            and all(
+                type(array) is np.ndarray
+                and array.shape == shape
+                and array.dtype == dtype
+                and array.flags.carray  # contiguous, aligned, writable
+                for array, shape in zip(arrays, shapes, strict=True)
+            )
+            and not np.may_share_memory(first, output)  # by their bounds
+            and not np.may_share_memory(weight, output)
+        )
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    tensor, wanted = torch.Tensor, getattr(torch, dtype)
+    device: Any = getattr(first, "device", None)
+    for array, shape in zip(arrays, shapes, strict=True):
+        if not (
+            type(array) is tensor
+            and array.shape == shape
+            and array.dtype is wanted
+            and array.device == device
+            and array.is_contiguous()
+            and not array.requires_grad
+            and not array.is_neg()
+        ):
+            return False
+    start, size = output.data_ptr(), output.nbytes
+    return (
+        device.type == kind
+        and not start - first.nbytes < first.data_ptr() < start + size
+        and not start - weight.nbytes < weight.data_ptr() < start + size
+    )
 
 
 def check_together(views: dict[str, Any]) -> None:
@@ -62,8 +107,7 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if isinstance(array, np.ndarray):
         return np.empty(shape, dtype)
     if is_torch(array):
-        torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=array.device)
+        return array.new_empty(shape, dtype=getattr(sys.modules["torch"], dtype))
     raise WrongArgument(
         f"give the output too (out=…): none can be made for a {type(array).__name__}"
     )

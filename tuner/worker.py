@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy.engine import Engine
 
 import templates
-from db import devices, queue, workers
+from db import devices, events, queue, workers
 from db.errors import DatabaseUnavailable, LeaseLost
 from db.jobs import Job
 from templates.template import Template
@@ -28,12 +28,14 @@ from tuner.errors import TunerError
 from tuner.hold import Cancelled, Hold
 from tuner.job import JobRun, Progress
 from tuner.measure.builder import Builder
+from tuner.metrics import WorkerMetrics
 from tuner.settings import Settings
 
 log = structlog.get_logger()
 
 BEAT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
+NEW_TRIALS = 100  # looked for at each report; one is the rule
 
 
 class Stopped(BaseException):
@@ -57,6 +59,7 @@ class Worker:
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
         self._builder = Builder(settings.build_workers, settings.build_seconds)
         self._seen = -BEAT_SECONDS
+        self._metrics = WorkerMetrics()
 
     def run(self, once: bool = False) -> None:
         """Take jobs until stopped; with ``once``, only until none waits.
@@ -66,41 +69,51 @@ class Worker:
         """
         log.info("worker_started", worker=self.name, device=self._device.name)
         try:
-            while True:
-                try:
-                    job = self._next()
-                except DatabaseUnavailable as error:
-                    if once:
-                        raise
-                    log.warning("database_unavailable", reason=str(error))
-                    time.sleep(RETRY_SECONDS)
-                    continue
-                if job is not None:
-                    self.take(job)
-                elif once:
-                    return
-                else:
-                    time.sleep(self._settings.poll_seconds)
+            with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
+                self._take_jobs(once)
         except Stopped:
             self._give_back_what_was_just_claimed()
             raise
         finally:
             self.close()
 
+    def _take_jobs(self, once: bool) -> None:
+        while True:
+            try:
+                job = self._next()
+            except DatabaseUnavailable as error:
+                if once:
+                    raise
+                log.warning("database_unavailable", reason=str(error))
+                time.sleep(RETRY_SECONDS)
+                continue
+            if job is not None:
+                self.take(job)
+            elif once:
+                return
+            else:
+                time.sleep(self._settings.poll_seconds)
+
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end, whichever it is. Where the database
         stops answering it is left to its lease: whoever claims it next goes on from its trials."""
-        with structlog.contextvars.bound_contextvars(job=job.id, attempt=job.attempt):
+        with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
+            self._metrics.job_begins(job.id)
+            outcome = "released"
             try:
-                self._to_its_end(job, watch)
+                outcome = self._to_its_end(job, watch)
             except LeaseLost as lost:
+                outcome = "lost"
                 log.warning("lease_lost", reason=str(lost))
             except DatabaseUnavailable as error:
+                outcome = "left"
                 log.warning("job_left_to_its_lease", reason=str(error))
             except Stopped:
                 self._give_back(job)
                 raise
+            finally:
+                self._metrics.job_ends(outcome)
 
     def close(self) -> None:
         self._builder.close()
@@ -119,19 +132,21 @@ class Worker:
             self._seen = time.monotonic()
         return job
 
-    def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> None:
+    def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
+        """The state in which it ended."""
         try:
             self._run(job, watch)
             log.info("job_succeeded")
         except Cancelled:
-            self._end(job, "cancelled")
+            return self._end(job, "cancelled")
         except TunerError as error:
-            self._end(job, "failed", str(error))
+            return self._end(job, "failed", str(error))
         except (LeaseLost, DatabaseUnavailable):
             raise
         except Exception as error:
             log.exception("job_crashed")
-            self._end(job, "failed", f"{type(error).__name__}: {error}")
+            return self._end(job, "failed", f"{type(error).__name__}: {error}")
+        return "succeeded"
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
@@ -144,8 +159,24 @@ class Worker:
                 self._builder,
                 settings=self._settings,
                 among=self._among(job),
-                watch=watch,
+                watch=self._counting(job, watch),
             ).run()
+
+    def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Where metrics are asked for, each report counts the trials stored since the last one."""
+        if self._settings.metrics_port is None:
+            return watch
+        known = events.snapshot(self._engine, job.id)
+        last = known.last
+
+        def count(progress: Progress) -> None:
+            nonlocal last
+            for trial in events.trials_after(self._engine, known.seq, last, NEW_TRIALS):
+                self._metrics.trial(trial)
+                last = trial.number
+            watch(progress)
+
+        return count
 
     def _among(self, job: Job) -> list[Template[Any]] | None:
         if self._only is None:
@@ -156,9 +187,10 @@ class Worker:
 
     def _end(
         self, job: Job, state: Literal["failed", "cancelled"], error: str | None = None
-    ) -> None:
+    ) -> str:
         queue.finish(self._engine, job.id, job.attempt, state, error)
         log.info("job_ended", state=state, error=error)
+        return state
 
     def _give_back_what_was_just_claimed(self) -> None:
         """Stopped may come between the claim and the run."""
@@ -169,7 +201,8 @@ class Worker:
             return
         for job in running:
             if job.worker == self.name:
-                self._give_back(job)
+                with structlog.contextvars.bound_contextvars(job_id=job.id):
+                    self._give_back(job)
 
     def _give_back(self, job: Job) -> None:
         try:

@@ -15,6 +15,7 @@ from runs import Bench, Clock
 
 from db import queue
 from tuner import cli, cuda_facts
+from tuner.in_process import run_here
 from tuner.settings import Settings
 from tuner.worker import Worker
 
@@ -111,7 +112,7 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
     timer.start()
     since = Clock()
     try:
-        ended = cli._run_here(database.engine, worker, job)
+        ended = run_here(database.engine, worker, job)
     finally:
         timer.join()
         worker.close()

@@ -1,13 +1,18 @@
 """What a worker makes of jobs that can't be run, and of being stopped between two things."""
 
-from collections.abc import Iterator
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
 
+import httpx2
 import pytest
 from processes import Database
-from runs import Bench
+from runs import Bench, cancel_after
 from structlog.testing import capture_logs
 
 from db import queue, workers
+from tuner.errors import TunerError
+from tuner.job import Progress
 from tuner.settings import Settings
 from tuner.worker import Stopped, Worker
 
@@ -36,7 +41,7 @@ def test_a_job_that_can_not_be_run_fails_with_its_reason(
     with capture_logs() as said:
         worker.run(once=True)
     ended = queue.get(database.engine, job.id)
-    reason = "unknown search strategy 'annealing'; known are: grid, random, xgb"
+    reason = "unknown search strategy 'annealing'; known are: evolutionary, grid, random, xgb"
     assert (ended.state, ended.error) == ("failed", reason)
     assert [line["event"] for line in said] == ["worker_started", "job_started", "job_ended"]
     assert said[-1]["error"] == reason
@@ -88,3 +93,50 @@ def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, work
         worker.take(held, stop)
     assert said[-1]["event"] == "lease_lost"
     assert queue.get(database.engine, job.id).worker == "other"
+
+
+def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None:
+    done = database.submit(SHAPE, trials=2)  # cancelled after the first: no finals to wait for
+    failed = database.submit(SHAPE, search="annealing")
+    settings = Settings(build_workers=1, metrics_port=0)
+    pages: dict[str, str] = {}
+
+    class Asked(Worker):
+        """It is asked for its metrics when a job ended, and before the next begins."""
+
+        def _next(self) -> queue.Job | None:
+            (served,) = [line for line in said if line["event"] == "metrics_served"]
+            self.address = f"http://{served['host']}:{served['port']}/metrics"
+            job = super()._next()
+            pages["idle" if job is None else job.id] = httpx2.get(self.address).text
+            return job
+
+        def _run(self, job: queue.Job, watch: Callable[[Progress], None]) -> None:
+            pages[f"in {job.id}"] = httpx2.get(self.address).text
+            super()._run(job, cancel_after(1, database, job))
+
+    worker = Asked(database.engine, bench.device, settings)
+    with capture_logs() as said:
+        worker.run(once=True)
+    assert f'convtune_worker_current_job{{job_id="{done.id}"}} 1.0' in pages[f"in {done.id}"]
+    assert "convtune_worker_jobs_total{" not in pages[done.id]
+    end = pages["idle"]
+    assert 'convtune_worker_jobs_total{outcome="cancelled"} 1.0' in end
+    assert 'convtune_worker_jobs_total{outcome="failed"} 1.0' in end
+    assert failed.id not in end
+    statuses = Counter(trial.status for trial in database.trials(done))
+    for status, count in statuses.items():
+        assert f'convtune_worker_trials_total{{status="{status}"}} {count:.1f}' in end
+    assert 'convtune_worker_trial_seconds_count{phase="build"} 1.0' in end
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(worker.address)
+
+
+def test_a_port_that_is_taken_is_said_before_any_job(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        worker = Worker(database.engine, bench.device, Settings(build_workers=1, metrics_port=port))
+        with pytest.raises(TunerError, match=f"port {port}: .*TUNER_METRICS_PORT"):
+            worker.run(once=True)
+    assert queue.get(database.engine, job.id).state == "queued"

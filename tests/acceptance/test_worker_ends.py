@@ -90,7 +90,7 @@ def test_sigterm_gives_the_job_back_at_once_uncharged(
         children = worker.children()
         code, seconds = worker.stop()
         assert (code, seconds < 10) == (0, True), moment
-        assert [line["job"] for line in worker.said("job_released")] == [job.id]
+        assert [line["job_id"] for line in worker.said("job_released")] == [job.id]
         waiting = now()
         assert (waiting.state, waiting.attempt, waiting.released) == ("queued", turn, turn)
         assert not [child for child in children if alive(child)]

@@ -1,12 +1,14 @@
 """CUDA libraries called on PyTorch's tensors, on PyTorch's stream."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import templates
 from tuner import artifact, cuda_facts
@@ -15,6 +17,7 @@ from tuner.errors import WrongDevice, WrongLayout
 from tuner.load import Library, load
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, build, program_of
+from tuner.source import Source
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -147,3 +150,87 @@ def test_what_does_not_fit_is_refused(library: Library) -> None:
         library(x, w.cpu())
     with pytest.raises(WrongLayout, match="input must be contiguous"):
         library(torch.stack([x, x], -1)[..., 0], w)
+
+
+def test_parameters_run_on_the_current_stream_too(library: Library) -> None:
+    """What needs a look before it is passed on: a parameter, without grad."""
+    x, w = arrays(library)
+    reference = expected(x, w)
+    late, out = torch.zeros_like(x), x.new_empty(library.workload.output_shape)
+    weight = torch.nn.Parameter(w)
+    with torch.no_grad():
+        library(late, weight, out)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(200_000_000)
+            late.copy_(x)
+            library(late, weight, out)
+            torch.cuda.current_stream().synchronize()
+    assert right(out, reference)
+
+
+def seconds_a_call(call: Callable[[], Any], calls: int = 200) -> float:
+    """The least of many rounds; none is so long that the queue of launches fills up."""
+    least = float("inf")
+    for _ in range(50):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        least = min(least, (time.perf_counter() - start) / calls)
+    return least
+
+
+def test_what_a_call_costs_over_the_bare_launch(library: Library) -> None:
+    x, w = arrays(library)
+    out = x.new_empty(library.workload.output_shape)
+    views = [tvm_ffi.from_dlpack(each) for each in (x, w, out)]
+    bare = seconds_a_call(lambda: library._main(*views))
+    whole = seconds_a_call(lambda: library(x, w, out))
+    assert whole - bare < 5e-6, f"{whole * 1e6:.2f} µs a call, the bare launch {bare * 1e6:.2f} µs"
+
+
+class OneLibrary(Source):
+    """Whatever is asked for."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    def best(self, *_: Any, **asked: Any) -> Any:
+        assert asked["device"] == torch.cuda.get_device_name()
+        return asked
+
+    def load(self, _: Any) -> Library:
+        return self.library
+
+    def _content(self, _: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_module_runs_it(library: Library) -> None:
+    from tuner.torch_modules import Conv1d, DepthwiseConv2d
+
+    x, w = arrays(library)
+    source = OneLibrary(library)
+    module = (
+        Conv1d(w, source=source, mode="same") if x.ndim == 1 else DepthwiseConv2d(w, source=source)
+    )
+    reference = expected(x, w)
+    assert right(module(x), reference)
+    assert module.used == "tuned", module.reason
+    graph = torch.cuda.CUDAGraph()
+    late = torch.zeros_like(x)
+    with torch.cuda.graph(graph):
+        y = module(late)
+    assert module.used == "tuned", module.reason
+    late.copy_(x)
+    graph.replay()
+    assert right(y, reference)
+    fresh = (
+        Conv1d(w, source=source, mode="same") if x.ndim == 1 else DepthwiseConv2d(w, source=source)
+    )
+    fresh._plain(late)  # PyTorch's own first call can't be captured either
+    torch.cuda.synchronize()
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        fresh(late)
+    assert (fresh.used, fresh.reason[:22]) == ("pytorch", "a CUDA graph is captur")

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import ValidationError
 from service_process import Service
@@ -169,6 +170,31 @@ def test_the_best_of_a_shape(client: Client) -> None:
     assert best.artifacts.library is not None
     assert client.job(best.job).state == "succeeded"
     assert client.best("conv1d", SHAPE, target="cpu", device=best.device.name) == best
+
+
+def test_an_answer_is_sent_anew_only_when_it_has_changed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = []
+    send = httpx2.Client.send
+
+    def counted(self: httpx2.Client, *given: Any, **named: Any) -> httpx2.Response:
+        answer = send(self, *given, **named)
+        statuses.append(answer.status_code)
+        return answer
+
+    monkeypatch.setattr(httpx2.Client, "send", counted)
+    first = client.best("conv1d", SHAPE)
+    assert client.best("conv1d", SHAPE) == first
+    with Client(client.url, cache=client.cache.folder) as later:
+        assert later.best("conv1d", SHAPE) == first
+    assert statuses == [200, 304, 304]
+    (kept,) = client.cache.folder.glob("*.answer")
+    whole = kept.read_bytes()
+    for torn in (whole[:-9], whole.replace(b"20.0", b"10.0"), b""):
+        kept.write_bytes(torn)
+        assert client.best("conv1d", SHAPE) == first
+        assert (statuses[-1], kept.read_bytes()) == (200, whole)
 
 
 def test_a_shape_that_is_not_tuned(client: Client) -> None:

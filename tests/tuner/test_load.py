@@ -312,3 +312,10 @@ def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
             library(wrong, w)
     with torch.no_grad():
         library(x.clone().requires_grad_(), w)
+
+
+def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x, w = torch.from_numpy(X), torch.from_numpy(W)
+    with pytest.raises(WrongLayout, match=r"input is a negated view; pass input\.resolve_neg"):
+        load(libraries["same-serial"])(torch._neg_view(x), w)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from db.history import PastTrial
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from tests.tuner.measure.planted import Planted, PlantedBuild
@@ -51,6 +52,25 @@ def test_what_was_told_is_not_asked() -> None:
     assert wrong not in asked
 
 
+def test_trials_of_other_workloads_guide_the_search() -> None:
+    """As far as they are of the same template in the same version."""
+    made = plan("xgb", among=[Planted()])
+    other = Conv1dWorkload(M=65, N=8)
+    right, wrong = Planted().config("right"), Planted().config("wrong")
+    gone = {"template": "planted", "behaviour": "of another shape"}
+    past = [
+        PastTrial(1, "planted", 1, right, 2.5),
+        PastTrial(2, "planted", 1, gone, 1.5),
+        PastTrial(2, "planted", 1, wrong, None),
+        PastTrial(3, "planted", 2, wrong, 0.5),
+        PastTrial(3, "other", 1, {"template": "other"}, 0.5),
+    ]
+    assert made.warm_up([(other, past)]) == (2, 3)
+    assert right in made.ask(3)
+    assert plan("random", among=[Planted()]).warm_up([(other, past)]) == (0, 0)
+    assert plan("xgb", among=[Planted()]).warm_up([]) == (0, 0)
+
+
 def test_an_order_names_the_configurations_own_template() -> None:
     made = plan(among=TWO)
     for template in TWO:
@@ -67,5 +87,7 @@ def test_where_no_template_applies_the_reason_says_so() -> None:
 
 
 def test_an_unknown_strategy() -> None:
-    with pytest.raises(UnknownStrategy, match="'annealing'; known are: grid, random, xgb"):
+    with pytest.raises(
+        UnknownStrategy, match="'annealing'; known are: evolutionary, grid, random, xgb"
+    ):
         plan("annealing", among=TWO)

@@ -50,8 +50,8 @@ class CudaClock:
             yield
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Copies of the kernel in a graph, 100 or as many as the budget for a sample holds, replayed
-        until a sample is long."""
+        """Copies of the kernel in a graph, 100 or as many as the budget holds, replayed until a
+        sample is long."""
         if kernel.graphed is not None:
             single = _Replayed(self, kernel.graphed(1, self.stream), 1)
             single.sample()

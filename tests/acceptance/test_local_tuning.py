@@ -1,0 +1,55 @@
+"""Tuning from Python without a service, and what is said where there is no compiler."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import Database
+
+from tuner.client import Client
+from tuner.errors import NoCompiler, NotTuned, UnknownStrategy
+from tuner.local import Local
+from tuner.settings import Settings
+
+NOWHERE = "http://127.0.0.1:1"
+SHAPE = {"M": 512, "N": 8}
+
+
+def test_a_client_tunes_here_and_loads(
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
+    monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
+    with Client(NOWHERE, cache=tmp_path / "cache") as client:
+        best = client.tune("conv1d", SHAPE, target="cpu", trials=2, search="random", bar=True)
+        assert "best" in capsys.readouterr().err
+        again = client.tune("conv1d", M=512, N=8, target="cpu", trials=2, search="random")
+        assert again == best  # reused: no second search
+        library = client.load(best)
+    x, w = np.arange(512, dtype=np.float32), np.ones(8, np.float32)
+    assert np.allclose(library(x, w), np.convolve(x, w))
+    assert (best.match, best.trials, best.devices[0].time_us) == ("exact", 2, best.time_us)
+    with Local(Settings(database_url=database.url), cache=tmp_path / "cache") as local:
+        assert local.best("conv1d", SHAPE) == best
+        assert local.load(best).path == library.path
+        with pytest.raises(NotTuned, match="run: tuner tune conv1d --M 513 --N 8"):
+            local.best("conv1d", M=513, N=8)
+        with pytest.raises(UnknownStrategy):
+            local.tune("conv1d", SHAPE, search="luck")
+
+
+@pytest.mark.parametrize("missing", ["tvm", "tuner.local"])
+def test_a_client_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with (
+        Client(NOWHERE, cache=tmp_path) as client,
+        pytest.raises(NoCompiler, match="needs TVM's compiler, but"),
+    ):
+        client.tune("conv1d", SHAPE)
+    assert list(tmp_path.iterdir()) == []

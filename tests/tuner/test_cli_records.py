@@ -1,0 +1,126 @@
+"""``tuner export`` and ``tuner import``, in this process, over a database with one best."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import templates
+from db import best, devices, queue
+from db.artifacts import NewArtifact
+from db.engine import migrate, open_engine
+from tuner import cli, cpu_facts
+
+HALVES = {"workload": ["17", "base64"], "tuning_record": [[[], []], [1e-6], {}, []]}
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'one.db'}")
+    return f"sqlite:///{tmp_path / 'one.db'}"
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: str, said: str = "", code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["tuner", *arguments])
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(said.encode())))
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = (stream.decode() for stream in capsysbinary.readouterr())
+        assert (exit_.value.code or 0) == code, err
+        return err if code else out
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def tuned(url: str) -> None:
+    engine = open_engine(url)
+    migrate(engine)
+    device = cpu_facts.device()
+    workload = templates.operator("conv1d").workload.model_validate({"M": 300, "N": 8})
+    template = templates.templates_for(workload, device.limits)[0]
+    order = queue.JobOrder(
+        "conv1d", workload.key, workload.model_dump(), "cpu", 1, "random", "retune"
+    )
+    queue.submit(engine, order)
+    job = queue.claim(engine, "worker", ["cpu"])
+    assert job is not None
+    new = best.NewBest(
+        operator="conv1d",
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        device_id=devices.upsert_device(engine, device.fingerprint()).id,
+        template=template.name,
+        template_version=template.version,
+        tvm_version="0.27.0",
+        config=template.default(workload, device.limits),
+        time_us=2.0,
+        timing={},
+        gflops=None,
+        roofline={},
+        max_error=None,
+        baselines=[],
+        trials_measured=1,
+        versions={},
+    )
+    file = NewArtifact(json.dumps(HALVES).encode(), "record", "application/json")
+    best.finish_with_best(engine, job.id, job.attempt, new, [file])
+    engine.dispose()
+
+
+def beside_the_database(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir() if not each.name.startswith("one.db"))
+
+
+def test_there_and_back(run: Run, tmp_path: Path) -> None:
+    text = run("export", "--of", "bests")
+    assert json.loads(text)["time_us"] == 2.0
+    run("export", "--of", "bests", "--out", "log.jsonl")
+    assert (tmp_path / "log.jsonl").read_text() == text
+    [job] = json.loads(run("import", "log.jsonl", "--json"))
+    assert (job["configurations"], job["target"], job["created"]) == (1, "cpu", True)
+    again = run("import", "-", said=text)
+    assert f"{job['id']}  conv1d --M 300 --N 8: 1 on cpu, ordered before" in again
+    assert "tuner worker --once" in again
+    assert sorted(each.name for each in tmp_path.iterdir() if "db" not in each.name) == [
+        "log.jsonl"
+    ]
+
+
+def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
+    run("export", "--format", "metaschedule", "--out", "ms")
+    assert json.loads((tmp_path / "ms/database_workload.json").read_text()) == HALVES["workload"]
+    line = json.loads((tmp_path / "ms/database_tuning_record.json").read_text())
+    assert line == [0, HALVES["tuning_record"]]
+    assert set(json.loads(run("export", "--format", "metaschedule"))) == {"convtune", *HALVES}
+    refusal = run("export", "--format", "metaschedule", "--out", "ms", code=1)
+    assert "database_workload.json: is there already" in refusal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        ("export --format csv", "'csv' is not one of", 2),
+        ("export --format metaschedule --of trials", "--of: metaschedule has bests only", 2),
+        ("export --operator conv3d", "unknown operator 'conv3d'", 1),
+        ("export --job 7", "there is no job '7'", 1),
+        ("export --out no/such/folder", "No such file or directory", 1),
+        ("import nothing.jsonl", "nothing.jsonl: No such file or directory", 1),
+        ("import .", ".: Is a directory", 1),
+        ("import -", "record 1: record: is no JSON", 1),
+    ],
+)
+def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path) -> None:
+    said = run(*arguments.split(), said="{", code=code)
+    assert said.startswith("tuner: ")
+    assert says in said
+    assert said.count("\n") == 1
+    assert beside_the_database(tmp_path) == []

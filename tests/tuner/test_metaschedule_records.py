@@ -1,0 +1,71 @@
+"""MetaSchedule, given our records, makes our kernels of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.s_tir import meta_schedule
+
+import templates
+from templates.limits import DeviceLimits
+from templates.template import Template
+from tuner import cpu_facts
+from tuner.measure.compile import BuildOrder, program_of, scheduled
+from tuner.measure.record import metaschedule_record
+
+CPU = cpu_facts.device()
+SM_90 = DeviceLimits(
+    kind="cuda",
+    arch="sm_90",
+    units=132,
+    threads_per_block=1024,
+    shared_memory_per_block=49_152,
+    shared_memory_opt_in=232_448,
+    warp_size=32,
+    registers_per_unit=65_536,
+)
+H100 = {
+    "kind": "cuda",
+    "arch": "sm_90",
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 232_448,
+    "thread_warp_size": 32,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "conv1d": {"M": 200, "N": 7},
+    "depthwise_conv2d": {"B": 1, "C": 2, "H": 9, "W": 10, "K": 3},
+}
+APPLYING = [
+    (name, template)
+    for name, shape in SHAPES.items()
+    for limits in (CPU.limits, SM_90)
+    for template in templates.templates_for(templates.operator(name).workload(**shape), limits)
+]
+
+
+@pytest.mark.parametrize(("name", "template"), APPLYING)
+def test_the_record_gives_the_same_kernel(
+    tmp_path: Path, name: str, template: Template[Any]
+) -> None:
+    workload = templates.operator(name).workload(**SHAPES[name])
+    limits, target = (SM_90, H100) if template.kind == "cuda" else (CPU.limits, CPU.target)
+    config = template.default(workload, limits)
+    order = BuildOrder(workload.key, program_of(template), config, target, Path("unused.so"))
+    record = metaschedule_record(order, 2e-6)
+    (tmp_path / "database_workload.json").write_text(json.dumps(record["workload"]))
+    line = json.dumps([0, record["tuning_record"]])
+    (tmp_path / "database_tuning_record.json").write_text(line)
+    database = meta_schedule.database.JSONDatabase(work_dir=str(tmp_path))
+    module = tvm.IRModule({"main": template.computation(workload, config)})
+    wanted = scheduled(order).mod["main"]
+    with tvm.target.Target(target), database:
+        applied = relax.transform.MetaScheduleApplyDatabase()(module)["main"]
+    assert tvm_ffi.structural_equal(applied.without_attr("tirx.is_scheduled"), wanted)
+    found = meta_schedule.tir_integration.compile_tir(database, module, tvm.target.Target(target))
+    steps = record["tuning_record"][0][0]
+    assert (found is not None) == bool(steps)  # a program written out whole has no steps
+    assert not steps or tvm_ffi.structural_equal(found.mod["main"], wanted)

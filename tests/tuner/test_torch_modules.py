@@ -1,0 +1,237 @@
+"""PyTorch modules: tuned where something is, PyTorch's own where not, and saying which."""
+
+import copy
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_libraries import arrays, error, expected, workload
+from stored_best import store
+
+from db.engine import migrate, open_engine
+from tuner.client import Client
+from tuner.errors import WrongArgument
+from tuner.local import Local
+from tuner.settings import Settings
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+
+TUNED = ("full-parallel", "same-serial", "half-serial", "depthwise-serial")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
+    folder = tmp_path_factory.mktemp("torch")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    for name in TUNED:
+        store(engine, libraries[name])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened
+
+
+def tensors(name: str, seed: int = 0) -> tuple[Any, Any]:
+    return tuple(torch.from_numpy(each) for each in arrays(workload(name), seed))
+
+
+def made(name: str, w: Any, source: Any, bias: Any = None) -> Any:
+    if name == "depthwise":
+        return DepthwiseConv2d(w, bias, source=source)
+    work = workload(name).model_dump()
+    return Conv1d(w, bias, source=source, mode=work["mode"], kind=work["kind"])
+
+
+def worst(y: Any, reference: Any) -> float:
+    return error(y.detach().numpy().astype("f8").reshape(reference.shape), reference)
+
+
+@pytest.mark.parametrize("name", ["full", "same", "half", "depthwise"])
+@pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])
+def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
+    x, w = tensors(name)
+    channels = 3 if name == "depthwise" else 1
+    bias = torch.arange(1, channels + 1).to(w.dtype) if with_bias else None
+    module = made(name, w, source, bias)
+    y = module(x)
+    assert module.used == "tuned"
+    assert module.reason in ("direct", "tiled")
+    reference = expected(name, x.numpy(), w.numpy())
+    if bias is not None:
+        added = bias.numpy().astype("f8")
+        reference = reference + (added[:, None, None] if name == "depthwise" else added)
+    assert worst(y, reference) < workload(name).max_error
+    assert not y.requires_grad
+
+
+@pytest.mark.parametrize("name", ["full", "same", "depthwise"])
+def test_pytorch_computes_the_same(source: Local, name: str) -> None:
+    x, w = tensors(name)
+    module = made(name, w.requires_grad_(), source)
+    y = module(x)
+    assert module.used == "pytorch"
+    assert worst(y, expected(name, x.numpy(), w.detach().numpy())) < 1e-5
+    y.sum().backward()
+    assert module.weight.grad is not None
+    with torch.no_grad():
+        assert torch.allclose(module(x), y, atol=1e-4)
+    assert module.used == "tuned"
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+@pytest.mark.parametrize("taps", [1, 4, 5])
+def test_an_untuned_shape_is_numpys_by_pytorch(
+    source: Local, mode: Any, kind: Any, taps: int
+) -> None:
+    draw = np.random.default_rng(taps)
+    x, w = draw.standard_normal(11).astype("f4"), draw.standard_normal(taps).astype("f4")
+    module = Conv1d(torch.from_numpy(w), source=source, mode=mode, kind=kind)
+    y = module(torch.from_numpy(x))
+    assert module.used == "pytorch"
+    assert module.reason.startswith("nothing is tuned for conv1d --M 11 --N")
+    by_numpy = np.convolve if kind == "convolve" else np.correlate
+    assert worst(y, by_numpy(x.astype("f8"), w.astype("f8"), mode)) < 1e-5
+
+
+def test_a_conv1d_of_pytorchs_is_replaced(source: Local) -> None:
+    plain = torch.nn.Conv1d(1, 1, 7, padding=3)
+    module = Conv1d.of(plain, source=source)
+    assert module.weight is plain.weight
+    module.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        for shape in ((1, 1, 1001), (1, 1001)):
+            x = torch.randn(shape)
+            y = module(x)
+            assert (module.used, y.shape) == ("tuned", x.shape)
+            assert torch.allclose(y, plain(x), atol=1e-5)
+        batch = torch.randn(4, 1, 1001)
+        assert torch.equal(module(batch), plain(batch))
+    assert module.reason == "the input has shape (4, 1, 1001), and the operator takes one signal"
+
+
+def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
+    plain = torch.nn.Conv2d(3, 3, 3, padding="same", groups=3)
+    module = DepthwiseConv2d.of(plain, source=source)
+    x = torch.randn(2, 3, 9, 20)
+    with torch.no_grad():
+        y = module(x)
+        assert (module.used, y.shape) == ("tuned", x.shape)
+        assert torch.allclose(y, plain(x), atol=1e-5)
+        y = module(x[0])
+        assert (module.used, y.shape) == ("pytorch", x[0].shape)
+        assert torch.allclose(y, plain(x[0]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        torch.nn.Conv1d(2, 1, 3),
+        torch.nn.Conv1d(1, 4, 3),
+        torch.nn.Conv1d(1, 1, 3, stride=2),
+        torch.nn.Conv1d(1, 1, 3, dilation=2),
+        torch.nn.Conv1d(1, 1, 5, padding=1),
+        torch.nn.Conv1d(1, 1, 4, padding=2),
+        torch.nn.Conv1d(1, 1, 3, padding=1, padding_mode="reflect"),
+        torch.nn.Conv2d(4, 4, 3, padding=1),
+        torch.nn.Conv2d(4, 8, 3, padding=1, groups=4),
+        torch.nn.Conv2d(4, 4, 3, groups=4),
+        torch.nn.Conv2d(4, 4, (3, 5), padding=(1, 2), groups=4),
+        torch.nn.Conv2d(4, 4, 4, padding=2, groups=4),
+        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, stride=3),
+        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, stride=(1, 2)),
+    ],
+    ids=str,
+)
+def test_a_module_that_is_not_the_operator_is_refused(source: Local, plain: Any) -> None:
+    kind = Conv1d if isinstance(plain, torch.nn.Conv1d) else DepthwiseConv2d
+    with pytest.raises(WrongArgument):
+        kind.of(plain, source=source)
+
+
+def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
+    x, w = tensors("depthwise")
+    module = DepthwiseConv2d(w, source=source)
+    reference = module(x)
+    assert module.used == "tuned"
+    for given, why in (
+        (x.to(memory_format=torch.channels_last), "contiguous"),
+        (x.clone().requires_grad_(), "grad is needed"),
+    ):
+        assert torch.allclose(module(given), reference, atol=1e-5)
+        assert module.used == "pytorch"
+        assert why in module.reason
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module(x).dtype == torch.bfloat16
+    assert module.reason.startswith("autocast")
+    with pytest.raises(RuntimeError):  # PyTorch's own refusal
+        module(x.double())
+    assert module.reason.startswith("input is torch.float64, weight torch.float32")
+    assert DepthwiseConv2d(w.double(), source=source)(x.double()).dtype == torch.float64
+
+
+def test_the_wanted_accuracy_is_part_of_the_shape(source: Local) -> None:
+    x, w = tensors("depthwise")
+    for max_error, why in ((1e-3, "--max-error 0.001"), (1e-9, "limits: Input should be")):
+        module = DepthwiseConv2d(w, source=source, max_error=max_error)
+        module(x)
+        assert module.used == "pytorch"
+        assert why in module.reason
+
+
+def test_a_shape_is_looked_up_once_and_told_once(
+    source: Local, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+    best = Local.best
+
+    def counted(self: Local, *arguments: Any, **named: Any) -> Any:
+        asked.append(arguments)
+        return best(self, *arguments, **named)
+
+    monkeypatch.setattr(Local, "best", counted)
+    x, w = tensors("depthwise")
+    module = DepthwiseConv2d(w, source=source)
+    with caplog.at_level(logging.INFO, logger="tuner.torch_modules"):
+        for _ in range(3):
+            module(x)
+            module(x[:1])
+    assert len(asked) == 1 + 2  # of this CPU alone, then of any
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == "DepthwiseConv2d is computed by tuned: tiled"
+    assert second.startswith("DepthwiseConv2d is computed by pytorch: nothing is tuned for")
+    module.forget()
+    module(x)
+    assert len(asked) == 4
+
+
+def test_a_copy_of_the_module_works(source: Local) -> None:
+    x, w = tensors("depthwise")
+    module = DepthwiseConv2d(w, source=source)
+    y = module(x)
+    other = copy.deepcopy(module)
+    assert torch.equal(other(x), y)
+    assert other.used == "tuned"
+    assert other.weight is not module.weight
+
+
+def test_it_asks_a_service(client: Client) -> None:
+    x, w = tensors("full")
+    module = Conv1d(w, source=client)
+    assert worst(module(x), expected("full", x.numpy(), w.numpy())) < 1e-5
+    assert module.used == "tuned"
+    assert repr(module) == "Conv1d(32 taps, mode=full, kind=convolve)"
+
+
+def test_a_service_that_is_away_leaves_it_to_pytorch(tmp_path: Path) -> None:
+    x, w = tensors("full")
+    with Client("http://127.0.0.1:1", cache=tmp_path) as away:
+        module = Conv1d(w, source=away)
+        assert worst(module(x), expected("full", x.numpy(), w.numpy())) < 1e-5
+    assert module.used == "pytorch"
+    assert module.reason.startswith("no service answers")

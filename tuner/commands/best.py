@@ -1,0 +1,47 @@
+"""``tuner best``: what was found for a shape."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from db import best as bests
+from templates.workload import Workload
+from tuner.commands.common import JsonOption, Target, console, database, print_json
+from tuner.errors import TunerError
+from tuner.report import best_json, show_best
+from tuner.settings import Settings
+from tuner.shape_options import as_options, per_operator
+
+
+def best(
+    workload: Workload,
+    *,
+    target: Annotated[Target, typer.Option(help="kind of device")] = Target.auto,
+    as_json: JsonOption = False,
+) -> None:
+    """Look a shape up."""
+    with database(Settings()) as engine:
+        kind = None if target is Target.auto else target.value
+        found = bests.lookup(engine, workload.key, kind=kind)
+        if not found:
+            raise TunerError(
+                "nothing is tuned for this shape; "
+                f"run: tuner tune {workload.operator} {as_options(workload)}"
+            )
+        print_best(found[0], as_json)
+
+
+def print_best(found: bests.Best, as_json: bool) -> None:
+    if as_json:
+        print_json(best_json(found))
+    else:
+        show_best(found, console)
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Show the best that was found for a shape.", no_args_is_help=True)
+    uses = ("tuner best {shape}", "tuner best {shape} --target cuda --json")
+    per_operator(group, best, "Show the best of", uses=uses)
+    app.add_typer(group, name="best")

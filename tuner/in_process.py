@@ -1,0 +1,75 @@
+"""A job run in this process, without a worker of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from sqlalchemy.engine import Engine
+
+from db import queue
+from db.errors import LeaseLost
+from db.jobs import Job, JobOrder
+from tuner.bar import JobBar
+from tuner.device import Device
+from tuner.errors import TunerError
+from tuner.job import Progress
+from tuner.settings import Settings
+from tuner.worker import Worker
+
+POLL_SECONDS = 1.0
+
+
+def tuned_here(
+    engine: Engine, settings: Settings, device: Device, order: JobOrder, bar: JobBar | None = None
+) -> Job:
+    """The job of that order once it has succeeded. Raises TunerError where it does not."""
+    job, _ = queue.submit(engine, order)
+    if not job.ended:
+        worker = Worker(engine, device, settings)
+        try:
+            job = run_here(engine, worker, job, bar)
+        finally:
+            worker.close()
+    if job.state != "succeeded":
+        raise TunerError(f"the job {job.state}: {job.error or 'no reason was given'}")
+    return job
+
+
+def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
+    """Run the job to its end; while another worker holds it, watch it."""
+
+    def watch(progress: Progress) -> None:
+        if bar is not None:
+            bar.show(
+                state="running",
+                requested=progress.requested,
+                measured=progress.measured,
+                failed=progress.failed,
+                best_us=progress.best["time_us"] if progress.best else None,
+                eta_seconds=progress.eta_seconds,
+            )
+
+    while not job.ended:
+        # again and again: the worker that holds it may be gone
+        claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
+        if claimed is not None:
+            try:
+                worker.take(claimed, watch)
+            except KeyboardInterrupt:
+                with contextlib.suppress(LeaseLost):
+                    queue.release(engine, claimed.id, claimed.attempt)
+                raise
+        else:
+            time.sleep(POLL_SECONDS)
+        job = queue.get(engine, job.id)
+        if bar is not None:
+            bar.show(
+                state=job.state,
+                requested=job.trials_requested,
+                measured=job.trials_measured,
+                failed=job.trials_failed,
+                best_us=job.best["time_us"] if job.best else None,
+                eta_seconds=job.eta_seconds,
+            )
+    return job

@@ -1,0 +1,140 @@
+"""Tuning without a service: jobs ordered from the database at hand, and run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+import templates
+from db import artifacts as files
+from db import best as bests
+from db.engine import open_engine
+from db.errors import StorageError
+from db.jobs import JobOrder
+from db.schema import check_schema, migrate
+from tuner import logs
+from tuner.answers import Artifact, Best
+from tuner.bar import JobBar
+from tuner.cache import Cache
+from tuner.detect import detect
+from tuner.errors import NotTuned, UnknownStrategy
+from tuner.in_process import tuned_here
+from tuner.measure.linker import linker
+from tuner.report import best_json
+from tuner.scratch import scratch
+from tuner.search import DEFAULT, strategies
+from tuner.settings import Settings
+from tuner.shape_options import as_options
+from tuner.source import Source
+
+
+class Local(Source):
+    """The database of TUNER_DATABASE_URL, or of ``settings``, used as a service is: what `tuner
+    tune`, a worker or :meth:`tune` found there. Close it, or use it in a ``with``."""
+
+    def __init__(self, settings: Settings | None = None, cache: Path | None = None) -> None:
+        self._settings = settings or Settings()
+        self.cache = Cache(cache)
+        self._engine = open_engine(self._settings.database_url)
+        try:
+            migrate(self._engine)
+            check_schema(self._engine)
+        except StorageError:
+            self.close()
+            raise
+
+    def best(
+        self,
+        operator: str,
+        workload: Mapping[str, Any] | None = None,
+        *,
+        target: str | None = None,
+        device: str | None = None,
+        **shape: Any,
+    ) -> Best:
+        """As the client's. Raises NotTuned."""
+        wanted = templates.operator(operator).workload.model_validate({**(workload or {}), **shape})
+        found = bests.lookup(self._engine, wanted.key, kind=target, device=device)
+        if not found:
+            command = f"{operator} {as_options(wanted)}"
+            raise NotTuned(None, f"nothing is tuned for {command}; run: tuner tune {command}")
+        return self._answer(found)
+
+    def tune(
+        self,
+        operator: str,
+        workload: Mapping[str, Any] | None = None,
+        *,
+        trials: int = 64,
+        target: str = "auto",
+        search: str = DEFAULT,
+        on_existing: str = "reuse",
+        budget_seconds: float | None = None,
+        seed: int | None = None,
+        patience: int | None = None,
+        warm_start: bool = True,
+        bar: bool = False,
+        **shape: Any,
+    ) -> Best:
+        """Search here and now; the best once it is found. Stopped, it gives the job back: the same
+        call goes on from its trials. Raises TunerError where there is no winner."""
+        wanted = templates.operator(operator).workload.model_validate({**(workload or {}), **shape})
+        if search not in strategies():
+            raise UnknownStrategy(search, strategies())
+        if not structlog.is_configured():
+            logs.quietly(self._settings.log_format)
+        linker()
+        device = detect(target)
+        order = JobOrder(
+            operator=wanted.operator,
+            workload_key=wanted.key,
+            workload=wanted.model_dump(),
+            target=device.kind,
+            trials=trials,
+            search=search,
+            on_existing=on_existing,
+            budget_seconds=budget_seconds,
+            seed=seed,
+            patience=patience,
+            warm_start=warm_start,
+        )
+        with scratch(), JobBar() if bar else nullcontext() as shown:
+            tuned_here(self._engine, self._settings, device, order, shown)
+        return self.best(operator, wanted.model_dump(), target=device.kind)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
+        yield iter([files.get(self._engine, artifact.sha256).content])
+
+    def _answer(self, found: list[bests.Best]) -> Best:
+        best = found[0]
+        links = {
+            kind: {"url": f"/artifacts/{sha256}", "sha256": sha256, "size": info.size}
+            for kind, sha256 in best.artifacts.items()
+            if (info := files.info(self._engine, sha256))
+        }
+        devices = [
+            {
+                "kind": each.device.kind,
+                "name": each.device.name,
+                "arch": each.device.arch,
+                "time_us": each.time_us,
+            }
+            for each in found
+        ]
+        return Best.model_validate(
+            best_json(best) | {"match": "exact", "devices": devices, "artifacts": links}
+        )
