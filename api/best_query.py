@@ -27,7 +27,9 @@ class BestFilters(BaseModel):
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
     device: str | None = Field(None, max_length=200, description="only this device, by its name")
     match: Literal["exact", "nearest"] = Field(
-        "exact", description="nearest: the closest tuned shape where this one is not tuned"
+        "exact",
+        description="exact: only what was measured for this shape; nearest: the configuration of "
+        "the closest tuned shape where this one has none",
     )
 
     @classmethod

@@ -16,7 +16,7 @@ from api.messages import FieldError, field_errors, summary
 from api.middleware.body_limit import body_too_large
 from api.problems import Problem
 from db import errors as storage
-from templates.errors import UnknownOperator
+from templates.errors import InvalidRecords, UnknownOperator
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _STORAGE: dict[type[storage.StorageError], str] = {
@@ -44,6 +44,7 @@ def install(app: FastAPI) -> None:
         Problem: lambda request, problem: problem,
         RequestValidationError: _invalid,
         UnknownOperator: lambda request, error: Problem("unknown-operator", str(error)),
+        InvalidRecords: _invalid_records,
         storage.StorageError: _storage,
         HTTPException: _http,
     }
@@ -71,6 +72,14 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
     fields = field_errors(found)
     kind = "body-not-json" if any(e["type"] == "json_invalid" for e in found) else "invalid-request"
     return Problem(kind, summary(fields), errors=fields)
+
+
+def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
+    fields = [
+        FieldError(field=f"records.{fault.line}.{fault.field}", message=fault.message)
+        for fault in error.faults
+    ]
+    return Problem("invalid-request", str(error), errors=fields)
 
 
 def _storage(request: Request, error: storage.StorageError) -> Problem:
@@ -101,7 +110,7 @@ def _http(request: Request, error: HTTPException) -> Problem:
             headers={"Allow": allowed},
         )
     if error.status_code == 413:
-        return body_too_large()
+        return body_too_large(request)
     return Problem(
         "bad-request", f"{error.detail}; send one JSON object of ordinary size and depth"
     )

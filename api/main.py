@@ -12,11 +12,23 @@ from api.middleware.body_limit import BodyLimitMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
 from api.problems import documented
-from api.routes import artifacts, best, health, jobs, ladders, operators, records, workers
+from api.routes import (
+    artifacts,
+    best,
+    docs,
+    events,
+    health,
+    jobs,
+    ladders,
+    operators,
+    pages,
+    records,
+    workers,
+)
 from api.settings import Settings
 from api.version import VERSION
 
-ROOMS = (jobs, best, artifacts, operators, ladders, workers, records, health)
+ROOMS = (pages, jobs, events, best, artifacts, operators, ladders, workers, records, docs, health)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -36,6 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             Middleware(BodyLimitMiddleware),
         ],
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
         responses=documented(422, 500, 503),
     )

@@ -19,6 +19,7 @@ TYPE_PREFIX = "urn:convtune:problem:"
 KINDS: dict[str, tuple[int, str]] = {
     "body-not-json": (400, "The body is no JSON"),
     "bad-request": (400, "The request could not be read"),
+    "invalid-event-id": (400, "The event id is not valid"),
     "route-not-found": (404, "There is no such route"),
     "unknown-operator": (404, "There is no such operator"),
     "unknown-job": (404, "There is no such job"),

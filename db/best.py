@@ -44,6 +44,7 @@ class NewBest:
 class Best(NewBest):
     id: int
     job_id: str
+    search: str  # of its job
     device: Device
     tuned_at: datetime
 
@@ -145,6 +146,7 @@ def _best_columns() -> Select[Any]:
         select(
             bests,
             jobs.c.id.label("job_id"),
+            jobs.c.search,
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,

@@ -31,6 +31,8 @@ class JobOrder:
     on_existing: str  # "reuse" or "retune"
     budget_seconds: float | None = None
     seed: int | None = None
+    patience: int | None = None  # trials without a faster one after which the search ends
+    warm_start: bool = True  # whether trials of other workloads may guide the search
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class Job:
     trials_failed: int
     budget_seconds: float | None
     seed: int | None
+    patience: int | None
+    warm_start: bool
+    warmed: dict[str, int] | None  # jobs and trials that guide the search
     device_id: int | None  # where it runs or ran
     best: dict[str, Any] | None  # config, time_us, gflops
     eta_seconds: float | None

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     text,
+    true,
 )
 
 from db.columns import BigId, Finite, FreeText
@@ -65,6 +66,8 @@ jobs = Table(
     Column("on_existing", Text, nullable=False),
     Column("trials_requested", Integer, nullable=False),
     Column("budget_seconds", Double),
+    Column("patience", Integer),
+    Column("warm_start", Boolean, nullable=False, server_default=true()),
     Column("seed", BigInteger),
     Column("state", Text, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
@@ -77,6 +80,7 @@ jobs = Table(
     Column("trials_failed", Integer, nullable=False),
     Column("device_id", ForeignKey("devices.id", name="fk_jobs_device")),
     Column("best", JSON(none_as_null=True)),
+    Column("warmed", JSON(none_as_null=True)),
     Column("eta_seconds", Finite),
     Column("error", FreeText),
     Column("created_at", Double, nullable=False),
@@ -142,6 +146,18 @@ trials = Table(
     sqlite_autoincrement=True,
 )
 
+trial_sums = Table(
+    "trial_sums",
+    metadata,
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_trial_sums_job"), primary_key=True),
+    Column("status", Text, primary_key=True),
+    Column("trials", Integer, nullable=False),
+    Column("schedule_seconds", Double, nullable=False),
+    Column("build_seconds", Double, nullable=False),
+    Column("check_seconds", Double, nullable=False),
+    Column("run_seconds", Double, nullable=False),
+)
+
 artifacts = Table(
     "artifacts",
     metadata,
@@ -203,6 +219,16 @@ ladders = Table(
     Column("climbed_at", Double, nullable=False),
     UniqueConstraint("workload_id", "device_id", name="uq_ladders_workload_device"),
     sqlite_autoincrement=True,  # a replaced ladder's number never comes back: cursors hold it
+)
+
+listed_configs = Table(
+    "listed_configs",
+    metadata,
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_listed_configs_job"), primary_key=True),
+    Column("place", Integer, primary_key=True),  # from 0 within its job
+    Column("template_version", Integer, nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("source", JSON, nullable=False),  # where it was found, and what was said of it there
 )
 
 workers = Table(

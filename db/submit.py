@@ -13,6 +13,9 @@ from db.jobs import Job, JobOrder, by_seq
 from db.models import JOINABLE, bests, devices, idempotency_keys, jobs, trials, workloads
 from db.transaction import writing
 
+ADDED = {"patience": None, "warm_start": True}
+"""What an order says since 0003, and what one said before by saying nothing."""
+
 
 def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
     """The job for an order, and whether it was created by this call.
@@ -31,7 +34,7 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
 
 
 def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
-    order_key = hashlib.sha256(canonical(asdict(order)).encode()).hexdigest()
+    order_key = _key_of(order)
     seq = _seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
@@ -42,7 +45,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
         seq = connection.execute(equal).scalar()
     created = seq is None
     if seq is None:
-        seq = _create(connection, order, order_key)
+        seq = create(connection, order, order_key)
     if key is not None:
         connection.execute(
             insert(idempotency_keys).values(
@@ -50,6 +53,14 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
             )
         )
     return by_seq(connection, seq), created
+
+
+def _key_of(order: JobOrder) -> str:
+    fields = asdict(order)
+    for name, usual in ADDED.items():  # an order of an earlier release keeps its key
+        if fields[name] == usual:
+            del fields[name]
+    return hashlib.sha256(canonical(fields).encode()).hexdigest()
 
 
 def _seen(connection: Connection, key: str, order_key: str) -> int | None:
@@ -94,7 +105,7 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
     return connection.execute(query).scalar()
 
 
-def _create(connection: Connection, order: JobOrder, order_key: str) -> int:
+def create(connection: Connection, order: JobOrder, order_key: str) -> int:
     connection.execute(
         upsert(connection, workloads)
         .values(key=order.workload_key, operator=order.operator, workload=order.workload)
@@ -111,6 +122,8 @@ def _create(connection: Connection, order: JobOrder, order_key: str) -> int:
         trials_requested=order.trials,
         budget_seconds=order.budget_seconds,
         seed=order.seed,
+        patience=order.patience,
+        warm_start=order.warm_start,
         state="queued",
         cancel_requested=False,
         attempt=0,

@@ -16,6 +16,7 @@ from db.jobs import known_id
 from db.lease import held
 from db.models import jobs, trials, workloads
 from db.pages import Page, page, read_cursor
+from db.totals import add_up
 from db.transaction import reading, writing
 
 
@@ -90,7 +91,8 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
                 "a configuration was already measured for this workload, device, template and "
                 "TVM version; nothing was written; read the known trials before measuring"
             ) from error
-        query = _trial_columns().where(trials.c.job_seq == job["seq"], trials.c.number > last)
+        add_up(connection, job["seq"], rows)
+        query = trial_columns().where(trials.c.job_seq == job["seq"], trials.c.number > last)
         stored = connection.execute(query.order_by(trials.c.number)).mappings()
         return [Trial.from_row(row) for row in stored]
 
@@ -98,7 +100,7 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
 def known(engine: Engine, workload_key: str, device_id: int, tvm_version: str) -> list[Trial]:
     """All trials of this workload on this device, whichever job measured them, oldest first."""
     query = (
-        _trial_columns()
+        trial_columns()
         .join(workloads, workloads.c.id == trials.c.workload_id)
         .where(
             workloads.c.key == workload_key,
@@ -126,7 +128,7 @@ def list_trials(
         if seq is None:
             raise NotFound("job", job_id)
         query = (
-            _trial_columns()
+            trial_columns()
             .where(trials.c.job_seq == seq, trials.c.number > after)
             .order_by(trials.c.number)
             .limit(limit + 1)
@@ -139,5 +141,5 @@ def list_trials(
     return page("trials", limit, found, [trial.number for trial in found])
 
 
-def _trial_columns() -> Select[Any]:
+def trial_columns() -> Select[Any]:
     return select(trials, jobs.c.id.label("job_id")).join(jobs, jobs.c.seq == trials.c.job_seq)

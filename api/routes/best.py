@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
 
 from api.best_query import BestFilters, query_parameters
 from api.conditional import matches
 from api.dependencies import EngineDep, IfNoneMatch
-from api.nearest import nearest
+from api.nearest import nearest, verification
 from api.problems import Problem, documented
-from api.schemas.best import BestView
-from db import artifacts
+from api.schemas.best import BestView, Call, Neighbour
+from api.schemas.jobs import JobView
+from api.schemas.nearest import EXAMPLES, NearestOrder
+from db import artifacts, listed, queue
 from db import best as bests
 from db.artifacts import ArtifactInfo
 from db.best import Best
+from db.devices import get_device
 from templates import operator as find_operator
 from templates.workload import Workload
 
 router = APIRouter(tags=["best"])
 
+NO_LENDER = ", and no tuned shape can lend its configuration"
+
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": {"schema": {"type": "string"}}}},
     304: {"description": "Unchanged since the answer with that ETag"},
     **documented(404),
+}
+_ORDERED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The job that made the shape's best, or an equal one", "model": JobView},
+    201: {"description": "The new job"},
+    **documented(400, 404, 413, 415),
 }
 
 
@@ -44,7 +54,11 @@ def get_best(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """The shape comes in the query, as in `/best/conv1d?M=16384&N=32`; `GET /operators` lists the
-    fields. Of several devices the fastest is the answer, and all are named."""
+    fields. Of several devices the fastest is the answer, and all are named.
+
+    With `match=nearest` a shape that is not tuned is answered with the configuration of the closest
+    tuned one for which it is valid. It is not `verified` before a worker has built, checked and
+    timed it for this shape: send the call in `verify`, and ask again once its job has succeeded."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
     body = _find(engine, workload, filters).model_dump_json().encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -54,34 +68,78 @@ def get_best(
     return Response(body, media_type="application/json", headers=headers)
 
 
+@router.post(
+    "/jobs/nearest",
+    status_code=201,
+    summary="Have the nearest configuration verified",
+    responses=_ORDERED,
+)
+def verify_nearest(
+    order: Annotated[NearestOrder, Body(discriminator="operator", openapi_examples=EXAMPLES)],
+    request: Request,
+    response: Response,
+    engine: EngineDep,
+) -> JobView:
+    """A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
+    names for this shape: one trial, no search. Once the job has succeeded that answer is verified,
+    with its time and its library. Where the shape has a best already, its job is the answer."""
+    filters = BestFilters(target=order.target, device=order.device)
+    kind = None if order.target == "auto" else order.target
+    exact = bests.lookup(engine, order.workload.key, kind, order.device)
+    if exact:
+        job, created = queue.get(engine, exact[0].job_id), False
+    else:
+        candidates = bests.candidates(engine, order.workload.operator, kind, order.device)
+        lenders = nearest(order.workload, candidates)
+        if not lenders:
+            raise _not_tuned(engine, order.workload, filters, NO_LENDER)
+        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0])])
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/jobs/{job.id}"
+    request.state.log |= {"job_id": job.id, "created": created}
+    device = None if job.device_id is None else get_device(engine, job.device_id)
+    return JobView.of(job, device)
+
+
 def _find(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     asked = workload.model_dump()
     kind = None if filters.target == "auto" else filters.target
     exact = bests.lookup(engine, workload.key, kind, filters.device)
     if exact:
-        return BestView.of(asked, exact, _stored(engine, exact[0]))
-    if filters.match == "nearest":
-        candidates = bests.candidates(engine, workload.operator, kind, filters.device)
-        lenders = nearest(workload, candidates)
-        if lenders:
-            return BestView.of(asked, lenders, {}, match="nearest")
-    raise _not_tuned(engine, workload, filters)
+        stored = _stored(engine, exact[0])
+        return BestView.of(asked, exact, stored, _lender(engine, exact[0]))
+    if filters.match == "exact":
+        raise _not_tuned(engine, workload, filters)
+    candidates = bests.candidates(engine, workload.operator, kind, filters.device)
+    lenders = nearest(workload, candidates)
+    if not lenders:
+        raise _not_tuned(engine, workload, filters, NO_LENDER)
+    body = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    if filters.device is not None:
+        body["device"] = filters.device
+    return BestView.lent(asked, lenders, Call(method="POST", url="/jobs/nearest", body=body))
+
+
+def _lender(engine: Engine, best: Best) -> Neighbour | None:
+    """Of what a verification found; None where the shape was searched."""
+    if best.search != listed.NEIGHBOUR:
+        return None
+    [lent] = listed.of_job(engine, best.job_id)
+    return Neighbour(workload=lent.source["workload"], time_us=lent.source["time_us"])
 
 
 def _stored(engine: Engine, best: Best) -> dict[str, ArtifactInfo]:
     return {kind: artifacts.info(engine, sha256) for kind, sha256 in best.artifacts.items()}
 
 
-def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters) -> Problem:
+def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     shape = " ".join(f"{name}={value}" for name, value in asked.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"
-    detail = f"{workload.operator} {shape} has not been tuned{where}"
-    if filters.match == "nearest":
-        detail += ", and no tuned shape can lend its configuration"
+    detail = f"{workload.operator} {shape} has not been tuned{where}{why}"
     elsewhere = bests.lookup(engine, workload.key) if where else []
     if elsewhere:
         detail += f" (it has on {', '.join(best.device.name for best in elsewhere)})"

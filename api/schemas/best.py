@@ -15,6 +15,8 @@ from db.best import Best
 _ARTIFACT = {"url": f"/artifacts/{SHA256}", "sha256": SHA256, "size": 48_112}
 _EXAMPLE: dict[str, Any] = {
     "match": "exact",
+    "verified": True,
+    "verify": None,
     "operator": "conv1d",
     "workload": {
         "M": 16384,
@@ -88,13 +90,25 @@ class ArtifactLinks(BaseModel):
         return cls(**links)
 
 
+class Call(BaseModel):
+    """A request to send."""
+
+    method: str
+    url: str
+    body: dict[str, Any]
+
+
 class BestView(BaseModel):
-    """The best configuration for a workload. A nearest match lends its configuration only: it was
-    neither timed nor checked for this shape, and the neighbour's library is of another shape."""
+    """The best configuration for a workload. A nearest match is a neighbour's: until a worker has
+    verified it, it was neither timed nor checked for this shape, and has no library."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    match: Literal["exact", "nearest"]
+    match: Literal["exact", "nearest"] = Field(
+        description="exact: found for this shape; nearest: lent by a neighbour, which is named"
+    )
+    verified: bool = Field(description="whether it was built, checked and timed for this shape")
+    verify: Call | None = Field(description="what has a worker do so, where it was not")
     operator: str
     workload: dict[str, Any] = Field(description="what was asked, defaults filled in")
     device: DeviceView
@@ -122,37 +136,63 @@ class BestView(BaseModel):
         workload: dict[str, Any],
         bests: Sequence[Best],
         stored: Mapping[str, ArtifactInfo],
-        match: Literal["exact", "nearest"] = "exact",
+        lender: Neighbour | None = None,
     ) -> Self:
-        """``bests`` are of one workload, fastest first and not empty; ``stored`` the files of the
-        first, by kind."""
-        best, claimed = bests[0], match == "exact"
+        """``bests`` are of this workload, fastest first and not empty; ``stored`` the files of the
+        first, by kind; ``lender`` where its configuration was borrowed from."""
+        best = bests[0]
         return cls(
-            match=match,
-            operator=best.operator,
+            match="nearest" if lender else "exact",
+            verified=True,
+            verify=None,
             workload=workload,
-            device=DeviceView.of(best.device),
-            devices=[
-                DeviceTime(
-                    kind=each.device.kind,
-                    name=each.device.name,
-                    arch=each.device.arch,
-                    time_us=each.time_us if claimed else None,
-                )
-                for each in bests
-            ],
-            neighbour=None if claimed else Neighbour(workload=best.workload, time_us=best.time_us),
-            config=best.config,
-            template=best.template,
-            time_us=best.time_us if claimed else None,
-            timing=best.timing if claimed else None,
-            gflops=best.gflops if claimed else None,
-            roofline=best.roofline if claimed else None,
-            max_error=best.max_error if claimed else None,
-            baselines=best.baselines if claimed else None,
-            trials=best.trials_measured,
-            job=best.job_id,
-            tuned_at=best.tuned_at,
-            versions=best.versions,
-            artifacts=ArtifactLinks.of(stored if claimed else {}),
+            devices=[_device_time(each, each.time_us) for each in bests],
+            neighbour=lender,
+            time_us=best.time_us,
+            timing=best.timing,
+            gflops=best.gflops,
+            roofline=best.roofline,
+            max_error=best.max_error,
+            baselines=best.baselines,
+            artifacts=ArtifactLinks.of(stored),
+            **_provenance(best),
         )
+
+    @classmethod
+    def lent(cls, workload: dict[str, Any], lenders: Sequence[Best], verify: Call) -> Self:
+        """``lenders`` are the bests of a neighbour, fastest first and not empty."""
+        best = lenders[0]
+        return cls(
+            match="nearest",
+            verified=False,
+            verify=verify,
+            workload=workload,
+            devices=[_device_time(each, None) for each in lenders],
+            neighbour=Neighbour(workload=best.workload, time_us=best.time_us),
+            time_us=None,
+            timing=None,
+            gflops=None,
+            roofline=None,
+            max_error=None,
+            baselines=None,
+            artifacts=ArtifactLinks(),
+            **_provenance(best),
+        )
+
+
+def _device_time(best: Best, time_us: float | None) -> DeviceTime:
+    device = best.device
+    return DeviceTime(kind=device.kind, name=device.name, arch=device.arch, time_us=time_us)
+
+
+def _provenance(best: Best) -> dict[str, Any]:
+    return {
+        "operator": best.operator,
+        "device": DeviceView.of(best.device),
+        "config": best.config,
+        "template": best.template,
+        "trials": best.trials_measured,
+        "job": best.job_id,
+        "tuned_at": best.tuned_at,
+        "versions": best.versions,
+    }

@@ -32,6 +32,8 @@ _EXAMPLE: dict[str, Any] = {
     "on_existing": "reuse",
     "budget_seconds": None,
     "seed": None,
+    "patience": None,
+    "warm_start": {"enabled": True, "jobs": 2, "trials": 128},
     "trials": {"requested": 64, "measured": 24, "ok": 22, "failed": 2},
     "best": {"config": CONFIG, "time_us": 1.71, "gflops": 614.3},
     "eta_seconds": 7.5,
@@ -51,25 +53,25 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
+TrialStatus = Literal[
+    "ok",
+    "schedule_error",
+    "build_error",
+    "build_timeout",
+    "run_error",
+    "run_timeout",
+    "wrong_answer",
+    "skipped",
+]
+
+
 class JobsQuery(OperatorPageQuery):
     state: JobState | None = Field(None, description="only in this state")
 
 
 class TrialsQuery(PageQuery):
     limit: int = Field(100, ge=1, le=1000, description="items a page")
-    status: (
-        Literal[
-            "ok",
-            "schedule_error",
-            "build_error",
-            "build_timeout",
-            "run_error",
-            "run_timeout",
-            "wrong_answer",
-            "skipped",
-        ]
-        | None
-    ) = Field(None, description="only with this status")
+    status: TrialStatus | None = Field(None, description="only with this status")
 
 
 class TrialCounts(BaseModel):
@@ -83,6 +85,12 @@ class BestSoFar(BaseModel):
     config: dict[str, Any]
     time_us: float
     gflops: float | None
+
+
+class WarmStart(BaseModel):
+    enabled: bool
+    jobs: int | None = Field(description="of other shapes, whose trials guide the search")
+    trials: int | None = Field(description="how many they are; null until the job has begun")
 
 
 class JobLinks(BaseModel):
@@ -107,6 +115,8 @@ class JobView(BaseModel):
     on_existing: str
     budget_seconds: float | None
     seed: int | None
+    patience: int | None
+    warm_start: WarmStart
     trials: TrialCounts
     best: BestSoFar | None
     eta_seconds: float | None
@@ -132,6 +142,8 @@ class JobView(BaseModel):
             on_existing=job.on_existing,
             budget_seconds=job.budget_seconds,
             seed=job.seed,
+            patience=job.patience,
+            warm_start=_warm_start(job),
             trials=TrialCounts(
                 requested=job.trials_requested,
                 measured=job.trials_measured,
@@ -149,6 +161,11 @@ class JobView(BaseModel):
             finished_at=job.finished_at,
             links=_links(job),
         )
+
+
+def _warm_start(job: Job) -> WarmStart:
+    known = job.warmed or {}
+    return WarmStart(enabled=job.warm_start, jobs=known.get("jobs"), trials=known.get("trials"))
 
 
 def _links(job: Job) -> JobLinks:

@@ -15,7 +15,9 @@ MAX_BUDGET_SECONDS = 604_800  # a week
 MAX_SEED = 2**31 - 1
 
 Target = Literal["auto", "cpu", "cuda"]
-Search = Literal["random", "grid", "xgb"]  # tuner's strategies; a test holds the two together
+Search = Literal[
+    "random", "grid", "xgb", "evolutionary"
+]  # tuner's strategies; a test holds the two together
 
 
 class OrderBase(BaseModel):
@@ -38,6 +40,17 @@ class OrderBase(BaseModel):
         description="the job ends with what it has after so many seconds",
     )
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="of the search's random choices")
+    patience: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_TRIALS,
+        description="the search ends after so many trials in a row that were no faster",
+    )
+    warm_start: bool = Field(
+        True,
+        description="begin with what trials of other shapes on the same device say; "
+        "false starts cold",
+    )
 
     def order(self) -> JobOrder:
         return JobOrder(
@@ -50,6 +63,8 @@ class OrderBase(BaseModel):
             on_existing=self.on_existing,
             budget_seconds=self.budget_seconds,
             seed=self.seed,
+            patience=self.patience,
+            warm_start=self.warm_start,
         )
 
 

@@ -34,6 +34,8 @@ rest = {
     "target": mostly(st.sampled_from(["auto", "cuda"])),
     "budget_seconds": mostly(st.floats(1, 1e6)),
     "seed": mostly(st.integers(0, 2**31)),
+    "patience": mostly(st.integers(0, 100)),
+    "warm_start": mostly(st.booleans()),
 }
 orders = st.one_of(
     st.fixed_dictionaries({"operator": mostly(st.just(name)), "workload": shape}, optional=rest)

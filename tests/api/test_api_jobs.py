@@ -8,7 +8,7 @@ from service_rows import GPU, new_trial, running, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db import devices, queue, trials
+from db import devices, history, queue, trials
 
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
 
@@ -39,6 +39,20 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
     assert (job["device"], job["best"], job["finished_at"]) == (None, None, None)
     assert job["created_at"].endswith("Z")
     assert client.get(response.headers["location"]).json() == job
+
+
+def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engine) -> None:
+    usual = ordered(client)
+    assert usual["patience"] is None
+    assert usual["warm_start"] == {"enabled": True, "jobs": None, "trials": None}
+    cold = ordered(client, patience=20, warm_start=False)
+    assert cold["patience"] == 20
+    assert cold["warm_start"] == {"enabled": False, "jobs": None, "trials": None}
+    job = queue.claim(engine, "worker-1", ["cuda"], job_id=usual["id"])
+    assert job is not None
+    history.note_warm_start(engine, job.id, job.attempt, from_jobs=2, from_trials=128)
+    shown = client.get(usual["links"]["self"]).json()
+    assert shown["warm_start"] == {"enabled": True, "jobs": 2, "trials": 128}
 
 
 def test_both_operators_are_taken(client: TestClient) -> None:

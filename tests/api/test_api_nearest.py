@@ -26,7 +26,12 @@ def test_the_closest_shape_is_named_and_no_time_is_claimed(
     close = tuned(engine, "conv1d", {"M": 15000, "N": 32}, time_us=1.6)
     tuned(engine, "conv1d", {"M": 16384, "N": 512}, time_us=9.9)
     best = nearest(client, M=16384, N=32)
-    assert best["match"] == "nearest"
+    assert (best["match"], best["verified"]) == ("nearest", False)
+    assert best["verify"] == {
+        "method": "POST",
+        "url": "/jobs/nearest",
+        "body": {"operator": "conv1d", "workload": best["workload"], "target": "auto"},
+    }
     assert best["neighbour"] == {"workload": close.workload, "time_us": 1.6}
     assert (best["workload"]["M"], best["job"]) == (16384, close.id)
     unclaimed = ("time_us", "timing", "gflops", "roofline", "baselines", "max_error")
@@ -48,6 +53,7 @@ def test_an_exact_match_goes_first(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", {"M": 100, "N": 3})
     best = nearest(client, M=100, N=3)
     assert (best["match"], best["job"], best["time_us"]) == ("exact", job.id, 1.5)
+    assert (best["verified"], best["verify"], best["neighbour"]) == (True, None, None)
 
 
 def test_all_devices_of_the_neighbour_are_named(client: TestClient, engine: Engine) -> None:

@@ -1,5 +1,6 @@
 """The OpenAPI document: complete, with examples, and every route errs in one shape."""
 
+import re
 from typing import Any
 
 import pytest
@@ -26,8 +27,10 @@ def test_every_route_of_the_design_is_there() -> None:
         "post /jobs",
         "get /jobs",
         "get /jobs/{job_id}",
+        "post /jobs/nearest",
         "post /jobs/{job_id}/cancel",
         "get /jobs/{job_id}/trials",
+        "get /jobs/{job_id}/events",
         "get /best/{operator}",
         "get /artifacts/{sha256}",
         "get /operators",
@@ -35,6 +38,7 @@ def test_every_route_of_the_design_is_there() -> None:
         "get /ladders/{operator}",
         "get /workers",
         "get /records",
+        "post /records",
         "get /",
         "get /healthz",
         "get /readyz",
@@ -68,6 +72,17 @@ def test_the_order_has_an_example_for_each_operator() -> None:
     assert body["schema"]["discriminator"]["propertyName"] == "operator"
 
 
+def test_each_event_says_what_it_carries() -> None:
+    answer = DOCUMENT["paths"]["/jobs/{job_id}/events"]["get"]["responses"]["200"]
+    kinds = answer["content"]["text/event-stream"]["itemSchema"]["oneOf"]
+    carried = {
+        kind["properties"]["event"]["const"]: kind["properties"]["data"]["contentSchema"]
+        for kind in kinds
+    }
+    assert set(carried) == {"state", "trial", "best", "progress"}
+    assert all(resolved(schema)["examples"] for schema in carried.values())
+
+
 def test_best_names_every_field_of_every_operator() -> None:
     parameters = DOCUMENT["paths"]["/best/{operator}"]["get"]["parameters"]
     names = [each["name"] for each in parameters if each["in"] == "query"]
@@ -96,7 +111,7 @@ def test_every_error_of_every_route_has_one_shape(
     if response.status_code >= 400:
         ProblemDocument.model_validate(response.json())
         assert response.headers["content-type"] == MEDIA_TYPE
-    large = client.request(method, asked, headers={"content-length": "70000"})
+    large = client.request(method, asked, headers={"content-length": "70000000"})
     problem(large, 413, "body-too-large")
     nowhere = client.request(method, f"{asked}/nothing/there".replace("//", "/"))
     problem(nowhere, 404, "route-not-found")
@@ -112,7 +127,13 @@ def test_every_kind_of_problem_has_an_error_status() -> None:
 
 
 def test_the_pages_of_the_documentation(client: TestClient) -> None:
-    assert "swagger" in client.get("/docs").text
+    page = client.get("/docs")
+    files = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert len(files) == 3
+    assert all(client.get(file).status_code == 200 for file in files)
+    assert "://" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert '"validatorUrl": null' in page.text
     assert client.get("/openapi.json").json() == DOCUMENT
 
 

@@ -1,5 +1,7 @@
 """One pass over the routes with PostgreSQL below; the storage's own suite does the rest."""
 
+import re
+
 from problem_shape import problem
 from service_rows import tuned
 from starlette.testclient import TestClient
@@ -22,8 +24,18 @@ def test_the_service_on_postgresql(postgres_url: str) -> None:
         assert client.get(best["artifacts"]["library"]["url"]).status_code == 200
         near = client.get("/best/conv1d?M=101&N=3&match=nearest").json()
         assert near["neighbour"]["workload"]["M"] == 100
-        for path in ("/jobs?limit=1", f"/jobs/{done.id}/trials", "/workers", "/records"):
+        for path in ("/jobs?limit=1", f"/jobs/{done.id}/trials", "/workers"):
             assert client.get(path).json()["items"] is not None
+        log = client.get("/records?of=bests").content
+        typed = {"content-type": "application/x-ndjson"}
+        assert client.post("/records", content=log, headers=typed).status_code == 201
+        again = client.post("/records", content=log, headers=typed).json()
+        assert again["jobs"][0]["created"] is False
+        assert len(client.get("/records").text.splitlines()) == 2
+        verify = near["verify"]
+        assert client.post(verify["url"], json=verify["body"]).json()["search"] == "neighbour"
+        told = client.get(f"/jobs/{done.id}/events").text
+        assert re.findall("event: (.*)", told) == ["trial", "best", "trial", "progress", "state"]
         assert 'convtune_jobs{state="succeeded"} 1.0' in client.get("/metrics").text
         assert client.post(made.json()["links"]["cancel"]).status_code == 202
         problem(client.get("/jobs/%00"), 404, "unknown-job")

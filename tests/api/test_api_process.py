@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -16,7 +18,11 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from live import Stream
 from problem_shape import problem
+from service_rows import tuned
+
+from db.engine import open_engine
 
 ROOT = Path(__file__).parents[2]
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
@@ -107,6 +113,53 @@ def test_a_log_for_people(serve: Callable[..., Service]) -> None:
     service.stop()
     assert not events(service)
     assert any("path=/jobs" in line for line in service.lines)
+
+
+@pytest.mark.parametrize("command", [SERVE, [sys.executable, "-m", "api"]])
+def test_stopping_ends_the_streams(serve: Callable[..., Service], command: list[str]) -> None:
+    service = serve(command, TUNER_PORT="0")
+    job = httpx2.post(f"{service.url}/jobs", json=ORDER).json()["id"]
+    with Stream(service.url, job) as stream:
+        got = iter(stream)
+        next(got)
+        asked = time.monotonic()
+        assert service.stop() in {0, -signal.SIGTERM}
+        assert time.monotonic() - asked < 5
+        assert [event.kind for event in got] == ["progress"]
+    line = next(line for line in events(service) if str(line.get("path")).endswith("/events"))
+    assert (line["status"], line["job_id"]) == (200, job)
+    assert "stopped" in [line["event"] for line in events(service)]
+
+
+def best_milliseconds(url: str, requests: int = 200) -> float:
+    """The 99th percentile of GET /best."""
+    took = []
+    with httpx2.Client(base_url=url) as client:
+        for _ in range(requests):
+            started = time.perf_counter()
+            assert client.get("/best/conv1d?M=16384&N=32").status_code == 200
+            took.append(time.perf_counter() - started)
+    return 1e3 * sorted(took)[int(0.99 * requests)]
+
+
+def test_two_hundred_idle_listeners_slow_nothing(
+    serve: Callable[..., Service], tmp_path: Path
+) -> None:
+    service = serve()
+    engine = open_engine(f"sqlite:///{tmp_path / 'service.db'}")
+    tuned(engine, "conv1d", {"M": 16384, "N": 32})
+    engine.dispose()
+    order = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
+    with httpx2.Client(base_url=service.url) as client, ExitStack() as listening:
+        found = [client.post("/jobs", json=order | {"seed": seed}) for seed in range(50)]
+        alone = min(best_milliseconds(service.url) for _ in range(2))
+        for job in 4 * found:
+            stream = listening.enter_context(Stream(service.url, job.json()["id"]))
+            assert next(iter(stream)).kind == "state"
+        assert "convtune_event_streams 200.0" in client.get("/metrics").text
+        # another process of this machine may disturb one round, not three
+        watched = min(best_milliseconds(service.url) for _ in range(3))
+    assert watched <= alone + 20
 
 
 def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> None:

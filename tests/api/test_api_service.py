@@ -1,4 +1,4 @@
-"""Operators, workers, records, and what the service says of itself."""
+"""Operators, workers, and what the service says of itself."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from problem_shape import problem
 from prometheus_client.parser import text_string_to_metric_families
-from service_rows import GPU, RECORD, tuned
+from service_rows import GPU, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
@@ -63,19 +63,6 @@ def test_the_workers(client: TestClient, engine: Engine) -> None:
     assert (second["device"], second["job"]) == (None, None)
 
 
-def test_the_records(client: TestClient, engine: Engine) -> None:
-    jobs = [tuned(engine, "conv1d", {"M": length, "N": 3}).id for length in (10, 20, 30)]
-    tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
-    first = client.get("/records?operator=conv1d&limit=2").json()
-    cursor = {"operator": "conv1d", "cursor": first["next_cursor"]}
-    rest = client.get("/records", params=cursor).json()
-    assert first["items"] + rest["items"] == [[*RECORD, job] for job in jobs[::-1]]
-    assert rest["next_cursor"] is None
-    assert len(client.get("/records").json()["items"]) == 4
-    problem(client.get("/records?operator=conv3d"), 422, "invalid-request", "operator")
-    problem(client.get("/records?cursor=x"), 422, "invalid-cursor", "cursor")
-
-
 def test_the_index_names_every_route(client: TestClient) -> None:
     index = client.get("/").json()
     assert index["service"] == "convtune"
@@ -125,7 +112,11 @@ def test_the_metrics(client: TestClient, engine: Engine) -> None:
     assert samples["convtune_jobs", "queued"] == 1
     assert samples["convtune_jobs", "succeeded"] == 1
     assert samples["convtune_jobs", "failed"] == 0
-    assert samples["convtune_trials", "ok"] == 0  # progress() was never called
+    assert 0 <= samples["convtune_queue_age_seconds",] < 60
+    assert samples["convtune_trials_total", "ok"] == 2
+    assert samples["convtune_trials_total", "wrong_answer"] == 0
+    assert samples["convtune_trial_seconds_total", "build", "ok"] == pytest.approx(0.4)
+    assert samples["convtune_event_streams",] == 0
     assert samples["convtune_http_request_seconds_count", "/jobs", "201", "POST"] == 1
     assert samples["convtune_http_request_seconds_count", "/jobs/{job_id}", "404", "GET"] == 1
     assert samples["convtune_http_request_seconds_count", "404", "GET", "unmatched"] == 1

@@ -1,17 +1,23 @@
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from storage_rows import claimed, device, everything, new_best, new_trial, order, submitted
 
 from db import best, queue, trials
+from db.columns import canonical
 from db.errors import IdempotencyConflict
+from db.models import idempotency_keys
+from db.transaction import reading
 
 
 def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
-    asked = order(on_existing="reuse", budget_seconds=60.0, seed=2**62)
+    asked = order(
+        on_existing="reuse", budget_seconds=60.0, seed=2**62, patience=8, warm_start=False
+    )
     job, created = queue.submit(engine, asked)
     assert created
     assert (job.state, job.attempt, job.trials_measured) == ("queued", 0, 0)
@@ -27,6 +33,8 @@ def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
         job.on_existing,
         job.budget_seconds,
         job.seed,
+        job.patience,
+        job.warm_start,
     )
     assert got == asked
     assert queue.get(engine, job.id) == job
@@ -53,6 +61,8 @@ def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
         {"on_existing": "reuse"},
         {"budget_seconds": 10.0},
         {"seed": 0},
+        {"patience": 8},
+        {"warm_start": False},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -80,6 +90,16 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
     cancelled = queue.cancel(engine, job.id)
     assert queue.submit(engine, order(), "key 1") == (cancelled, False)
     assert queue.submit(engine, order(), "key 2")[1]
+
+
+def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
+    """Fields that orders have had since do not make it another order where they say nothing new."""
+    job, _ = queue.submit(engine, order(), "key 1")
+    old = {k: v for k, v in asdict(order()).items() if k not in ("patience", "warm_start")}
+    digest = hashlib.sha256(canonical(old).encode()).hexdigest()
+    with reading(engine) as connection:
+        assert connection.execute(select(idempotency_keys.c.order_key)).scalar() == digest
+    assert queue.submit(engine, order(), "key 1") == (job, False)
 
 
 def test_an_idempotency_key_with_another_order_is_refused(engine: Engine) -> None:

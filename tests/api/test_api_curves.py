@@ -1,0 +1,77 @@
+"""Thinning keeps what is to be seen; charts put it in its place."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.web import curves
+from api.web.charts import Bar, bars, roofline
+from db.views import Point
+
+times = st.none() | st.floats(1e-3, 1e6)
+
+
+def points(given: list[float | None]) -> list[Point]:
+    return [
+        Point(number, "run_error" if time is None else "ok", time, float(number))
+        for number, time in enumerate(given, 1)
+    ]
+
+
+@given(st.lists(times, max_size=400), st.integers(30, 60))
+def test_thinned_curves_have_the_same_envelope(given: list[float | None], most: int) -> None:
+    whole = points(given)
+    kept = curves.thinned(whole, most)
+    assert len(kept) <= max(most, most + 3 + len(curves.steps(whole)))
+    assert [p.number for p in kept] == sorted({p.number for p in kept})
+    timed = [p.time_us for p in whole if p.time_us]
+    if timed:
+        shown = [p.time_us for p in kept if p.time_us]
+        assert (min(shown), max(shown)) == (min(timed), max(timed))
+        assert curves.columns(kept, 0.0)["best"][-1] == min(timed)
+    assert any(p.status != "ok" for p in kept) == any(p.status != "ok" for p in whole)
+
+
+def test_very_many_steps_end_with_the_last() -> None:
+    found = curves.steps(points([float(n) for n in range(5000, 0, -1)]))
+    assert len(found) <= curves.MOST_STEPS
+    assert found[-1].time_us == 1.0
+
+
+def test_what_a_knob_gave() -> None:
+    samples = [
+        ({"template": "direct", "threads": 32, "vector": True}, "ok", 4.0),
+        ({"template": "direct", "threads": 64, "vector": True}, "ok", 2.0),
+        ({"template": "direct", "threads": 64, "vector": True}, "run_error", None),
+        ({"template": "direct", "threads": 96, "vector": [1, 2]}, "run_error", None),
+    ]
+    threads, vector = curves.by_knob(samples)
+    assert [row["value"] for row in threads["rows"]] == ["64", "32", "96"]
+    assert [row["failed"] for row in threads["rows"]] == [1, 0, 1]
+    assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
+
+
+def test_bars_stay_within_their_scale() -> None:
+    given = [
+        Bar("a", "ok", 10.0, ""),
+        Bar("b", "ok", 1000.0, "", mark=2000.0),
+        Bar("c", "", None, ""),
+    ]
+    for chart in (bars(given), bars(given, logarithmic=True)):
+        lengths = [row["length"] for row in chart.rows]
+        assert lengths[0] < lengths[1] < chart.width
+        assert lengths[2] == 0
+    assert bars([]).rows == []
+
+
+def test_a_roof_needs_peaks() -> None:
+    assert roofline({}, 100, 10, {"best": 1.0}) is None
+    limits = {"peak_flops": 1e12, "peak_bandwidth": 1e11}
+    roof = roofline(limits, 10**9, 10**7, {"best": 2000.0, "peer": 20_000.0})
+    assert roof is not None
+    best, peer = roof["points"]
+    close = roofline(limits, 10**9, 10**7, {"best": 2000.0, "second": 2001.0})
+    assert close is not None
+    assert abs(close["points"][0]["label_y"] - close["points"][1]["label_y"]) >= 15
+    assert (best["rate"], peer["rate"]) == (500.0, 50.0)
+    assert roof["line"]["y"] < best["y"] < peer["y"] < roof["bottom"]
+    assert round(roof["attainable"], 6) == 1000.0

@@ -1,0 +1,77 @@
+"""Sums are kept as trials are stored, and made for those that an older release stored."""
+
+import pytest
+from alembic import command
+from sqlalchemy import Engine, insert, select, update
+from storage_rows import claimed, device, new_trial, submitted
+
+from db import queue, schema, trials
+from db.engine import migrate, open_engine, reading, writing
+from db.errors import DuplicateTrial
+from db.models import jobs, metadata
+from db.totals import Totals, totals
+
+
+def test_nothing_yet(engine: Engine) -> None:
+    assert totals(engine) == Totals({}, 0.0, {}, {})
+
+
+def test_jobs_trials_and_seconds(engine: Engine) -> None:
+    gpu = device(engine).id
+    submitted(engine)
+    job = claimed(engine)
+    slow = {"schedule": 1.0, "build": 2.0, "check": 4.0, "run": 8.0}
+    failed = {"status": "build_error", "time_us": None, "seconds": {"schedule": 0.5}}
+    trials.add(engine, job.id, 1, [new_trial(gpu, 1, seconds=slow), new_trial(gpu, 2, **failed)])
+    trials.add(engine, job.id, 1, [new_trial(gpu, 3, seconds=slow)])
+    with pytest.raises(DuplicateTrial):
+        trials.add(engine, job.id, 1, [new_trial(gpu, 3)])
+    trials.add(engine, job.id, 1, [])
+    submitted(engine, length=65)
+    other = claimed(engine)
+    trials.add(engine, other.id, 1, [new_trial(gpu, 1, seconds=slow)])
+    queue.finish(engine, other.id, 1, "failed")
+    known = totals(engine)
+    assert known.jobs == {"running": 1, "failed": 1}
+    assert known.trials == {"ok": 3, "build_error": 1}
+    spent = {phase: known.seconds["ok", phase] for phase in slow}
+    assert spent == {phase: 3 * seconds for phase, seconds in slow.items()}
+    assert known.seconds["build_error", "schedule"] == 0.5
+    assert known.seconds["build_error", "run"] == 0
+
+
+def test_the_oldest_queued_job(engine: Engine) -> None:
+    submitted(engine)
+    running = claimed(engine)
+    waiting = submitted(engine, length=65)
+    submitted(engine, length=66)
+    with writing(engine) as connection:
+        for job, ago in ((running, 500), (waiting, 100)):
+            older = update(jobs).where(jobs.c.id == job.id)
+            connection.execute(older.values(created_at=jobs.c.created_at - ago))
+    assert 100 <= totals(engine).queued_seconds < 160
+
+
+def test_what_an_older_release_stored_is_added_up(engine: Engine, blank_url: str) -> None:
+    gpu = device(engine).id
+    submitted(engine)
+    job = claimed(engine)
+    failed = {"status": "run_error", "time_us": None, "seconds": {"build": 0.5}}
+    trials.add(
+        engine, job.id, 1, [new_trial(gpu, 1), new_trial(gpu, 2), new_trial(gpu, 3, **failed)]
+    )
+    old = open_engine(blank_url)
+    config = schema._config()
+    with writing(old) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0004")
+    with reading(engine) as here, writing(old) as there:
+        for name in ("workloads", "devices", "jobs", "trials"):
+            table = metadata.tables[name]
+            there.execute(
+                insert(table), [dict(row) for row in here.execute(select(table)).mappings()]
+            )
+    migrate(old)
+    assert totals(old) == totals(engine)
+    assert totals(old).trials == {"ok": 2, "run_error": 1}
+    old.dispose()

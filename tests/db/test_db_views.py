@@ -1,0 +1,67 @@
+"""What pages read: trials without their bulk, bests by parts of their shape."""
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import claimed, device, new_best, new_trial, submitted
+
+from db import best, queue, trials, views
+from db.errors import BadCursor, NotFound
+
+
+def stored(engine: Engine, length: int, **fields: Any) -> best.Best:
+    workload = {"M": length, "N": 3, "mode": "full", "max_error": 1e-5, **fields}
+    key = json.dumps({"operator": "conv1d", **workload})
+    submitted(engine, length, workload=workload, workload_key=key)
+    job = claimed(engine)
+    made = best.record(engine, job.id, job.attempt, new_best(job, device(engine).id))
+    queue.finish(engine, job.id, job.attempt, "succeeded")
+    return made
+
+
+def test_trials_without_their_bulk(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    place = device(engine).id
+    new = [
+        new_trial(place, knob, time_us=9.0 - knob, status="ok" if knob != 2 else "run_error")
+        for knob in range(5)
+    ]
+    trials.add(engine, job.id, job.attempt, new)
+    points = views.points(engine, job.id)
+    assert [point.number for point in points] == [1, 2, 3, 4, 5]
+    assert [point.time_us for point in points] == [9.0, 8.0, 7.0, 6.0, 5.0]
+    assert points[2].status == "run_error"
+    assert views.configs(engine, job.id, [1, 5, 7]) == {1: new[0].config, 5: new[4].config}
+    assert [config["threads"] for config, _, _ in views.samples(engine, job.id, 2)] == [2]
+    assert len(views.samples(engine, job.id, 5)) == 5
+    assert [trial["number"] for trial in views.last_trials(engine, job.id, 2)] == [5, 4]
+    assert views.points(engine, "0" * 32) == []
+    with pytest.raises(NotFound):
+        views.points(engine, "nothing")
+
+
+def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
+    made = [stored(engine, 64), stored(engine, 128, mode="same"), stored(engine, 256)]
+
+    def found(**shape: Any) -> list[int]:
+        return [row.workload["M"] for row in views.find_bests(engine, "conv1d", shape).items]
+
+    assert found() == [256, 128, 64]
+    assert found(M=128) == [128]
+    assert found(N=3, mode="full") == [256, 64]
+    assert found(max_error=1e-5, M=64) == [64]
+    assert found(max_error=1e-4) == found(mode="\0") == []
+    assert views.find_bests(engine, "depthwise_conv2d").items == []
+    first = views.find_bests(engine, limit=2)
+    rest = views.find_bests(engine, limit=2, cursor=first.next_cursor)
+    assert [row.id for row in (*first.items, *rest.items)] == [each.id for each in made[::-1]]
+    assert (rest.next_cursor, first.items[0].device_name) == (None, "Test GPU")
+    place = device(engine).id
+    assert len(views.find_bests(engine, device_id=place).items) == 3
+    assert views.find_bests(engine, device_id=place + 1).items == []
+    assert views.count_bests(engine) == {place: 3}
+    with pytest.raises(BadCursor):
+        views.find_bests(engine, cursor="x")

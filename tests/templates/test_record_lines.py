@@ -1,0 +1,63 @@
+"""What any of our spaces holds can be written into a log and read out of it."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from templates.errors import InvalidRecords
+from templates.limits import DeviceLimits
+from templates.record import parse
+
+LIMITS = (
+    DeviceLimits(
+        kind="cuda",
+        arch="sm_90",
+        units=132,
+        threads_per_block=1024,
+        shared_memory_per_block=49_152,
+        shared_memory_opt_in=232_448,
+        warp_size=32,
+        registers_per_unit=65_536,
+    ),
+    DeviceLimits(kind="cpu", arch="znver4", units=2, vector_bytes=64),
+)
+SHAPES: list[tuple[str, dict[str, Any]]] = [
+    ("conv1d", {"M": 70_001, "N": 401}),
+    ("conv1d", {"M": 16_384, "N": 32, "dtype": "float16", "max_error": 1e-2}),
+    ("depthwise_conv2d", {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}),
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), SHAPES)
+def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
+    workload = templates.operator(name).workload.model_validate(shape)
+    for limits in LIMITS:
+        for template in templates.templates_for(workload, limits):
+            space = template.space(workload, limits)
+            configs = [space[i] for i in space.sample(np.random.default_rng(0), 50)]
+            line = {
+                "convtune": 1,
+                "operator": name,
+                "workload": workload.model_dump(),
+                "target": template.kind,
+                "template": template.name,
+                "version": template.version,
+            }
+            log = [json.dumps(line | {"config": config}).encode() for config in configs]
+            found = parse(log)
+            assert [each.config for each in found] == configs
+            assert {each.workload.key for each in found} == {workload.key}
+            assert {each.target for each in found} == {template.kind}
+
+
+def test_all_faults_are_named() -> None:
+    with pytest.raises(InvalidRecords) as refused:
+        parse([b"{}", b"", b"{", b"[]"])
+    assert [(fault.line, fault.field) for fault in refused.value.faults] == [
+        (1, "convtune"),
+        (3, "record"),
+        (4, "record"),
+    ]
