@@ -18,7 +18,6 @@ from api.schemas.jobs import JobView
 from api.schemas.nearest import EXAMPLES, NearestOrder
 from db import artifacts, listed, queue
 from db import best as bests
-from db.artifacts import ArtifactInfo
 from db.best import Best
 from db.devices import get_device
 from templates import operator as find_operator
@@ -106,7 +105,7 @@ def _find(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     kind = None if filters.target == "auto" else filters.target
     exact = bests.lookup(engine, workload.key, kind, filters.device)
     if exact:
-        stored = _stored(engine, exact[0])
+        stored = artifacts.of_best(engine, exact[0].artifacts)
         return BestView.of(asked, exact, stored, _lender(engine, exact[0]))
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
@@ -126,10 +125,6 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
         return None
     [lent] = listed.of_job(engine, best.job_id)
     return Neighbour(workload=lent.source["workload"], time_us=lent.source["time_us"])
-
-
-def _stored(engine: Engine, best: Best) -> dict[str, ArtifactInfo]:
-    return {kind: artifacts.info(engine, sha256) for kind, sha256 in best.artifacts.items()}
 
 
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:

@@ -24,7 +24,7 @@ def best_context(
 ) -> dict[str, Any]:
     """``found``: the bests of this workload on the devices asked for, fastest first."""
     best = found[0]
-    stored = {kind: artifacts.info(engine, sha256) for kind, sha256 in best.artifacts.items()}
+    stored = artifacts.of_best(engine, best.artifacts)
     view = BestView.of(best.workload, found, stored)
     service = service_url(request)
     library = view.artifacts.library
