@@ -42,7 +42,8 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
 def _origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
     versions = {row["run"]: row["best"]["versions"] for row in measured}
     runs = result["runs"]
-    lines = [f"    {result['command']}", ""]
+    commands = list(dict.fromkeys(run["command"] for run in runs))
+    lines = [*(f"    {command}" for command in commands), ""]
     if len(runs) > 1:
         lines += [
             f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",

@@ -22,7 +22,8 @@ def markdown(rows: list[Row], command: str, recorded: list[str]) -> str:
         "answers each proposal from the recording, a job's batch at a time.",
         "",
         f"`{WARM}` begins with {EARLIER_TRIALS} trials of an earlier job of each other shape of "
-        "its operator below, on the same device.",
+        "its operator below, on the same device. The constants of `xgb` were chosen on these same "
+        "spaces: how it does on others is not measured here.",
         "",
         "| space | configurations | within 5 % | " + " | ".join(strategies) + " |",
         "|---|---|---|" + "---|" * len(strategies),
