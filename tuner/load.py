@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import templates
 from templates.errors import TemplateError
+from templates.workload import BYTES_PER_ELEMENT
 from tuner import tensors
 from tuner.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, WrongArgument
@@ -55,6 +59,8 @@ class Library:
             )
         work = self.workload
         self._shapes = work.input_shape, work.weight_shape, work.output_shape
+        size = BYTES_PER_ELEMENT[work.dtype]
+        self._bytes = tuple(math.prod(shape) * size for shape in self._shapes)
         self._main = _main(path, self.kind)
 
     def __call__(self, x: Any, w: Any, out: Any = None) -> Any:
@@ -64,22 +70,31 @@ class Library:
         On CUDA the kernel is queued on PyTorch's current stream; the call does not wait for it.
         Raises WrongShape, WrongDtype, WrongDevice or WrongLayout, which name the argument.
         """
-        work, kind = self.workload, self.kind
+        work = self.workload
         if out is None:
             try:
                 out = tensors.empty_like(x, self._shapes[2], work.dtype)
             except WrongArgument:
-                tensors.viewed("input", x, self._shapes[0], work.dtype, kind)  # its faults first
+                # its faults first
+                tensors.viewed("input", x, self._shapes[0], work.dtype, self.kind)
                 raise
         arguments = x, w, out
-        if not tensors.fit_at_once(arguments, self._shapes, work.dtype, kind):
-            arguments = self._viewed(x, w, out)
-        if kind == "cpu":
-            self._main(*arguments)
-        else:
-            with _on_device_of(x):
-                self._main(*arguments)
+        if tensors.plain_and_apart(arguments, self._bytes):
+            try:  # the library checks shapes, types and devices in a tenth of the time
+                self._run(arguments)
+                return out
+            except (TypeError, ValueError, RuntimeError, BufferError):
+                pass  # what follows says what is wrong, if it is the arguments
+        self._run(self._viewed(x, w, out))
         return out
+
+    def _run(self, arguments: tuple[Any, Any, Any]) -> None:
+        torch = sys.modules.get("torch")
+        if self.kind == "cuda" and torch is not None and _gpus(torch) > 1:
+            with _on_device_of(arguments[0]):
+                self._main(*arguments)
+        else:
+            self._main(*arguments)
 
     def _viewed(self, x: Any, w: Any, out: Any) -> tuple[Any, Any, Any]:
         dtype, kind = self.workload.dtype, self.kind
@@ -131,6 +146,11 @@ def _main(path: Path, kind: str) -> Any:
         return tvm_ffi.load_module(str(path.resolve()))["main"]
     except (AttributeError, RuntimeError) as error:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
+
+
+@cache
+def _gpus(torch: ModuleType) -> int:
+    return int(torch.cuda.device_count())
 
 
 def _on_device_of(array: Any) -> AbstractContextManager[Any]:

@@ -45,47 +45,32 @@ def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str)
     return view
 
 
-def fit_at_once(
-    arrays: tuple[Any, Any, Any], shapes: tuple[tuple[int, ...], ...], dtype: str, kind: str
-) -> bool:
-    """Whether input, weight and output are NumPy arrays or PyTorch tensors that fit, found in a
-    microsecond. Where it is not so, the checks below say what is wrong, if anything is."""
+def plain_and_apart(arrays: tuple[Any, Any, Any], sizes: tuple[int, ...]) -> bool:
+    """Whether input, weight and output are NumPy arrays or PyTorch tensors, of these very types,
+    that a library may be called on as they are if it takes their shapes and dtypes, and the
+    output shares no memory with the others if they have so many bytes."""
     first, weight, output = arrays
     if type(first) is np.ndarray:
         return (
-            kind == "cpu"
-            and all(
-                type(array) is np.ndarray
-                and array.shape == shape
-                and array.dtype == dtype
-                and array.flags.carray  # contiguous, aligned, writable
-                for array, shape in zip(arrays, shapes, strict=True)
-            )
+            all(type(array) is np.ndarray and array.flags.carray for array in arrays)
             and not np.may_share_memory(first, output)  # by their bounds
             and not np.may_share_memory(weight, output)
         )
     torch = sys.modules.get("torch")
-    if torch is None:
+    if torch is None or not (type(first) is type(weight) is type(output) is torch.Tensor):
         return False
-    tensor, wanted = torch.Tensor, getattr(torch, dtype)
-    device: Any = getattr(first, "device", None)
-    for array, shape in zip(arrays, shapes, strict=True):
-        if not (
-            type(array) is tensor
-            and array.shape == shape
-            and array.dtype is wanted
-            and array.device == device
-            and array.is_contiguous()
-            and not array.requires_grad
-            and not array.is_neg()
-        ):
-            return False
-    start, size = output.data_ptr(), output.nbytes
-    return (
-        device.type == kind
-        and not start - first.nbytes < first.data_ptr() < start + size
-        and not start - weight.nbytes < weight.data_ptr() < start + size
-    )
+    if first.requires_grad or weight.requires_grad or output.requires_grad:
+        return False
+    if first.is_neg() or weight.is_neg() or output.is_neg():
+        return False
+    try:
+        start, end = output.data_ptr(), output.data_ptr() + sizes[2]
+        return (
+            not start - sizes[0] < first.data_ptr() < end
+            and not start - sizes[1] < weight.data_ptr() < end
+        )
+    except RuntimeError:  # of a sparse tensor, say, which has no such pointer
+        return False
 
 
 def check_together(views: dict[str, Any]) -> None:
