@@ -11,6 +11,14 @@ from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
 from templates.workload import Workload
 
+ENOUGH_REGISTERS = """
+// TVM bounds a block's threads, not the blocks of a unit, and ptxas then keeps to as few registers
+// as let a unit hold all the threads it can; bounded to one block it takes what the code asks for.
+#undef __launch_bounds__
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads, 1)))
+"""
+"""At the end of a source."""
+
 
 def filled(values: Mapping[str, object], *paths: Path) -> str:
     """The files' text, one after the other, with each ``@NAME@`` replaced; booleans as 1 and 0."""

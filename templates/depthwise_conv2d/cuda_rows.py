@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -13,6 +15,8 @@ MAX_TAPS_WIDE = 15
 MAX_UNROLLED = 3136
 MAX_AREA = 1156  # of a plane that is staged whole
 MAX_REGISTERS = 232  # as estimated
+MAX_RESIDENT = 2048  # threads of a unit
+SMALL = 4  # outputs for each thread that the device can hold
 
 
 class CudaRows(Template[DepthwiseConv2dWorkload]):
@@ -43,8 +47,10 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         rows = [r for r in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 28) if r <= height]
         space.knob("rows", rows)
         space.knob("columns", [v for v in (1, 2, 4, 8) if v <= width], when=total)
-        space.knob("ahead", [0, 1, 2, 4], when=total)
-        space.knob("threads", [64, 128, 256, 512], when=total)
+        space.knob("ahead", [0, 1, 2, 4, 6], when=total)
+        space.knob("threads", [32, 64, 128, 256, 512], when=total)
+        if math.prod(workload.output_shape) <= SMALL * MAX_RESIDENT * limits.units:
+            space.knob("registers", ["few", "enough"], when=total)
         if staged:
             space.knob("planes", staged, when=shared)
             images = [i for i in (1, 2, 4, 8, 16) if workload.B % i == 0]
@@ -92,6 +98,10 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
                 <= min(MAX_REGISTERS, limits.registers_per_unit // threads(workload, c))
             ),
         )
+        space.constraint(
+            "registers enough where the device can hold all blocks at once",
+            lambda c: c.get("registers") != "enough" or _all_at_once(workload, c, limits),
+        )
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
@@ -105,6 +115,8 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             "threads": 128,
             "stores": "cached",
         }
+        if "registers" in {knob.name for knob in space.knobs}:
+            config["registers"] = "few"
         for change in [{"columns": 2}, {"columns": 4}, {"rows": 2}, {"rows": 4}, {"ahead": 1}]:
             changed = config | change
             even = workload.out_width % changed["columns"] == 0
@@ -123,7 +135,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         resident = min(
             max(1, limits.registers_per_unit // (registers * block)),
             max(1, 4 * limits.shared_memory_per_block // shared),
-            max(1, 2048 // block),
+            max(1, MAX_RESIDENT // block),
         )
         busy = min(resident, -(-count // limits.units)) * block
         size = BYTES_PER_ELEMENT[workload.dtype]
@@ -139,6 +151,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             "resident_threads": busy,
             "shared_bytes": shared,
             "registers": registers,
+            "few_registers": int(config.get("registers") != "enough"),
             "staged": int(staged),
             "streaming": int(config["stores"] == "streaming"),
             "outputs_per_thread": columns * config["rows"],
@@ -287,6 +300,11 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     fetched = (config["ahead"] + 1) * row_words(workload, columns)
     unpacked = 0 if workload.dtype == "float32" else columns * workload.stride + workload.near[1]
     return int(_taps(workload) + alive * columns + fetched + unpacked + 20)
+
+
+def _all_at_once(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    block = _registers(workload, config) * threads(workload, config)
+    return blocks(workload, config) <= limits.registers_per_unit // block * limits.units
 
 
 def _shared_limit(limits: DeviceLimits) -> int:

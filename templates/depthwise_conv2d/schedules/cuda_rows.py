@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.cuda_rows import blocks, row_words, shared_words, threads
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.written import filled, program
+from templates.written import ENOUGH_REGISTERS, filled, program
 
 SOURCE = Path(__file__).with_name("rows.cu")
 READS = {
@@ -69,4 +69,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
             "THREADS": config["threads"],
             "ROW_WORDS": row_words(workload, config["columns"]),
         }
-    return filled(values, SOURCE, READS[config["reads"]])
+    source = filled(values, SOURCE, READS[config["reads"]])
+    return source + ENOUGH_REGISTERS if config.get("registers") == "enough" else source
