@@ -9,19 +9,24 @@ makes a new pool, importing TVM anew, for every batch.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
+from tuner.measure.confine import Confinement
 
 START_SECONDS = 60.0
 STDERR_TAIL = 2000
+SECRET = ("TUNER_", "PG")
+"""Variables that begin so stay here: a candidate is not told where the database is."""
 
 T = TypeVar("T")
 
@@ -33,9 +38,17 @@ class Child:
     Starting does not count against a call's deadline. Not for use by two threads at once.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None, niceness: int = 0) -> None:
-        self._environment = {**os.environ, **(environment or {})}
-        self._niceness = niceness
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        niceness: int = 0,
+        confinement: Confinement | None = None,
+    ) -> None:
+        ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
+        self._environment = {**ours, **(environment or {})}
+        self._niceness, self._confinement = niceness, confinement
+        if confinement is not None:
+            self._environment["TMPDIR"] = confinement.writable[0]
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._stderr: Any = None
@@ -101,7 +114,8 @@ class Child:
         self._connection, far_end = Pipe()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         with far_end:
-            arguments = (str(far_end.fileno()), str(self._niceness))
+            limits = json.dumps(self._confinement and asdict(self._confinement))
+            arguments = (str(far_end.fileno()), str(self._niceness), limits)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tuner.measure.child_main", *arguments],
                 env=self._environment,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
+
+from tuner.measure.confine import Confinement, confine
 
 PR_SET_PDEATHSIG = 1
 
@@ -16,6 +19,9 @@ def main() -> None:
     _die_with_parent()
     os.nice(int(sys.argv[2]))
     connection = Connection(int(sys.argv[1]))
+    limits = json.loads(sys.argv[3])
+    if limits is not None:
+        confine(Confinement(**limits))
     connection.send("ready")
     while True:
         try:

@@ -8,13 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from tuner.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.measure.child import Child
+from tuner.measure.confine import Confinement
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
+MEMORY_SHARE = 0.75
+"""Of the machine's memory, for candidates."""
 
 T = TypeVar("T")
 
@@ -32,7 +37,9 @@ class Runner:
     ) -> None:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
-        self._child = Child(runtime_only(device))
+        self._child = Child(
+            runtime_only(device), confinement=_confinement(device, self._folder.name)
+        )
         self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
         self._written = self._thread.submit(
             self._child.call,
@@ -89,6 +96,14 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _confinement(device: Device, folder: str) -> Confinement | None:
+    """None on a GPU: its driver starts processes and writes where it likes."""
+    if device.kind != "cpu":
+        return None
+    memory = int(MEMORY_SHARE * psutil.virtual_memory().total)
+    return Confinement(writable=(folder,), memory_bytes=memory)
 
 
 def runtime_only(device: Device) -> dict[str, str]:

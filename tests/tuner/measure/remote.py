@@ -4,8 +4,10 @@ import ctypes
 import importlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +62,44 @@ def unpicklable() -> Any:
     return lambda: None
 
 
+def allocate(size: int) -> int:
+    return len(bytearray(size))
+
+
+def write(path: Path) -> None:
+    path.write_text("written")
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def fork() -> int:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    return child
+
+
+def run_program() -> int:
+    return subprocess.run(["true"], check=True).returncode
+
+
+def start_thread() -> bool:
+    ran = threading.Event()
+    threading.Thread(target=ran.set).start()
+    return ran.wait(10)
+
+
+def connect(family: int, address: Any) -> None:
+    with socket.socket(family, socket.SOCK_STREAM) as asked:
+        asked.connect(address)
+
+
+def signal_process(process: int) -> None:
+    os.kill(process, signal.SIGTERM)
+
+
 def noisy(lines: int) -> None:
     for line in range(lines):
         print("noise", line, file=sys.stderr)
@@ -98,6 +138,6 @@ def write_cases_later(go: Path, workload_key: str, directory: Path, seed: int) -
     write_cases(workload_key, directory, seed)
 
 
-def tell_and_hang(told: Path, *_: Any) -> None:
-    told.write_text(str(os.getpid()))
+def tell_and_hang(_: str, directory: Path, *__: Any) -> None:
+    (directory / "here").write_text(str(os.getpid()))
     hang()

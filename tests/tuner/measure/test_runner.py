@@ -153,16 +153,17 @@ def test_the_inputs_are_drawn_while_others_work(
 
 @pytest.mark.parametrize("started", [False, True])
 def test_closing_does_not_wait_for_the_inputs(
-    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: bool
+    device: Device, monkeypatch: pytest.MonkeyPatch, started: bool
 ) -> None:
-    here = tmp_path / "here"
-    monkeypatch.setattr(room, "write_cases", partial(remote.tell_and_hang, here))
+    monkeypatch.setattr(room, "write_cases", remote.tell_and_hang)
     runner = Runner(WORKLOAD.key, device)
+    here = Path(runner._folder.name) / "here"
     while started and not (here.exists() and here.read_text()):
         time.sleep(0.01)
+    pid = int(here.read_text()) if started else None
     start = time.monotonic()
     runner.close()
     assert time.monotonic() - start < 5
-    assert not here.exists() or gone(int(here.read_text()))
+    assert pid is None or gone(pid)
     assert runner._child.pid is None
     assert not Path(runner._folder.name).exists()
