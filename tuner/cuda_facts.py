@@ -31,6 +31,13 @@ def missing() -> str | None:
     return None
 
 
+def count() -> int:
+    """How many GPUs are visible."""
+    from cuda.bindings import runtime
+
+    return int(checked(runtime.cudaGetDeviceCount()))
+
+
 def device() -> Device:
     """GPU 0 of those visible; choose another with CUDA_VISIBLE_DEVICES."""
     from cuda.bindings import runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import structlog
@@ -12,21 +13,32 @@ import typer
 from tuner import logs
 from tuner.commands.common import Target, TargetOption, database
 from tuner.detect import detect
+from tuner.gpus import chosen
 from tuner.measure.linker import linker
 from tuner.scratch import scratch
 from tuner.settings import Settings
 from tuner.shape_options import examples
+from tuner.supervise import supervise
 from tuner.worker import Stopped, Worker, stop_on_signals
 
 
 def worker(
     target: TargetOption = Target.auto,
     once: Annotated[bool, typer.Option("--once", help="end when no job waits")] = False,
+    gpus: Annotated[
+        str | None,
+        typer.Option(metavar="all|0,1,…", help="a worker process for each of these GPUs"),
+    ] = None,
 ) -> None:
     """Take jobs from the database and run them on this machine's device."""
     settings = Settings()
     logs.configure(settings.log_format)
     linker()
+    if gpus is not None:
+        if target is Target.cpu:
+            raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
+        _one_each(chosen(gpus), settings, once)
+        return
     device = detect(target.value)
     stop_on_signals()
     with database(settings) as engine, scratch():
@@ -34,6 +46,21 @@ def worker(
             Worker(engine, device, settings).run(once)
         except Stopped:
             structlog.get_logger().info("worker_stopped")
+
+
+def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
+    builders = max(1, settings.build_workers // len(gpus))
+    members = {
+        f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu, "TUNER_BUILD_WORKERS": str(builders)}
+        | ({"TUNER_METRICS_PORT": str(port + at)} if (port := settings.metrics_port) else {})
+        for at, gpu in enumerate(gpus)
+    }
+    command = [sys.executable, "-m", "tuner.worker", "--target", "cuda"]
+    stop_on_signals()
+    try:
+        supervise(members, command + ["--once"] * once, once)
+    except Stopped:
+        structlog.get_logger().info("workers_stopped")
 
 
 def serve(
@@ -58,4 +85,8 @@ def serve(
 
 def add_to(app: typer.Typer) -> None:
     app.command(epilog=examples("tuner serve", "tuner serve --host 0.0.0.0 --port 80"))(serve)
-    app.command(epilog=examples("tuner worker", "tuner worker --target cpu --once"))(worker)
+    app.command(
+        epilog=examples(
+            "tuner worker", "tuner worker --target cpu --once", "tuner worker --gpus all"
+        )
+    )(worker)
