@@ -26,6 +26,7 @@ _STORAGE: dict[type[storage.StorageError], str] = {
     storage.JobEnded: "job-ended",
     storage.IdempotencyConflict: "idempotency-conflict",
     storage.BadCursor: "invalid-cursor",
+    storage.QuotaExceeded: "too-many-jobs",
     storage.CorruptArtifact: "corrupt-artifact",
 }
 _FIELDS = {
@@ -36,6 +37,7 @@ _FIELDS = {
         field="cursor", message="was not made by this list; start again without one"
     ),
 }
+QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
 _UNKNOWN = {"/jobs/": "unknown-job", "/artifacts/": "unknown-artifact"}
 
 
@@ -45,7 +47,7 @@ def install(app: FastAPI) -> None:
         RequestValidationError: _invalid,
         UnknownOperator: lambda request, error: Problem("unknown-operator", str(error)),
         InvalidRecords: _invalid_records,
-        storage.StorageError: _storage,
+        storage.StorageError: storage_problem,
         HTTPException: _http,
     }
     for kind, to_problem in handlers.items():
@@ -82,7 +84,7 @@ def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
     return Problem("invalid-request", str(error), errors=fields)
 
 
-def _storage(request: Request, error: storage.StorageError) -> Problem:
+def storage_problem(request: Request, error: storage.StorageError) -> Problem:
     kind = next((_STORAGE[base] for base in type(error).__mro__ if base in _STORAGE), None)
     if kind is None:
         return Problem("internal-error", "the storage refused; the log has the reason")
@@ -93,6 +95,13 @@ def _storage(request: Request, error: storage.StorageError) -> Problem:
         # The URL and its host are the operator's business, not the caller's.
         return Problem(
             kind, "the database did not answer; try again shortly", headers={"Retry-After": "5"}
+        )
+    if isinstance(error, storage.QuotaExceeded):
+        return Problem(
+            kind,
+            f"{error} (TUNER_MAX_UNFINISHED_JOBS)",
+            headers={"Retry-After": str(QUOTA_SECONDS)},
+            limit={"unfinished_jobs": error.limit},
         )
     fields = [_FIELDS[kind]] if kind in _FIELDS else []
     return Problem(kind, str(error), errors=fields)

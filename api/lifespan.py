@@ -13,12 +13,16 @@ from sqlalchemy import Engine
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import logs
+from api.access import Access
 from api.exit_signals import called_on_exit_signals
 from api.feeds import Feeds
+from api.loopback import binds_loopback
 from api.messages import FieldError, field_errors, summary
+from api.quick import open_quick
 from api.settings import Settings
 from db.engine import check_schema, migrate, open_engine
 from db.errors import StorageError
+from db.keys import unrevoked
 
 _log = structlog.get_logger("api.lifespan")
 
@@ -36,14 +40,18 @@ def lifespan_of(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         used = read_settings() if settings is None else settings
         logs.configure(used.log_format)
-        engine = await run_sync(_open, used.database_url)
+        engine = await run_sync(_open, used)
         app.state.engine = engine
+        app.state.access = Access(engine, used)
+        app.state.quick = await run_sync(open_quick, engine)
         feeds = app.state.feeds = Feeds(engine)
         _log.info("started", database=engine.url.render_as_string(hide_password=True))
         with called_on_exit_signals(feeds.close):
             yield
         feeds.close()
         engine.dispose()
+        if app.state.quick is not None:
+            app.state.quick.dispose()
         _log.info("stopped")
 
     return lifespan
@@ -60,13 +68,21 @@ def read_settings() -> Settings:
         raise StartupError(summary(named)) from error
 
 
-def _open(url: str) -> Engine:
+def _open(settings: Settings) -> Engine:
     try:
-        engine = open_engine(url)
+        engine = open_engine(settings.database_url)
         migrate(engine)
         check_schema(engine)
+        known = unrevoked(engine)
     except StorageError as error:
         raise StartupError(str(error)) from error
+    if not known and not binds_loopback(settings.host):
+        engine.dispose()
+        raise StartupError(
+            f"TUNER_HOST is {settings.host}, which is not loopback, and there is no key: whoever "
+            "reached it could do all; run `tuner keys create NAME --scope submit` with the same "
+            "TUNER_DATABASE_URL first, or leave TUNER_HOST at 127.0.0.1"
+        )
     return engine
 
 

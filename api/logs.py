@@ -21,9 +21,9 @@ def configure(log_format: Literal["json", "console"]) -> None:
         else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, *finish],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -33,7 +33,6 @@ def configure(log_format: Literal["json", "console"]) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
         )
     )
-    _take_over("api", handler)
     _take_over("uvicorn", handler)
     # The request line of api.middleware.context says more than uvicorn's access line.
     logging.getLogger("uvicorn.access").disabled = True

@@ -8,9 +8,11 @@ from fastapi.middleware import Middleware
 from api import handlers, openapi
 from api.lifespan import LifespanMiddleware, lifespan_of
 from api.metrics import Metrics
+from api.middleware.access import AccessMiddleware
 from api.middleware.body_limit import BodyLimitMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
+from api.middleware.headers import HeadersMiddleware
 from api.problems import documented
 from api.routes import (
     artifacts,
@@ -19,6 +21,7 @@ from api.routes import (
     events,
     health,
     jobs,
+    keys,
     ladders,
     operators,
     pages,
@@ -28,7 +31,20 @@ from api.routes import (
 from api.settings import Settings
 from api.version import VERSION
 
-ROOMS = (pages, jobs, events, best, artifacts, operators, ladders, workers, records, docs, health)
+ROOMS = (
+    best,
+    pages,
+    jobs,
+    events,
+    artifacts,
+    operators,
+    ladders,
+    workers,
+    records,
+    keys,
+    docs,
+    health,
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -43,14 +59,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=lifespan_of(settings),
         middleware=[
             Middleware(LifespanMiddleware),
+            Middleware(HeadersMiddleware),
             Middleware(ContextMiddleware, metrics=metrics),
             Middleware(HeadMiddleware),
             Middleware(BodyLimitMiddleware),
+            Middleware(AccessMiddleware),
         ],
         redirect_slashes=False,
+        openapi_url=None,  # it is a route of api/routes/docs.py
         docs_url=None,
         redoc_url=None,
-        responses=documented(422, 500, 503),
+        responses=documented(401, 403, 422, 429, 500, 503),
     )
     app.state.metrics = metrics
     for room in ROOMS:

@@ -1,4 +1,5 @@
-"""The OpenAPI document: FastAPI's, with the problem document and the events of a job in it."""
+"""The OpenAPI document: FastAPI's, with the problem document and the events of a job in it, and
+which routes need a key as things are."""
 
 from __future__ import annotations
 
@@ -8,11 +9,18 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from api.access import Access
 from api.problems import ProblemDocument
 from api.schemas.events import BestEvent, ProgressEvent
 from api.schemas.jobs import JobView
 from api.schemas.trials import TrialView
 
+_KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "a key that `tuner keys create` made; a route's requirement names the least "
+    "scope that will do, of read, submit and admin",
+}
 _TEMPLATE = "#/components/schemas/{model}"
 _EVENTS: dict[str, type[BaseModel]] = {
     "state": JobView,
@@ -34,9 +42,26 @@ def install(app: FastAPI) -> None:
         document["components"]["schemas"].update(schemas["$defs"])
         operation = document["paths"]["/jobs/{job_id}/events"]["get"]
         operation["responses"]["200"] = _stream()
-        return document
+        document["components"]["securitySchemes"] = {"key": _KEY}
+        access: Access | None = getattr(app.state, "access", None)  # none before the start
+        return document if access is None else _guarded(document, access)
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend it
+
+
+def _guarded(document: dict[str, Any], access: Access) -> dict[str, Any]:
+    """A document of its own: FastAPI keeps the one that was given, and keys come and go."""
+    paths = {
+        path: {
+            method: _asking(said, access.needs_key(method, path)) for method, said in item.items()
+        }
+        for path, item in document["paths"].items()
+    }
+    return {**document, "paths": paths}
+
+
+def _asking(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
+    return operation if scope is None else {**operation, "security": [{"key": [scope]}]}
 
 
 def _stream() -> dict[str, Any]:

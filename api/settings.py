@@ -17,3 +17,6 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1)
     port: int = Field(8000, ge=0, le=65535)
     log_format: Literal["json", "console"] = "json"
+    require_key_to_read: bool = False
+    requests_per_second: float | None = Field(None, gt=0)
+    max_unfinished_jobs: int | None = Field(None, ge=1)

@@ -1,7 +1,6 @@
 """Files by their sha256, kept as bytes in the database, so that one database is the whole state."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -60,19 +59,6 @@ def info(engine: Engine, sha256: str) -> ArtifactInfo:
     """All but the bytes, which are not read. Raises NotFound."""
     columns = (column for column in artifacts.c if column.name != "content")
     return ArtifactInfo(**_info(_find(engine, sha256, select(*columns))))
-
-
-def of_best(engine: Engine, best: Mapping[str, str]) -> dict[str, ArtifactInfo]:
-    """What ``Best.artifacts`` names, by kind, without their bytes, in one query. Raises
-    NotFound."""
-    columns = (column for column in artifacts.c if column.name != "content")
-    query = select(*columns).where(artifacts.c.sha256.in_(set(best.values())))
-    with reading(engine) as connection:
-        known = {row["sha256"]: row for row in connection.execute(query).mappings()}
-    for sha256 in best.values():
-        if sha256 not in known:
-            raise NotFound("artifact", sha256)
-    return {kind: ArtifactInfo(**_info(known[sha256])) for kind, sha256 in best.items()}
 
 
 def write(connection: Connection, new: NewArtifact) -> str:

@@ -1,11 +1,23 @@
 """The best of each workload on each device: one row, replaced by each job that finds its winner."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, delete, insert, or_, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+)
 from sqlalchemy.engine import RowMapping
 
 from db import artifacts as files
@@ -47,6 +59,7 @@ class Best(NewBest):
     search: str  # of its job
     device: Device
     tuned_at: datetime
+    sizes: dict[str, int]  # bytes of the artifacts, by kind
 
 
 def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
@@ -77,14 +90,19 @@ def lookup(
     engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
 ) -> list[Best]:
     """The bests of one workload, fastest first; `device` is a device's id or name."""
-    return _fastest(engine, _best_columns().where(workloads.c.key == workload_key), kind, device)
+    with reading(engine) as connection:
+        found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
+    return [best for best in found if _is_of(best.device, kind, device)]
 
 
 def candidates(
     engine: Engine, operator: str, kind: str | None = None, device: int | str | None = None
 ) -> list[Best]:
     """All bests of an operator, fastest first: where to look for the nearest."""
-    return _fastest(engine, _best_columns().where(workloads.c.operator == operator), kind, device)
+    query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
+    with reading(engine) as connection:
+        found = _read(connection, query)
+    return [best for best in found if _is_of(best.device, kind, device)]
 
 
 def list_best(
@@ -142,9 +160,18 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
 
 
 def _best_columns() -> Select[Any]:
+    file = best_artifacts.c.kind + " " + artifacts.c.sha256 + " " + cast(artifacts.c.size, Text)
+    files = (
+        # the comma as it is: a parameter would be written into the statement at each call
+        select(func.aggregate_strings(file, literal_column("','")))  # type: ignore[arg-type]
+        .select_from(best_artifacts.join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256))
+        .where(best_artifacts.c.best_id == bests.c.id)
+        .scalar_subquery()
+    )
     return (
         select(
             bests,
+            files.label("files"),
             jobs.c.id.label("job_id"),
             jobs.c.search,
             workloads.c.key.label("workload_key"),
@@ -158,37 +185,35 @@ def _best_columns() -> Select[Any]:
     )
 
 
-def _fastest(
-    engine: Engine, query: Select[Any], kind: str | None, device: int | str | None
+# Built once: a statement costs SQLAlchemy more to put together than SQLite to answer.
+_FASTEST_FIRST = (bests.c.time_us, bests.c.id)
+_OF_WORKLOAD = _best_columns().where(workloads.c.key == bindparam("key")).order_by(*_FASTEST_FIRST)
+_PLAIN = [
+    name
+    for name in Best.__dataclass_fields__
+    if name not in ("artifacts", "device", "tuned_at", "sizes")
+]
+
+
+def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
+    if kind is not None and device.kind != kind:
+        return False
+    return asked is None or asked in (device.id, str(device.id), device.name)
+
+
+def _read(
+    connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None
 ) -> list[Best]:
-    if kind is not None:
-        query = query.where(devices.c.kind == kind)
-    if isinstance(device, int):
-        query = query.where(devices.c.id == device)
-    elif device is not None:
-        if not storable(device):
-            return []
-        same = devices.c.name == device
-        if device.isdecimal() and device.isascii() and len(device) < 19:
-            same = or_(same, devices.c.id == int(device))
-        query = query.where(same)
-    with reading(engine) as connection:
-        return _read(connection, query.order_by(bests.c.time_us, bests.c.id))
-
-
-def _read(connection: Connection, query: Select[Any]) -> list[Best]:
-    rows = connection.execute(query).mappings().all()
-    links: dict[int, dict[str, str]] = {row["id"]: {} for row in rows}
-    stored = select(best_artifacts).where(best_artifacts.c.best_id.in_(links))
-    for link in connection.execute(stored.order_by(best_artifacts.c.kind)):
-        links[link.best_id][link.kind] = link.sha256
-    computed = ("artifacts", "device", "tuned_at")
-    return [
-        Best(
-            **{name: row[name] for name in Best.__dataclass_fields__ if name not in computed},
-            artifacts=links[row["id"]],
-            device=Device.from_row(row, "device_"),
-            tuned_at=utc(row["tuned_at"]),
+    found = []
+    for row in connection.execute(query, values).mappings():
+        files = sorted(file.split(" ") for file in (row["files"] or "").split(",") if file)
+        found.append(
+            Best(
+                **{name: row[name] for name in _PLAIN},
+                artifacts={kind: sha256 for kind, sha256, _ in files},
+                sizes={kind: int(size) for kind, _, size in files},
+                device=Device.from_row(row, "device_"),
+                tuned_at=utc(row["tuned_at"]),
+            )
         )
-        for row in rows
-    ]
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from db.busy import begin_immediate
 from db.columns import to_json
 from db.errors import DatabaseUnavailable
 from db.schema import check_schema, migrate
@@ -18,26 +19,32 @@ __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 BUSY_SECONDS = 30
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: str, busy_seconds: float = BUSY_SECONDS) -> Engine:
     """`sqlite:///file` or `postgresql+psycopg://user:password@host/name`, connected to once.
+    `busy_seconds` is how long SQLite waits for a lock.
 
     Raises DatabaseUnavailable, which names the URL without its password, and the way out."""
+    found = parsed(url)
+    shown = found.render_as_string(hide_password=True)
+    dialect = found.get_backend_name()
+    if dialect == "sqlite":
+        return _connected(_sqlite(found, shown, busy_seconds), shown)
+    if dialect in ("postgresql", "postgres"):
+        return _connected(_postgresql(found, shown), shown)
+    raise DatabaseUnavailable(
+        shown, f"{dialect} is not supported; use sqlite:///file.db or postgresql+psycopg://…"
+    )
+
+
+def parsed(url: str) -> URL:
+    """Raises DatabaseUnavailable."""
     try:
-        parsed = make_url(url)
+        return make_url(url)
     except (ArgumentError, ValueError):
         raise DatabaseUnavailable(
             "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
             "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",
         ) from None
-    shown = parsed.render_as_string(hide_password=True)
-    dialect = parsed.get_backend_name()
-    if dialect == "sqlite":
-        return _connected(_sqlite(parsed, shown), shown)
-    if dialect in ("postgresql", "postgres"):
-        return _connected(_postgresql(parsed, shown), shown)
-    raise DatabaseUnavailable(
-        shown, f"{dialect} is not supported; use sqlite:///file.db or postgresql+psycopg://…"
-    )
 
 
 def _connected(engine: Engine, shown: str) -> Engine:
@@ -58,10 +65,9 @@ def _connected(engine: Engine, shown: str) -> Engine:
 def _postgresql(url: URL, shown: str) -> Engine:
     url = url.set(drivername="postgresql+psycopg")
     try:
-        return create_engine(
+        engine = create_engine(
             url,
             json_serializer=to_json,
-            pool_pre_ping=True,
             max_overflow=35,  # a web server's forty threads
             connect_args={"connect_timeout": 10} if "connect_timeout" not in url.query else {},
         )
@@ -69,9 +75,13 @@ def _postgresql(url: URL, shown: str) -> Engine:
         raise DatabaseUnavailable(
             shown, "its driver is missing; pip install 'convtune[postgres]'"
         ) from error
+    from db.alive import replace_dead_connections  # noqa: PLC0415  # it needs the driver
+
+    replace_dead_connections(engine)
+    return engine
 
 
-def _sqlite(url: URL, shown: str) -> Engine:
+def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise DatabaseUnavailable(shown, "name a file: processes can't share one in memory")
     folder = Path(url.database).absolute().parent
@@ -81,27 +91,29 @@ def _sqlite(url: URL, shown: str) -> Engine:
         url.set(drivername="sqlite+pysqlite"),
         json_serializer=to_json,
         max_overflow=35,
-        connect_args={"timeout": BUSY_SECONDS},
+        connect_args={"timeout": busy_seconds},
     )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None  # BEGIN is ours, below
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         connection.execute("PRAGMA foreign_keys = ON")
-        _use_wal(connection)
+        _use_wal(connection, busy_seconds)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        immediate = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        if connection.get_execution_options().get("writing", False):
+            begin_immediate(connection)
+        else:
+            connection.exec_driver_sql("BEGIN")
 
     return engine
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
     # changing to WAL does not wait for the busy timeout, and a starting neighbour may be at it
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + busy_seconds
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

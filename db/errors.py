@@ -9,6 +9,9 @@ StorageError
 ├── DuplicateTrial
 ├── IdempotencyConflict
 ├── BadCursor
+├── BadKey
+├── QuotaExceeded
+├── BackupRefused
 └── CorruptArtifact
 """
 
@@ -68,6 +71,25 @@ class BadCursor(StorageError):
 
     def __init__(self) -> None:
         super().__init__("the cursor was not made by this list; start again without one")
+
+
+class BadKey(StorageError):
+    """A key can't be made so: the message says what to give instead."""
+
+
+class QuotaExceeded(StorageError):
+    """Whoever orders has as many unfinished jobs as they may: wait for one, or cancel one."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"at most {limit} jobs of one key may be unfinished; "
+            "wait until one has ended, or cancel one"
+        )
+        self.limit = limit
+
+
+class BackupRefused(StorageError):
+    """The database can't be copied, or a copy not take its place: the message says what to do."""
 
 
 class CorruptArtifact(StorageError):

@@ -43,7 +43,7 @@ class ListedOrder:
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
     """A job for each order, and whether this call created it: an equal one that waits or runs is
-    taken instead. All of them or nothing."""
+    taken instead. All of them or nothing. Raises QuotaExceeded where `engine` is somebody's."""
     wanted = list(orders)
     while True:
         try:

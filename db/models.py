@@ -26,6 +26,7 @@ from db.columns import BigId, Finite, FreeText
 UNENDED = text("state IN ('queued', 'running')")
 ENDED = text("state IN ('succeeded', 'failed', 'cancelled')")
 JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
+UNREVOKED = text("revoked_at IS NULL")
 
 metadata = MetaData()
 
@@ -83,6 +84,7 @@ jobs = Table(
     Column("warmed", JSON(none_as_null=True)),
     Column("eta_seconds", Finite),
     Column("error", FreeText),
+    Column("ordered_by", Text),  # as db/quota.py names who; null where nobody is counted
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("finished_at", Double),
@@ -242,4 +244,26 @@ workers = Table(
     Column("job_id", String(32)),
     Column("started_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hash", String(64), nullable=False),  # sha256 of the key, which is kept nowhere
+    Column("scope", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+    UniqueConstraint("hash", name="uq_api_keys_hash"),
+    CheckConstraint("scope IN ('read', 'submit', 'admin')", name="ck_api_keys_scope"),
+    Index(
+        "uq_api_keys_name",
+        "name",
+        unique=True,
+        sqlite_where=UNREVOKED,
+        postgresql_where=UNREVOKED,
+    ),
+    sqlite_autoincrement=True,  # a key's number never comes back: jobs name it
 )

@@ -2,15 +2,38 @@
 
 import hashlib
 from dataclasses import asdict
+from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, func, insert, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    and_,
+    exists,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+)
 from sqlalchemy.exc import IntegrityError
 
 from db.columns import canonical, now, upsert
 from db.errors import IdempotencyConflict
 from db.jobs import Job, JobOrder, by_seq
-from db.models import JOINABLE, bests, devices, idempotency_keys, jobs, trials, workloads
+from db.models import (
+    JOINABLE,
+    bests,
+    devices,
+    idempotency_keys,
+    jobs,
+    listed_configs,
+    trials,
+    workloads,
+)
+from db.quota import charged
 from db.transaction import writing
 
 ADDED = {"patience": None, "warm_start": True}
@@ -21,8 +44,10 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     """The job for an order, and whether it was created by this call.
 
     Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
-    with at least as many stored trials is there (the job that made it); or an equal job is queued
-    or running (one that is being cancelled does not count). Raises IdempotencyConflict."""
+    with at least as many stored trials is there, or of a search that was allowed at least as much
+    and ended before (the job that made it); or an equal job is queued
+    or running (one that is being cancelled does not count). Raises IdempotencyConflict, and
+    QuotaExceeded where `engine` is somebody's (db/quota.py)."""
     while True:
         try:
             with writing(engine) as connection:
@@ -79,7 +104,9 @@ def _seen(connection: Connection, key: str, order_key: str) -> int | None:
 
 
 def _answered(connection: Connection, order: JobOrder) -> int | None:
-    """The succeeded job behind a best of this workload that rests on enough trials."""
+    """The succeeded job behind a best of this workload that rests on enough trials, or that was
+    allowed as much as is ordered and ended before: by patience, by its budget, or with its space
+    used up. An order that allows more is not answered by it."""
     evidence = (
         select(func.count())
         .select_from(trials)
@@ -95,7 +122,7 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
         .where(
             workloads.c.key == order.workload_key,
             jobs.c.state == "succeeded",
-            evidence >= order.trials,
+            or_(evidence >= order.trials, _allowed_as_much(order)),
         )
         .order_by(bests.c.time_us)
         .limit(1)
@@ -103,6 +130,23 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
     if order.target != "auto":
         query = query.where(devices.c.kind == order.target)
     return connection.execute(query).scalar()
+
+
+def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
+    """Of a job: whether it searched, and none of its limits is below the order's."""
+    listed = exists().where(listed_configs.c.job_seq == jobs.c.seq)
+    return and_(
+        not_(listed),
+        jobs.c.trials_requested >= order.trials,
+        _no_lower(jobs.c.patience, order.patience),
+        _no_lower(jobs.c.budget_seconds, order.budget_seconds),
+    )
+
+
+def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
+    """None is no limit at all."""
+    none = limit.is_(None)
+    return none if ordered is None else or_(none, limit >= ordered)
 
 
 def create(connection: Connection, order: JobOrder, order_key: str) -> int:
@@ -131,6 +175,7 @@ def create(connection: Connection, order: JobOrder, order_key: str) -> int:
         trials_measured=0,
         trials_ok=0,
         trials_failed=0,
+        ordered_by=charged(connection),
         created_at=now(),
     )
     return int(connection.execute(statement.returning(jobs.c.seq)).scalar_one())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,14 +42,21 @@ class BodyLimitMiddleware:
         if announced.isdecimal() and (len(announced) > 15 or int(announced) > limit):
             await body_too_large(request).response(request)(scope, receive, send)
             return
-        received = 0
+        received, coming = 0, announced not in {"", "0"} or "transfer-encoding" in request.headers
 
         async def limited() -> Message:
-            nonlocal received
+            nonlocal received, coming
             message = await receive()
             received += len(message.get("body", b""))
             if received > limit:
                 raise HTTPException(413)  # of all that a body may raise, FastAPI keeps only this
+            coming = message.get("more_body", False)
             return message
 
-        await self.app(scope, limited, send)
+        async def answering(message: Message) -> None:
+            if message["type"] == "http.response.start" and coming:
+                # whoever sends on after the answer would be read for as long as they like
+                MutableHeaders(scope=message)["Connection"] = "close"
+            await send(message)
+
+        await self.app(scope, limited, answering)

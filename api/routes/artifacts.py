@@ -63,7 +63,6 @@ def get_artifact(
         "Cache-Control": "public, max-age=31536000, immutable",
         "Accept-Ranges": "bytes",
         "Content-Disposition": f'attachment; filename="{_filename(info)}"',
-        "X-Content-Type-Options": "nosniff",
     }
     if matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)

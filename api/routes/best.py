@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
+from starlette.concurrency import run_in_threadpool
 
 from api.best_query import BestFilters, query_parameters
 from api.conditional import matches
-from api.dependencies import EngineDep, IfNoneMatch
+from api.dependencies import EngineDep
 from api.nearest import nearest, verification
 from api.problems import Problem, documented
+from api.quick import quickly
 from api.schemas.best import BestView, Call, Neighbour
 from api.schemas.jobs import JobView
 from api.schemas.nearest import EXAMPLES, NearestOrder
-from db import artifacts, listed, queue
 from db import best as bests
+from db import listed, queue
 from db.best import Best
 from db.devices import get_device
 from templates import operator as find_operator
@@ -25,6 +28,12 @@ from templates.workload import Workload
 
 router = APIRouter(tags=["best"])
 
+IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "an ETag that was answered before",
+    "schema": {"type": "string"},
+}
 NO_LENDER = ", and no tuned shape can lend its configuration"
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -44,14 +53,9 @@ _ORDERED: dict[int | str, dict[str, Any]] = {
     summary="The best for a shape",
     response_model=BestView,
     responses=_ANSWERS,
-    openapi_extra={"parameters": query_parameters()},
+    openapi_extra={"parameters": [*query_parameters(), IF_NONE_MATCH]},
 )
-def get_best(
-    operator: str,
-    request: Request,
-    engine: EngineDep,
-    if_none_match: IfNoneMatch = None,
-) -> Response:
+async def get_best(operator: str, request: Request) -> Response:
     """The shape comes in the query, as in `/best/conv1d?M=16384&N=32`; `GET /operators` lists the
     fields. Of several devices the fastest is the answer, and all are named.
 
@@ -59,10 +63,13 @@ def get_best(
     tuned one for which it is valid. It is not `verified` before a worker has built, checked and
     timed it for this shape: send the call in `verify`, and ask again once its job has succeeded."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
-    body = _find(engine, workload, filters).model_dump_json().encode()
+    view = await quickly(request.app, partial(_exact, workload=workload, filters=filters))
+    if view is None:
+        view = await run_in_threadpool(_nearest, request.app.state.engine, workload, filters)
+    body = view.model_dump_json().encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
-    if matches(if_none_match, etag):
+    if matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
 
@@ -100,19 +107,24 @@ def verify_nearest(
     return JobView.of(job, device)
 
 
-def _find(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
-    asked = workload.model_dump()
+def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     kind = None if filters.target == "auto" else filters.target
-    exact = bests.lookup(engine, workload.key, kind, filters.device)
-    if exact:
-        stored = artifacts.of_best(engine, exact[0].artifacts)
-        return BestView.of(asked, exact, stored, _lender(engine, exact[0]))
+    found = bests.lookup(engine, workload.key, kind, filters.device)
+    if not found:
+        return None
+    return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
+
+
+def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
+    """Raises Problem where that is not asked for, or there is none."""
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
+    kind = None if filters.target == "auto" else filters.target
     candidates = bests.candidates(engine, workload.operator, kind, filters.device)
     lenders = nearest(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)
+    asked = workload.model_dump()
     body = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.device is not None:
         body["device"] = filters.device

@@ -169,11 +169,7 @@ def static(name: str, if_none_match: IfNoneMatch = None, v: str = "") -> Respons
     if asset is None:
         raise Problem("route-not-found", f"there is no file {name[:80]!r} here")
     kept = "public, max-age=31536000, immutable" if v == asset.digest else "no-cache"
-    headers = {
-        "ETag": f'"{asset.digest}"',
-        "Cache-Control": kept,
-        "X-Content-Type-Options": "nosniff",
-    }
+    headers = {"ETag": f'"{asset.digest}"', "Cache-Control": kept}
     if matches(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(asset.content, media_type=asset.media_type, headers=headers)

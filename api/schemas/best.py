@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
-from db.artifacts import ArtifactInfo
 from db.best import Best
 
 _ARTIFACT = {"url": f"/artifacts/{SHA256}", "sha256": SHA256, "size": 48_112}
@@ -82,10 +81,10 @@ class ArtifactLinks(BaseModel):
     record: ArtifactLink | None = None
 
     @classmethod
-    def of(cls, stored: Mapping[str, ArtifactInfo]) -> Self:
+    def of(cls, best: Best) -> Self:
         links = {
-            kind: ArtifactLink(url=f"/artifacts/{info.sha256}", sha256=info.sha256, size=info.size)
-            for kind, info in stored.items()
+            kind: ArtifactLink(url=f"/artifacts/{sha256}", sha256=sha256, size=best.sizes[kind])
+            for kind, sha256 in best.artifacts.items()
         }
         return cls(**links)
 
@@ -135,11 +134,10 @@ class BestView(BaseModel):
         cls,
         workload: dict[str, Any],
         bests: Sequence[Best],
-        stored: Mapping[str, ArtifactInfo],
         lender: Neighbour | None = None,
     ) -> Self:
-        """``bests`` are of this workload, fastest first and not empty; ``stored`` the files of the
-        first, by kind; ``lender`` where its configuration was borrowed from."""
+        """``bests`` are of this workload, fastest first and not empty; ``lender`` where the first
+        one's configuration was borrowed from."""
         best = bests[0]
         return cls(
             match="nearest" if lender else "exact",
@@ -154,7 +152,7 @@ class BestView(BaseModel):
             roofline=best.roofline,
             max_error=best.max_error,
             baselines=best.baselines,
-            artifacts=ArtifactLinks.of(stored),
+            artifacts=ArtifactLinks.of(best),
             **_provenance(best),
         )
 

@@ -24,8 +24,7 @@ def best_context(
 ) -> dict[str, Any]:
     """``found``: the bests of this workload on the devices asked for, fastest first."""
     best = found[0]
-    stored = artifacts.of_best(engine, best.artifacts)
-    view = BestView.of(best.workload, found, stored)
+    view = BestView.of(best.workload, found)
     service = service_url(request)
     library = view.artifacts.library
     texts = snippets(
@@ -35,14 +34,13 @@ def best_context(
         None if library is None else library.model_dump(),
     )
     source = None
-    if "source" in stored:
-        content = artifacts.get(engine, best.artifacts["source"]).content
-        source = coloured(content.decode("utf-8", "replace"), stored["source"].media_type)
+    if "source" in best.artifacts:
+        file = artifacts.get(engine, best.artifacts["source"])
+        source = coloured(file.content.decode("utf-8", "replace"), file.media_type)
     return {
         "best": best,
         "view": view,
         "found": found,
-        "stored": stored,
         "source": source,
         "snippets": [
             (name, text, coloured(text, "shell" if name == "curl" else "python").html)

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from db.views import Point
+from templates.knob import brief
 
 MOST_POINTS = 900
 MOST_STEPS = 200
@@ -89,7 +90,7 @@ def by_knob(
 def _value_row(value: str, times: Sequence[float | None]) -> dict[str, Any]:
     ok = [time for time in times if time is not None]
     return {
-        "value": value,
+        "value": brief(value),
         "trials": len(times),
         "failed": len(times) - len(ok),
         "best": min(ok, default=None),

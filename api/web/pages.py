@@ -21,13 +21,12 @@ from api.web import assets
 from db import errors as storage
 from templates import operators
 from templates.errors import UnknownOperator
+from templates.knob import brief
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Vary": "Accept",
 }
@@ -62,7 +61,7 @@ def shape(workload: dict[str, Any]) -> str:
 
 
 def config_text(config: dict[str, Any] | None) -> str:
-    return "  ".join(f"{name}={value}" for name, value in (config or {}).items())
+    return "  ".join(f"{name}={brief(value)}" for name, value in (config or {}).items())
 
 
 def elapsed(since: datetime | None, until: datetime | None = None) -> str:
@@ -104,7 +103,8 @@ ENVIRONMENT = _environment()
 
 
 def render(request: Request, name: str, status: int = 200, **context: Any) -> HTMLResponse:
-    html = ENVIRONMENT.get_template(name).render(path=request.url.path, **context)
+    caller = getattr(request.state, "caller", None)  # none where nobody had to ask who it is
+    html = ENVIRONMENT.get_template(name).render(path=request.url.path, caller=caller, **context)
     return HTMLResponse(html, status, HEADERS)
 
 
@@ -136,6 +136,7 @@ _REFUSALS: dict[type[Exception], tuple[int, str]] = {
     UnknownOperator: (404, "There is no such operator"),
     storage.JobEnded: (409, "The job has ended"),
     storage.BadCursor: (422, "That page can't be found"),
+    storage.QuotaExceeded: (429, "Too many jobs are unfinished"),
 }
 
 

@@ -28,9 +28,13 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def app(tmp_path: Path, migrated: Path) -> FastAPI:
-    path = shutil.copy(migrated, tmp_path / "service.db")
-    return create_app(Settings(database_url=f"sqlite:///{path}"))
+def database_url(tmp_path: Path, migrated: Path) -> str:
+    return f"sqlite:///{shutil.copy(migrated, tmp_path / 'service.db')}"
+
+
+@pytest.fixture
+def app(database_url: str) -> FastAPI:
+    return create_app(Settings(database_url=database_url))
 
 
 @pytest.fixture

@@ -67,7 +67,11 @@ def image(**changes: Any) -> dict[str, Any]:
         (conv1d(trials=0), "trials", "at least 1"),
         (conv1d(trials=100_001), "trials", "at most 100000"),
         (conv1d(trials=1.5), "trials", "integer"),
-        (conv1d(search="annealing"), "search", "'random', 'grid', 'xgb' or 'evolutionary'"),
+        (
+            conv1d(search="annealing"),
+            "search",
+            "'random', 'grid', 'xgb', 'evolutionary' or 'metaschedule'",
+        ),
         (conv1d(target="tpu"), "target", "'auto', 'cpu' or 'cuda'"),
         (conv1d(on_existing="ignore"), "on_existing", "'reuse' or 'retune'"),
         (conv1d(budget_seconds=0), "budget_seconds", "more than 0"),

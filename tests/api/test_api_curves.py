@@ -50,6 +50,14 @@ def test_what_a_knob_gave() -> None:
     assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
 
 
+def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
+    """As traces are."""
+    decisions = "," * 80
+    samples = [({"trace": first + decisions}, "ok", 2.0) for first in "ab"]
+    (trace,) = curves.by_knob(samples)
+    assert [(row["value"], row["trials"]) for row in trace["rows"]] == [("…" + "," * 79, 1)] * 2
+
+
 def test_bars_stay_within_their_scale() -> None:
     given = [
         Bar("a", "ok", 10.0, ""),

@@ -41,6 +41,17 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
     assert client.get(response.headers["location"]).json() == job
 
 
+def test_each_link_of_a_job_is_a_route(client: TestClient, engine: Engine) -> None:
+    links = client.get(f"/jobs/{tuned(engine, 'conv1d', {'M': 100, 'N': 3}).id}").json()["links"]
+    assert set(links) == {"self", "trials", "events", "cancel", "best"}
+    stream = client.get(links["events"])
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert "event: state" in stream.text
+    answers = {name: client.get(links[name]).status_code for name in ("self", "trials", "best")}
+    assert answers == {"self": 200, "trials": 200, "best": 200}
+    problem(client.post(links["cancel"]), 409, "job-ended")
+
+
 def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engine) -> None:
     usual = ordered(client)
     assert usual["patience"] is None

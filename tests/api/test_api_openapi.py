@@ -129,11 +129,13 @@ def test_every_kind_of_problem_has_an_error_status() -> None:
 def test_the_pages_of_the_documentation(client: TestClient) -> None:
     page = client.get("/docs")
     files = re.findall(r'(?:src|href)="([^"]*)"', page.text)
-    assert len(files) == 3
+    assert len(files) == 4
     assert all(client.get(file).status_code == 200 for file in files)
     assert "://" not in page.text
+    assert "<script>" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert '"validatorUrl": null' in page.text
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert "validatorUrl: null" in client.get("/static/docs.js").text
     assert client.get("/openapi.json").json() == DOCUMENT
 
 

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -22,6 +23,7 @@ from live import Stream
 from problem_shape import problem
 from service_rows import tuned
 
+from db import keys
 from db.engine import open_engine
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +109,25 @@ def test_python_m_api(serve: Callable[..., Service]) -> None:
     assert all(line.startswith("{") for line in service.lines)
 
 
+def test_the_log_names_a_key_and_never_shows_it(
+    serve: Callable[..., Service], tmp_path: Path
+) -> None:
+    service = serve()
+    engine = open_engine(f"sqlite:///{tmp_path / 'service.db'}")
+    secret = keys.create(engine, "ci", "submit")[1]
+    engine.dispose()
+    with httpx2.Client(base_url=service.url) as client:
+        sent = {"authorization": f"Bearer {secret}"}
+        assert client.post("/jobs", json=ORDER, headers=sent).status_code == 201
+        form = {"sec-fetch-site": "same-origin"}
+        assert client.post("/ui/key", data={"key": secret}, headers=form).status_code == 303
+        problem(client.post("/jobs", json=ORDER), 401, "key-required")
+    service.stop()
+    lines = [line for line in events(service) if line["event"] == "request"]
+    assert [line.get("key") for line in lines] == ["ci", None, None]
+    assert not [line for line in service.lines if secret in line]
+
+
 def test_a_log_for_people(serve: Callable[..., Service]) -> None:
     service = serve(TUNER_LOG_FORMAT="console")
     httpx2.get(f"{service.url}/jobs")
@@ -162,19 +183,44 @@ def test_two_hundred_idle_listeners_slow_nothing(
     assert watched <= alone + 20
 
 
-def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> None:
-    host, port = serve().url.removeprefix("http://").split(":")
-    chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
+CHUNK = b"1000\r\n" + b" " * 4096 + b"\r\n"
+
+
+def endless(url: str, path: str, kind: str) -> tuple[bytes, int]:
+    """The answer to a body whose last chunk never comes, and after how many bytes it came; the
+    connection must end then."""
+    host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.sendall(
-            b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            b"Transfer-Encoding: chunked\r\n\r\n"
-        )
-        # The last chunk never comes: only a server that stops reading can answer.
-        connection.sendall(chunk * 17)
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        sent = 0
+        while not select.select([connection], [], [], 0.01)[0]:  # slowly: each chunk by itself
+            connection.sendall(CHUNK)
+            sent += 4096
         answer = connection.recv(65536)
+        with suppress(ConnectionResetError):  # what was sent after the answer is not read
+            while more := connection.recv(65536):
+                answer += more
+    return answer, sent
+
+
+def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> None:
+    answer, sent = endless(serve().url, "/jobs", "application/json")
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"application/problem+json" in answer
+    assert 64 * 1024 < sent < 128 * 1024
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/nowhere", b"404"), ("/jobs/0/cancel", b"404"), ("/records", b"415")]
+)
+def test_a_body_that_nobody_reads_ends_with_the_answer(
+    serve: Callable[..., Service], path: str, status: bytes
+) -> None:
+    answer, sent = endless(serve().url, path, "application/octet-stream")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"connection: close" in answer.lower()
+    assert sent < 64 * 1024
 
 
 @pytest.mark.parametrize("command", [SERVE, [sys.executable, "-m", "api"]])
@@ -185,6 +231,8 @@ def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> N
         ({"TUNER_DATABASE_URL": "nonsense"}, "TUNER_DATABASE_URL"),
         ({"TUNER_DATABASE_URL": "sqlite:///README_IS_NO_DATABASE"}, "README_IS_NO_DATABASE"),
         ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
+        ({"TUNER_HOST": "10.0.0.1"}, "TUNER_HOST is 10.0.0.1, which is not loopback, and there"),
+        ({"TUNER_REQUESTS_PER_SECOND": "0"}, "TUNER_REQUESTS_PER_SECOND must be more than 0"),
     ],
 )
 def test_failing_to_start_is_one_line(

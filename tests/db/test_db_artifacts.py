@@ -56,23 +56,6 @@ def test_info_does_not_read_the_bytes(engine: Engine) -> None:
     assert not any("content" in statement for statement in statements)
 
 
-def test_those_of_a_best_come_in_one_query(engine: Engine) -> None:
-    named = {
-        "library": artifacts.put(engine, CONTENT, "library", "application/x-sharedlib"),
-        "source": artifacts.put(engine, b"source", "source", "text/plain"),
-    }
-    statements: list[str] = []
-    event.listen(
-        engine, "before_cursor_execute", lambda *seen: statements.append(seen[2]), named=False
-    )
-    assert artifacts.of_best(engine, named) == {
-        kind: artifacts.info(engine, sha256) for kind, sha256 in named.items()
-    }
-    assert len([said for said in statements if " IN (" in said]) == 1
-    with pytest.raises(NotFound, match="no artifact"):
-        artifacts.of_best(engine, named | {"manifest": "0" * 64})
-
-
 @pytest.mark.parametrize("name", ["0" * 64, "", "\0", "\ud800", "../etc"])
 def test_what_is_not_there(engine: Engine, name: str) -> None:
     with pytest.raises(NotFound, match="no artifact"):

@@ -41,10 +41,10 @@ def test_a_best_that_names_a_missing_artifact_leaves_nothing_behind(engine: Engi
     manifest = artifacts.put(engine, b"{}", "manifest", "application/json")
     given = replace(given, artifacts={"manifest": manifest})
     best.finish_with_best(engine, job.id, job.attempt, given, FILES)
-    assert set(best.lookup(engine, job.workload_key)[0].artifacts) == {
-        "library",
-        "source",
-        "manifest",
+    [found] = best.lookup(engine, job.workload_key)
+    assert set(found.artifacts) == {"library", "source", "manifest"}
+    assert found.sizes == {
+        kind: artifacts.info(engine, sha256).size for kind, sha256 in found.artifacts.items()
     }
 
 

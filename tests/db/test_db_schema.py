@@ -57,6 +57,7 @@ def test_the_migrations_make_what_no_comparison_sees(engine: Engine, blank: Engi
     assert {name for name, options in conditions[0].items() if where in options} == {
         "ix_jobs_claim",
         "ix_jobs_ended",
+        "uq_api_keys_name",
         "uq_jobs_order",
     }
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, select
 from storage_rows import claimed, device, everything, new_best, new_trial, order, submitted
 
-from db import best, queue, trials
+from db import best, listed, queue, trials
 from db.columns import canonical
 from db.errors import IdempotencyConflict
 from db.models import idempotency_keys
@@ -161,6 +161,78 @@ def test_reuse_tunes_where_the_evidence_is_thin(engine: Engine) -> None:
     assert queue.submit(engine, order(on_existing="reuse", trials=5))[1]
     assert queue.submit(engine, order(on_existing="reuse", target="cpu"))[1]
     assert queue.submit(engine, order(length=65, on_existing="reuse"))[1]
+
+
+def searched(engine: Engine, **limits: Any) -> queue.Job:
+    """A succeeded job with those limits that ended after two trials."""
+    job = submitted(engine, **limits)
+    held = claimed(engine)
+    part = device(engine).id
+    first = len(trials.known(engine, job.workload_key, part, "0.27.0"))
+    stored = [new_trial(part, first + knob) for knob in range(2)]
+    trials.add(engine, job.id, held.attempt, stored)
+    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part), [])
+    return queue.get(engine, job.id)
+
+
+def test_a_search_that_ended_by_patience_answers_no_order_that_allows_more(engine: Engine) -> None:
+    short = searched(engine, on_existing="reuse", trials=50, patience=2)
+    again = order(on_existing="reuse", trials=50, patience=2)
+    assert queue.submit(engine, again) == (short, False)
+    assert queue.submit(engine, replace(again, trials=40, search="grid")) == (short, False)
+    assert queue.submit(engine, replace(again, patience=1)) == (short, False)
+    for more in ({"patience": 3}, {"patience": None}, {"trials": 51}, {"on_existing": "retune"}):
+        other, created = queue.submit(engine, replace(again, **more))
+        assert created, more
+        queue.cancel(engine, other.id)
+
+
+def test_a_longer_search_answers_the_orders_of_the_shorter(engine: Engine) -> None:
+    searched(engine, on_existing="reuse", trials=50, patience=2)
+    longer = searched(engine, on_existing="reuse", trials=50, patience=5)
+    for patience in (2, 5):
+        asked = order(on_existing="reuse", trials=50, patience=patience)
+        assert queue.submit(engine, asked) == (longer, False)
+    assert queue.submit(engine, order(on_existing="reuse", trials=50))[1]
+
+
+def test_a_search_that_ended_by_its_budget_answers_no_order_that_allows_more(
+    engine: Engine,
+) -> None:
+    short = searched(engine, trials=50, budget_seconds=10.0)
+    again = order(on_existing="reuse", trials=50, budget_seconds=10.0)
+    assert queue.submit(engine, again) == (short, False)
+    assert queue.submit(engine, replace(again, budget_seconds=9.0, patience=3)) == (short, False)
+    for more in (10.5, None):
+        assert queue.submit(engine, replace(again, budget_seconds=more))[1], more
+
+
+def test_a_used_up_space_is_not_searched_again_and_again(engine: Engine) -> None:
+    ended = searched(engine, on_existing="reuse", trials=50)
+    asked = order(on_existing="reuse", trials=50, patience=7, budget_seconds=60.0)
+    assert queue.submit(engine, asked) == (ended, False)
+
+
+def test_a_list_is_no_search(engine: Engine) -> None:
+    entries = [listed.Listed({"template": "direct", "threads": knob}, 1) for knob in range(5)]
+    asked = order(on_existing="reuse", trials=5)
+    new = listed.ListedOrder(
+        asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
+    )
+    [(job, _)] = listed.submit(engine, [new])
+    held, part = claimed(engine), device(engine).id
+    trials.add(engine, job.id, held.attempt, [new_trial(part, 0)])
+    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part), [])
+    assert queue.submit(engine, asked)[1]
+    assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
+
+
+def test_patience_alone_makes_another_order(engine: Engine) -> None:
+    waiting = submitted(engine, on_existing="reuse", patience=2)
+    other, created = queue.submit(engine, order(on_existing="reuse", patience=3))
+    assert created
+    assert other.id != waiting.id
+    assert queue.submit(engine, order(on_existing="reuse", patience=2)) == (waiting, False)
 
 
 def test_retune_tunes_again(engine: Engine) -> None:

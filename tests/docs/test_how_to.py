@@ -17,6 +17,7 @@ BLOCKS = blocks()
 FIRST = "tune-on-a-gpu-host"
 SEVERAL = "run-several-hosts"
 TEMPLATE = "add-a-template"
+KEYS = "use-keys"
 
 
 def service_of(page: str) -> Block:
@@ -73,6 +74,17 @@ def several(postgres: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """That page's own service: from the first key on it refuses the other pages' orders."""
+    made = Room(tmp_path_factory.mktemp("guarded"))
+    try:
+        made.start(service_of(KEYS))
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Room:
     """A checkout's templates, to be changed."""
     made = Room(tmp_path_factory.mktemp("checkout"))
@@ -87,7 +99,7 @@ def test_a_block(
     missing = block.missing()
     if missing is not None:
         pytest.skip(missing)
-    name = {SEVERAL: "several", TEMPLATE: "checkout"}.get(block.page, "room")
+    name = {SEVERAL: "several", TEMPLATE: "checkout", KEYS: "guarded"}.get(block.page, "room")
     used: Room = request.getfixturevalue("several" if "postgres" in block.words else name)
     monkeypatch.chdir(used.folder)
     monkeypatch.setenv("XDG_CACHE_HOME", used.environment["XDG_CACHE_HOME"])

@@ -1,0 +1,66 @@
+"""Asks for keys before anything else is done for a request."""
+
+from __future__ import annotations
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access import SAFE, Access, is_open
+from api.handlers import storage_problem
+from api.problems import Problem
+from api.web.pages import render
+from db.errors import StorageError
+
+
+class AccessMiddleware:
+    """Around all routes, so that none can be left out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        access: Access = scope["app"].state.access
+        if not access.concerns(scope):
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            await access.admit(request)
+        except Problem as problem:
+            await _refusal(request, problem)(scope, receive, send)
+        except StorageError as error:
+            request.state.log["error"] = str(error)
+            await storage_problem(request, error).response(request)(scope, receive, send)
+        else:
+            guarded = access.guards_reading and not is_open(scope["path"])
+            await self.app(scope, receive, _privately(send) if guarded else send)
+
+
+def _refusal(request: Request, problem: Problem) -> Response:
+    """A page for people, who may give their key there."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return problem.response(request)
+    asked = request.url
+    here = f"{asked.path}?{asked.query}" if asked.query else asked.path
+    back = here if request.method in SAFE else "/"
+    page = render(request, "key.html", problem.status, problem=problem, wrong=False, back=back)
+    page.headers.update(problem.headers)
+    return page
+
+
+def _privately(send: Send) -> Send:
+    """What needs a key is kept by no cache that others share."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            kept = headers.get("cache-control", "private")
+            headers["cache-control"] = kept.replace("public", "private")
+        await send(message)
+
+    return sending

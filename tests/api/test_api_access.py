@@ -1,0 +1,337 @@
+"""Keys: who is let in, by which route, and what the others are told."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from problem_shape import problem
+from service_rows import rows, tuned
+from sqlalchemy import Engine, update
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from api import keyring
+from api.lifespan import StartupError
+from api.main import ROOMS, create_app
+from api.settings import Settings
+from db import keys
+from db.models import api_keys
+from db.transaction import writing
+
+ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
+HTML = {"accept": "text/html"}
+OWN = {"sec-fetch-site": "same-origin"}
+OPEN = {
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/ui/key"),
+    ("POST", "/ui/key"),
+    ("GET", "/static/{name:path}"),
+}
+"""As docs/how-to/use-keys.md names them."""
+
+
+@pytest.fixture(autouse=True)
+def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
+
+
+@pytest.fixture
+def guarded(database_url: str) -> Iterator[TestClient]:
+    """Of a service that asks for keys to read, too."""
+    settings = Settings(database_url=database_url, require_key_to_read=True)
+    with TestClient(create_app(settings)) as opened:
+        yield opened
+
+
+def sent(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def made(client: TestClient, scope: keys.Scope, **more: Any) -> dict[str, str]:
+    app: Any = client.app
+    return sent(keys.create(app.state.engine, f"a-{scope}", scope, **more)[1])
+
+
+def asked_of(client: TestClient) -> list[tuple[str, str]]:
+    """Method and path of every route that the application has, the hidden ones too."""
+    app: Any = client.app
+    own = [route for route in app.routes if isinstance(route, Route)]
+    assert len(app.routes) == len(own) + len(ROOMS)  # no router is included from elsewhere
+    return [
+        (method, route.path)
+        for route in (*own, *(route for room in ROOMS for route in room.router.routes))
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    ]
+
+
+def path_of(route: str) -> str:
+    return re.sub(r"\{[^}]+\}", "0", route)
+
+
+def test_every_route_but_the_open_ones_asks_for_a_key(guarded: TestClient) -> None:
+    made(guarded, "admin")
+    routes = asked_of(guarded)
+    assert len(routes) > 25
+    assert set(routes) >= OPEN
+    for method, route in routes:
+        for headers in ({}, sent("ct_nobodys"), {"authorization": "Basic YTpi"}, sent("")):
+            answer = guarded.request(method, path_of(route), headers=headers)
+            assert (answer.status_code == 401) == ((method, route) not in OPEN), (method, route)
+            if answer.status_code == 401:
+                assert answer.headers["www-authenticate"].startswith("Bearer ")
+                head = guarded.head(path_of(route), headers=headers)
+                assert method != "GET" or head.status_code == 401
+
+
+def test_a_route_that_writes_asks_for_the_scope_to_submit(client: TestClient) -> None:
+    reader, writer = made(client, "read"), made(client, "submit")
+    for method, route in asked_of(client):
+        if method == "GET" or (method, route) in OPEN:
+            assert client.request(method, path_of(route)).status_code not in {401, 403}
+            continue
+        assert client.request(method, path_of(route)).status_code == 401
+        refused = client.request(method, path_of(route), headers=reader)
+        said = problem(refused, 403, "scope-too-small")["detail"]
+        assert "a-read has scope read, but this needs submit" in said
+        assert 'scope="submit"' in refused.headers["www-authenticate"]
+        assert client.request(method, path_of(route), headers=writer).status_code not in {401, 403}
+
+
+def test_what_is_not_a_route_is_guarded_as_if_it_were(guarded: TestClient) -> None:
+    reader = made(guarded, "read")
+    problem(guarded.get("/nowhere"), 401, "key-required")
+    problem(guarded.delete("/jobs"), 401, "key-required")
+    problem(guarded.get("/nowhere", headers=reader), 404, "route-not-found")
+    problem(guarded.delete("/jobs", headers=reader), 403, "scope-too-small")
+
+
+def test_a_refusal_writes_nothing(client: TestClient, engine: Engine) -> None:
+    reader = made(client, "read")
+    before = rows(engine)
+    answer = client.post("/jobs", json=ORDER)
+    said = problem(answer, 401, "key-required")["detail"]
+    assert "Authorization: Bearer ct_" in said
+    assert "tuner keys create" in said
+    assert answer.headers["www-authenticate"] == 'Bearer realm="convtune"'
+    client.post("/jobs", json=ORDER, headers=reader)
+    assert rows(engine) == before
+
+
+def test_reading_needs_any_key(guarded: TestClient) -> None:
+    for scope in keys.SCOPES:
+        assert guarded.get("/jobs", headers=made(guarded, scope)).json()["items"] == []
+    assert guarded.get("/jobs", headers={"authorization": "bearer  "}).status_code == 401
+
+
+def test_a_key_that_was_revoked_or_has_expired(client: TestClient, engine: Engine) -> None:
+    made(client, "admin")
+    secret = made(client, "submit", days=1)
+    assert client.post("/jobs", json=ORDER, headers=secret).status_code == 201
+    with writing(engine) as connection:
+        connection.execute(update(api_keys).values(expires_at=1.0))
+    answer = client.post("/jobs", json=ORDER, headers=secret)
+    assert "has expired" in problem(answer, 401, "key-not-valid")["detail"]
+    assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+    keys.revoke(engine, "a-submit")
+    answer = client.post("/jobs", json=ORDER, headers=secret)
+    assert "was revoked" in problem(answer, 401, "key-not-valid")["detail"]
+
+
+def test_keys_come_and_go_while_the_service_runs(client: TestClient, engine: Engine) -> None:
+    assert client.post("/jobs", json=ORDER).status_code == 201
+    made(client, "submit")
+    assert client.post("/jobs", json=ORDER).status_code == 401
+    keys.revoke(engine, "a-submit")
+    assert client.post("/jobs", json=ORDER).status_code == 200
+
+
+def test_keys_are_read_again_after_a_second(
+    client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyring, "FRESH_SECONDS", 1.0)
+    now = [100.0]
+    monkeypatch.setattr(keyring.time, "monotonic", lambda: now[0])
+    made(client, "admin")
+    secret = made(client, "submit")
+    assert client.post("/jobs", json=ORDER, headers=secret).status_code == 201
+    keys.revoke(engine, "a-submit")
+    now[0] += 0.9
+    assert client.post("/jobs", json=ORDER, headers=secret).status_code == 200
+    now[0] += 0.2
+    assert client.post("/jobs", json=ORDER, headers=secret).status_code == 401
+
+
+def test_a_read_that_needs_no_key_asks_nobody(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(client, "admin")
+    app: Any = client.app
+    monkeypatch.setattr(app.state, "access", NeverAsked(app.state.access))
+    for path in ("/jobs", "/operators", "/metrics", "/best/conv1d?M=100&N=3", "/healthz"):
+        assert client.get(path).status_code in {200, 404}
+
+
+class NeverAsked:
+    def __init__(self, real: Any) -> None:
+        self.concerns = real.concerns
+
+
+def test_the_database_is_away(client: TestClient, engine: Engine) -> None:
+    with writing(engine) as connection:
+        connection.exec_driver_sql("DROP TABLE api_keys")
+    problem(client.post("/jobs", json=ORDER), 503, "database-unavailable")
+
+
+def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
+    with (
+        TestClient(app, base_url="http://127.0.0.1") as here,
+        TestClient(app, base_url="http://10.0.0.1") as elsewhere,
+    ):
+        for path in ("/jobs", "/", "/openapi.json"):
+            assert here.get(path).status_code == 200
+            said = problem(elsewhere.get(path), 401, "key-required")["detail"]
+            assert "only loopback is answered" in said
+        assert here.post("/jobs", json=ORDER).status_code == 201
+        problem(elsewhere.post("/jobs", json=ORDER), 401, "key-required")
+        assert elsewhere.get("/healthz").status_code == 200
+        submit = made(elsewhere, "submit")
+        assert elsewhere.get("/jobs").status_code == 200
+        assert elsewhere.post("/jobs", json=ORDER, headers=submit).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "no.such.host.invalid"])  # noqa: S104
+def test_another_address_than_loopback_takes_a_key(
+    app: FastAPI, database_url: str, host: str
+) -> None:
+    settings = Settings(database_url=database_url, host=host)
+    with pytest.raises(StartupError, match=r"TUNER_HOST is.*tuner keys create"):
+        asyncio.run(started(create_app(settings)))
+    with TestClient(app) as client:
+        made(client, "read")
+    with TestClient(create_app(settings)) as client:
+        assert client.get("/readyz").status_code == 200
+
+
+async def started(app: FastAPI) -> None:
+    async with app.router.lifespan_context(app):
+        pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback_takes_none(database_url: str, host: str) -> None:
+    settings = Settings(database_url=database_url, host=host)
+    with TestClient(create_app(settings)) as client:
+        assert client.post("/jobs", json=ORDER).status_code == 201
+
+
+def test_the_document_says_which_routes_need_a_key(client: TestClient, guarded: TestClient) -> None:
+    before = client.get("/openapi.json").json()
+    assert before["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    assert not any("security" in said for _, _, said in operations(before))
+    key = made(client, "admin")
+    for service in (client, guarded):
+        for method, path, said in operations(service.get("/openapi.json", headers=key).json()):
+            answer = service.request(method, path_of(path))
+            assert (answer.status_code == 401) == ("security" in said), (method, path)
+            assert {"401", "403", "429"} <= set(said["responses"])
+    said = client.get("/openapi.json").json()["paths"]["/jobs"]
+    assert said["post"]["security"] == [{"key": ["submit"]}]
+    assert "security" not in said["get"]
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, said)
+        for path, item in document["paths"].items()
+        for method, said in item.items()
+    ]
+
+
+def test_what_needs_a_key_is_in_no_shared_cache(guarded: TestClient, client: TestClient) -> None:
+    app: Any = guarded.app
+    job = tuned(app.state.engine, "conv1d", {"M": 100, "N": 3})
+    reader = made(guarded, "read")
+    best = guarded.get(f"/jobs/{job.id}", headers=reader).json()["links"]["best"]
+    url = guarded.get(best, headers=reader).json()["artifacts"]["library"]["url"]
+    assert guarded.get(url, headers=reader).headers["cache-control"].startswith("private, max-age")
+    assert guarded.get("/jobs", headers=reader).headers["cache-control"] == "private"
+    assert client.get(url).headers["cache-control"].startswith("public, max-age")
+    assert guarded.get("/static/app.js").headers["cache-control"] == "no-cache"
+
+
+def test_a_person_gives_a_key_and_orders(client: TestClient) -> None:
+    secret = made(client, "submit")["authorization"][7:]
+    assert "Give one</a> first" in client.get("/", headers=HTML).text
+    form = {"operator": "conv1d", "workload.M": "100", "workload.N": "3"}
+    refused = client.post("/ui/jobs", data=form, headers=HTML | OWN)
+    assert refused.status_code == 401
+    assert 'action="/ui/key"' in refused.text
+    assert refused.headers["www-authenticate"].startswith("Bearer ")
+    wrong = client.post("/ui/key", data={"key": "ct_wrong"}, headers=HTML | OWN)
+    assert wrong.status_code == 422
+    assert "not known" in wrong.text
+    given = client.post(
+        "/ui/key",
+        data={"key": f" {secret}\n", "back": "/ui/best?operator=conv1d"},
+        headers=OWN,
+        follow_redirects=False,
+    )
+    assert (given.status_code, given.headers["location"]) == (303, "/ui/best?operator=conv1d")
+    assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(given.headers["set-cookie"].split("; "))
+    page = client.get("/", headers=HTML).text
+    assert "Give one</a> first" not in page
+    assert "Key: a-submit" in page
+    assert secret not in page
+    made_job = client.post("/ui/jobs", data=form, headers=OWN, follow_redirects=False)
+    job = made_job.headers["location"]
+    assert client.post(f"{job}/cancel", data={}, headers=OWN).status_code == 200
+    assert client.post("/ui/key", data={}, headers=OWN, follow_redirects=False).status_code == 303
+    assert "Give one</a> first" in client.get("/", headers=HTML).text
+
+
+def test_a_cookie_orders_nothing_that_another_site_could_send(client: TestClient) -> None:
+    secret = made(client, "submit")["authorization"][7:]
+    client.cookies.set("convtune_key", secret)
+    problem(client.post("/jobs", json=ORDER), 401, "key-required")
+    problem(client.post("/jobs/0/cancel"), 401, "key-required")
+    form = {"operator": "conv1d", "workload.M": "100", "workload.N": "3"}
+    for headers in ({"sec-fetch-site": "same-site"}, {"origin": "http://elsewhere"}, {}):
+        assert client.post("/ui/jobs", data=form, headers=headers).status_code == 400
+        assert client.post("/ui/key", data={"key": secret}, headers=headers).status_code == 400
+
+
+def test_a_cookie_reads(guarded: TestClient) -> None:
+    client, secret = guarded, made(guarded, "read")["authorization"][7:]
+    page = client.get("/ui/devices?x=1", headers=HTML)
+    assert page.status_code == 401
+    assert 'name="back" value="/ui/devices?x=1"' in page.text
+    client.post("/ui/key", data={"key": secret}, headers=OWN)
+    assert client.get("/ui/devices", headers=HTML).status_code == 200
+    assert client.get("/jobs").status_code == 200
+    order = client.post("/ui/jobs", data={"operator": "conv1d"}, headers=HTML | OWN)
+    assert order.status_code == 403
+
+
+@pytest.mark.parametrize("back", ["//evil", "https://evil", "/\\evil", "evil", "/\nevil", ""])
+def test_the_way_back_stays_here(client: TestClient, back: str) -> None:
+    answer = client.post("/ui/key", data={"back": back}, headers=OWN, follow_redirects=False)
+    assert answer.headers["location"] == "/"
+
+
+def test_a_key_of_strange_bytes_is_not_known(client: TestClient) -> None:
+    made(client, "submit")
+    for value in (b"Bearer \xff\xfe", b"Bearer " + b"x" * 5000, "Bearer é".encode()):
+        problem(client.post("/jobs", headers={"authorization": value}), 401, "key-not-valid")
+
+
+def test_the_database_file_holds_no_key(client: TestClient, tmp_path: Path) -> None:
+    secret = made(client, "submit")["authorization"][7:].encode()
+    held = b"".join(path.read_bytes() for path in tmp_path.glob("service.db*"))
+    assert b"a-submit" in held
+    assert secret not in held

@@ -1,0 +1,52 @@
+"""What every answer tells browsers, and what none of them says."""
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from api.middleware.headers import HEADERS
+
+ELSEWHERE = {"origin": "https://elsewhere.example"}
+ANSWERS = [
+    ("GET", "/healthz", 200),
+    ("GET", "/jobs", 200),
+    ("HEAD", "/jobs", 200),
+    ("GET", "/openapi.json", 200),
+    ("GET", "/docs", 200),
+    ("GET", "/static/app.js", 200),
+    ("GET", "/metrics", 200),
+    ("GET", "/ui/best", 200),
+    ("GET", "/nowhere", 404),
+    ("PUT", "/jobs", 405),
+    ("POST", "/jobs", 422),
+    ("GET", "/fails", 500),
+    ("OPTIONS", "/jobs", 405),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), ANSWERS)
+def test_every_answer(
+    app: FastAPI, client: TestClient, method: str, path: str, status: int
+) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    app.add_api_route("/fails", fails)
+    asks = {"access-control-request-method": "POST", "access-control-request-headers": "x"}
+    answer = client.request(method, path, headers=ELSEWHERE | asks)
+    assert answer.status_code == status
+    for name, value in HEADERS.items():
+        assert len(answer.headers.get_list(name)) == 1
+        if name == "Content-Security-Policy":
+            assert "default-src 'none'" in answer.headers[name]
+            assert "frame-ancestors 'none'" in answer.headers[name]
+            assert "unsafe" not in answer.headers[name]
+        else:
+            assert answer.headers[name] == value
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+def test_a_body_that_is_too_large_has_them_too(client: TestClient) -> None:
+    answer = client.post("/jobs", headers={"content-length": "70000000"})
+    assert answer.status_code == 413
+    assert set(map(str.lower, HEADERS)) <= set(answer.headers)

@@ -1,0 +1,136 @@
+"""How often somebody may ask, and how many of their jobs may be unfinished."""
+
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from service_rows import tuned
+from starlette.testclient import TestClient
+
+from api import keyring, rates
+from api.main import create_app
+from api.rates import Rates
+from api.settings import Settings
+from db import keys
+
+OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
+FORM = {"operator": "conv1d", "workload.M": "9000", "workload.N": "3"}
+
+
+def order(length: int) -> dict[str, Any]:
+    return {"operator": "conv1d", "workload": {"M": length, "N": 3}}
+
+
+def key_of(client: TestClient, name: str) -> dict[str, str]:
+    app: Any = client.app
+    return {"authorization": f"Bearer {keys.create(app.state.engine, name, 'submit')[1]}"}
+
+
+def test_a_bucket_holds_ten_seconds_and_fills_at_its_rate() -> None:
+    now = [0.0]
+    asked = Rates(2.0, clock=lambda: now[0])
+    assert [asked.wait("a") for _ in range(20)] == [0.0] * 20
+    assert asked.wait("a") == pytest.approx(0.5)
+    assert asked.wait("b") == 0.0
+    now[0] = 0.25
+    assert asked.wait("a") == pytest.approx(0.25)
+    now[0] = 0.5
+    assert (asked.wait("a"), asked.wait("a")) == (0.0, pytest.approx(0.5))
+    now[0] = 1000.0
+    assert [asked.wait("a") > 0 for _ in range(21)] == [False] * 20 + [True]
+
+
+def test_a_rate_below_one_still_lets_somebody_in() -> None:
+    asked = Rates(0.01, clock=lambda: 0.0)
+    assert (asked.wait("a"), asked.wait("a")) == (0.0, pytest.approx(100))
+
+
+def test_whoever_has_been_quiet_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "MOST_BUCKETS", 2)
+    asked = Rates(0.1, clock=lambda: 0.0)
+    assert [asked.wait(who) for who in "abab"][:2] == [0.0, 0.0]
+    assert asked.wait("b") > 0
+    assert asked.wait("c") == 0.0
+    assert asked.wait("b") > 0
+    assert asked.wait("a") == 0.0
+
+
+def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
+    settings = Settings(database_url=database_url, requests_per_second=0.3)
+    with TestClient(create_app(settings)) as client:
+        assert [client.get("/operators").status_code for _ in range(3)] == [200] * 3
+        answer = client.get("/operators")
+        document = problem(answer, 429, "too-many-requests")
+        assert "0.3 times a second (TUNER_REQUESTS_PER_SECOND)" in document["detail"]
+        assert document["limit"] == {"requests_per_second": 0.3}
+        assert 1 <= int(answer.headers["retry-after"]) <= 4
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+        assert client.get("/static/app.js").status_code == 200
+        assert "Too many requests" in client.get("/", headers=OWN).text
+        problem(client.post("/jobs", json=order(10)), 429, "too-many-requests")
+        other = TestClient(client.app, client=("10.0.0.7", 1))
+        assert other.get("/operators").status_code == 200
+
+
+def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
+    settings = Settings(database_url=database_url, requests_per_second=0.1)
+    with TestClient(create_app(settings)) as client:
+        first, second = key_of(client, "first"), key_of(client, "second")
+        assert client.get("/jobs").status_code == 200
+        for key in (first, second):
+            assert client.get("/jobs", headers=key).status_code == 200
+            said = problem(client.get("/jobs", headers=key), 429, "too-many-requests")["detail"]
+            assert said.startswith("key ")
+        guessed = client.get("/jobs", headers={"authorization": "Bearer ct_guessed"})
+        problem(guessed, 429, "too-many-requests")  # guessing is the address's
+
+
+def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
+    settings = Settings(database_url=database_url, max_unfinished_jobs=2)
+    with TestClient(create_app(settings)) as client:
+        first, second = key_of(client, "first"), key_of(client, "second")
+        made = [client.post("/jobs", json=order(m), headers=first) for m in (10, 11)]
+        assert [answer.status_code for answer in made] == [201, 201]
+        answer = client.post("/jobs", json=order(12), headers=first)
+        document = problem(answer, 429, "too-many-jobs")
+        assert "at most 2 jobs" in document["detail"]
+        assert "TUNER_MAX_UNFINISHED_JOBS" in document["detail"]
+        assert document["limit"] == {"unfinished_jobs": 2}
+        assert int(answer.headers["retry-after"]) > 0
+        assert client.post("/jobs", json=order(10), headers=first).status_code == 200
+        assert client.post("/jobs", json=order(12), headers=second).status_code == 201
+        client.post("/ui/key", data={"key": first["authorization"][7:]}, headers=OWN)
+        page = client.post("/ui/jobs", data=FORM, headers=OWN)
+        assert page.status_code == 429
+        assert "at most 2 jobs" in page.text
+        client.post(f"/jobs/{made[0].json()['id']}/cancel", headers=second)
+        assert client.post("/jobs", json=order(13), headers=first).status_code == 201
+
+
+def test_an_address_has_a_quota_where_there_is_no_key(database_url: str) -> None:
+    settings = Settings(database_url=database_url, max_unfinished_jobs=1)
+    with TestClient(create_app(settings)) as client:
+        assert client.post("/jobs", json=order(10)).status_code == 201
+        problem(client.post("/jobs", json=order(11)), 429, "too-many-jobs")
+
+
+def test_every_way_to_order_counts(database_url: str) -> None:
+    settings = Settings(database_url=database_url, max_unfinished_jobs=1)
+    with TestClient(create_app(settings)) as client:
+        app: Any = client.app
+        tuned(app.state.engine, "conv1d", {"M": 100, "N": 3})
+        verify = client.get("/best/conv1d?M=101&N=3&match=nearest").json()["verify"]
+        log = client.get("/records?of=bests").content
+        lines = {"content-type": "application/x-ndjson"}
+        assert client.post("/jobs", json=order(10)).status_code == 201
+        problem(client.post(verify["url"], json=verify["body"]), 429, "too-many-jobs")
+        problem(client.post("/records", content=log, headers=lines), 429, "too-many-jobs")
+        assert client.post("/ui/jobs", data=FORM, headers=OWN).status_code == 429
+
+
+def test_there_is_no_limit_unless_one_is_set(client: TestClient) -> None:
+    assert {client.get("/operators").status_code for _ in range(300)} == {200}
+    made = [client.post("/jobs", json=order(length)) for length in range(10, 60)]
+    assert {answer.status_code for answer in made} == {201}

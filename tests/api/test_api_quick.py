@@ -1,0 +1,67 @@
+"""Short reads: on the event loop where nothing can hold it up, in a thread where something may."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import Engine, create_engine
+
+from api.quick import open_quick, quickly
+from db.columns import now
+from db.devices import list_devices
+from db.engine import migrate, open_engine
+from db.errors import DatabaseUnavailable
+from db.transaction import reading
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[FastAPI]:
+    app = FastAPI()
+    app.state.engine = open_engine(f"sqlite:///{tmp_path}/quick.db")
+    migrate(app.state.engine)
+    app.state.quick = open_quick(app.state.engine)
+    yield app
+    app.state.quick.dispose()
+    app.state.engine.dispose()
+
+
+def where(engine: Engine) -> tuple[Engine, threading.Thread]:
+    with reading(engine) as connection:
+        assert connection.execute(now().select()).scalar_one() > 0
+    return engine, threading.current_thread()
+
+
+def test_sqlite_is_read_where_it_is_asked(app: FastAPI) -> None:
+    async def asked() -> None:
+        assert await quickly(app, where) == (app.state.quick, threading.current_thread())
+
+    asyncio.run(asked())
+
+
+def test_a_locked_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -> None:
+    app.state.quick.dispose()
+    app.state.engine.dispose()  # only the last connection can leave WAL
+    holder = sqlite3.connect(tmp_path / "quick.db", isolation_level=None)
+    holder.execute("PRAGMA journal_mode = DELETE")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(DatabaseUnavailable, match="locked"):
+        list_devices(app.state.quick)
+
+    async def asked() -> None:
+        waiting = asyncio.ensure_future(quickly(app, list_devices))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        holder.execute("COMMIT")
+        assert await waiting == []
+
+    asyncio.run(asked())
+    holder.close()
+
+
+def test_postgresql_has_no_second_engine() -> None:
+    engine = create_engine("postgresql+psycopg://nobody@localhost/nothing")
+    assert open_quick(engine) is None

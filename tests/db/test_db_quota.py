@@ -1,0 +1,82 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, select
+from storage_rows import claimed, everything, order, submitted
+
+from db import listed, queue
+from db.errors import QuotaExceeded
+from db.listed import Listed, ListedOrder
+from db.models import jobs
+from db.quota import Orderer, orders_of
+from db.transaction import reading
+
+
+@pytest.fixture
+def mine(engine: Engine) -> Engine:
+    return orders_of(engine, Orderer("key 1", 2))
+
+
+def owners(engine: Engine) -> list[str | None]:
+    with reading(engine) as connection:
+        return list(connection.execute(select(jobs.c.ordered_by).order_by(jobs.c.seq)).scalars())
+
+
+def several(*lengths: int) -> list[ListedOrder]:
+    return [
+        ListedOrder(
+            o.operator, o.workload_key, o.workload, "cuda", listed.IMPORTED, [Listed({"a": 1}, 1)]
+        )
+        for o in map(order, lengths)
+    ]
+
+
+def test_a_job_belongs_to_who_ordered_it(engine: Engine, mine: Engine) -> None:
+    submitted(engine, 10)
+    submitted(mine, 11)
+    submitted(orders_of(engine, Orderer("address 127.0.0.1", None)), 12)
+    assert owners(engine) == [None, "key 1", "address 127.0.0.1"]
+
+
+def test_no_more_than_the_quota_may_be_unfinished(engine: Engine, mine: Engine) -> None:
+    first = submitted(mine, 10)
+    second = submitted(mine, 11)
+    before = everything(engine)
+    with pytest.raises(QuotaExceeded, match=r"at most 2 jobs.*wait until one has ended, or cancel"):
+        queue.submit(mine, order(12), "a key of its own")
+    assert everything(engine) == before
+    submitted(orders_of(engine, Orderer("key 2", 1)), 12)
+    submitted(engine, 13)  # from the command line: nobody's
+    assert claimed(engine).id == first.id
+    with pytest.raises(QuotaExceeded):
+        queue.submit(mine, order(14))
+    queue.cancel(engine, second.id)
+    submitted(mine, 14)
+
+
+def test_a_job_that_is_there_already_costs_nothing(engine: Engine, mine: Engine) -> None:
+    job, _ = queue.submit(mine, order(10), "key")
+    submitted(mine, 11)
+    assert queue.submit(mine, order(10), "key") == (job, False)
+    assert queue.submit(mine, order(10)) == (job, False)
+
+
+def test_an_import_is_taken_whole_or_not_at_all(engine: Engine, mine: Engine) -> None:
+    with pytest.raises(QuotaExceeded):
+        listed.submit(mine, several(10, 11, 12))
+    assert owners(engine) == []
+    assert len(listed.submit(mine, several(10, 11))) == 2
+    assert owners(engine) == ["key 1", "key 1"]
+
+
+def test_orders_at_the_same_moment_share_one_quota(engine: Engine, mine: Engine) -> None:
+    def attempt(length: int) -> bool:
+        try:
+            return queue.submit(mine, order(length))[1]
+        except QuotaExceeded:
+            return False
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = list(threads.map(attempt, range(10, 34)))
+    assert sum(taken) == 2
+    assert owners(engine) == ["key 1", "key 1"]

@@ -1,0 +1,83 @@
+"""``tuner keys``: what the shell shows, and that a key is shown once."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from db import keys
+from db.engine import open_engine
+from tuner import cli
+
+
+@pytest.fixture(autouse=True)
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    url = f"sqlite:///{tmp_path / 'convtune.db'}"
+    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+    return url
+
+
+def ran(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[str, str, bool]:
+    """Standard output, standard error, whether it succeeded."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr(sys, "argv", ["tuner", "keys", *arguments.split()])
+        cli.main()
+    captured = capsys.readouterr()
+    return captured.out, captured.err, not exit_.value.code
+
+
+def test_a_key_is_written_alone_and_once(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    out, err, _ = ran(capsys, "create ci --scope submit")
+    engine = open_engine(url)
+    [found] = keys.unrevoked(engine).items()
+    engine.dispose()
+    assert (keys.digest(out.strip()), found[1].scope) == (found[0], "submit")
+    assert "can't be shown again" in err
+    assert out.strip() not in err
+    for listing in ("list", "list --json"):
+        listed, err, _ = ran(capsys, listing)
+        assert "ci" in listed
+        assert out.strip() not in listed + err
+
+
+def test_the_list_and_taking_a_key_back(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ("ci --scope submit", "guest --scope read --days 7", "root --scope admin"):
+        assert ran(capsys, f"create {arguments}")[2]
+    assert ran(capsys, "revoke ci") == ("revoked ci\n", "", True)
+    assert ran(capsys, "revoke 2") == ("revoked guest\n", "", True)
+    out, err, _ = ran(capsys, "revoke root")
+    assert (out, "no key is left" in err) == ("revoked root\n", True)
+    ran(capsys, "create ci --scope read")
+    lines = [line.split()[:4] for line in ran(capsys, "list")[0].splitlines()]
+    assert lines == [
+        ["1", "submit", "revoked", "ci"],
+        ["2", "read", "revoked", "guest"],
+        ["3", "admin", "revoked", "root"],
+        ["4", "read", "valid", "ci"],
+    ]
+    told = json.loads(ran(capsys, "list --json")[0])
+    assert [key["state"] for key in told] == ["revoked"] * 3 + ["valid"]
+    assert [key["expires_at"] is None for key in told] == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("create ci", "Missing option '--scope'"),
+        ("create ci --scope write", "'--scope'"),
+        ("create 7 --scope read", "must begin with a letter"),
+        ("create ci --scope read --days 0", "'--days'"),
+        ("create ci --scope read --days nan", "'--days'"),
+        ("revoke nobody", "there is no unrevoked key 'nobody'"),
+    ],
+)
+def test_a_refusal(capsys: pytest.CaptureFixture[str], arguments: str, says: str) -> None:
+    out, err, done = ran(capsys, arguments)
+    assert (out, err.count("\n"), done) == ("", 1, False)
+    assert says in err
+
+
+def test_a_name_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    ran(capsys, "create ci --scope read")
+    assert "there is a key 'ci' already" in ran(capsys, "create ci --scope read")[1]

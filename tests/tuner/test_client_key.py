@@ -1,0 +1,55 @@
+"""The client at a service that asks for keys."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from service_process import Service
+
+from db import keys
+from tuner.client import Client
+from tuner.errors import ServiceError
+
+SHAPE = {"M": 100, "N": 3}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TUNER_REQUIRE_KEY_TO_READ", "1")
+        running = Service(tmp_path_factory.mktemp("guarded"))
+    yield running
+    running.close()
+
+
+def test_a_key_that_is_given_or_in_the_environment(
+    guarded: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TUNER_API_KEY", raising=False)
+    reader = keys.create(guarded.engine, "reader", "read")[1]
+    writer = keys.create(guarded.engine, "writer", "submit")[1]
+    with Client(guarded.url, cache=tmp_path) as nobody, pytest.raises(ServiceError) as raised:
+        nobody.submit("conv1d", SHAPE)
+    assert (raised.value.status, raised.value.type) == (401, "urn:convtune:problem:key-required")
+    with Client(guarded.url, cache=tmp_path, key=writer) as client:
+        job = client.submit("conv1d", SHAPE)
+    monkeypatch.setenv("TUNER_API_KEY", reader)
+    with Client(guarded.url, cache=tmp_path) as client:
+        assert client.job(job).id == job.id
+        with pytest.raises(ServiceError, match="reader has scope read, but this needs submit"):
+            client.cancel(job)
+        assert reader not in repr(vars(client))
+    with Client(guarded.url, cache=tmp_path, key=writer) as client:
+        assert client.cancel(job).state == "cancelled"
+
+
+def test_a_revoked_key_is_refused_within_a_second(guarded: Service, tmp_path: Path) -> None:
+    secret = keys.create(guarded.engine, "passing", "submit")[1]
+    time.sleep(1.1)  # the service looks for keys once a second
+    with Client(guarded.url, cache=tmp_path, key=secret) as client:
+        job = client.submit("conv1d", SHAPE, seed=1)
+        keys.revoke(guarded.engine, "passing")
+        time.sleep(1.1)
+        with pytest.raises(ServiceError, match="is not known, or was revoked"):
+            client.job(job)
