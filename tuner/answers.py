@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,6 +37,25 @@ class BestSoFar(Answer):
     gflops: float | None = None
 
 
+class Links(Answer):
+    """Where more of a job is, as paths of its service."""
+
+    self: str
+    trials: str
+    events: str
+    cancel: str
+    best: str
+
+
+class Progress(Answer):
+    """What changes of a job while it runs."""
+
+    device: Device | None = None
+    trials: TrialCounts
+    best: BestSoFar | None = None
+    eta_seconds: float | None = None
+
+
 class Job(Answer):
     """An order and how far it is; ``best`` is the best so far."""
 
@@ -55,10 +74,15 @@ class Job(Answer):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    links: Links
 
     @property
     def ended(self) -> bool:
         return self.state in ENDED
+
+    def at(self, progress: Progress) -> Self:
+        """The same job so far."""
+        return self.model_copy(update=dict(progress))
 
 
 class Trial(Answer):
@@ -112,10 +136,11 @@ class Neighbour(Answer):
 
 
 class Best(Answer):
-    """The best for a workload. Times in microseconds; of a nearest match, which was neither timed
-    nor compiled for this shape, they and the artifacts are None."""
+    """The best for a workload. Times in microseconds; of a nearest match that is not verified they
+    and the artifacts are None."""
 
     match: str  # exact, nearest
+    verified: bool  # whether it was built, checked and timed for this shape
     operator: str
     workload: dict[str, Any]
     device: Device

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
-from pydantic import ValidationError
 
 from tuner.answers import Answer, Artifact, Best, Job, Trial, Trials
 from tuner.cache import Cache
 from tuner.errors import (
     JobFailed,
     NoCompiler,
-    NotTuned,
-    ServiceError,
     ServiceUnreachable,
     StillRunning,
 )
+from tuner.listening import Listening
+from tuner.parsed import parsed, refusal
 from tuner.source import Source
 
-OUTAGE_SECONDS = 30.0
-"""How long a wait bears with a service that has answered before: the time to start it anew."""
+LOOK_SECONDS = 1.0
+"""What the first look of a wait may take however short the wait is."""
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
-_NOT_TUNED = "urn:convtune:problem:not-tuned"
 
 A = TypeVar("A", bound=Answer)
 
 
 class Client(Source):
     """A service at ``url``. ``timeout`` is what each request may take, in seconds; ``cache`` the
-    folder for downloads, by default convtune in the user's cache folder.
+    folder for downloads, by default convtune in the user's cache folder; ``key`` an API key, where
+    the service asks for one, by default TUNER_API_KEY's.
 
     Every call raises ServiceError where the service refuses, with the fields at fault, and
     ServiceUnreachable where none answers. Close it, or use it in a ``with``.
@@ -47,11 +47,15 @@ class Client(Source):
         url: str = "http://127.0.0.1:8000",
         timeout: float = 30.0,
         cache: Path | None = None,
+        key: str | None = None,
     ) -> None:
+        key = os.environ.get("TUNER_API_KEY") if key is None else key
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            self._http = httpx2.Client(base_url=url, timeout=timeout)
+            self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
         except httpx2.InvalidURL as error:
             raise ServiceUnreachable(url, str(error)) from error
+        self._timeout = timeout
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
         self.cache = Cache(cache)
 
@@ -96,40 +100,28 @@ class Client(Source):
         job: Job | str,
         timeout: float | None = None,
         progress: Callable[[Job], object] | None = None,
-        poll: float = 0.5,
         *,
         bar: bool = False,
     ) -> Job:
-        """The job once it has succeeded. ``progress`` is called with each new state of it; with
+        """The job once it has succeeded. It is asked for once, then its events are listened to, on
+        new connections where one breaks. ``progress`` is called with each new state of it; with
         ``bar``, it is shown on standard error.
 
-        Raises JobFailed where it fails or is cancelled, StillRunning after ``timeout`` seconds.
+        Raises JobFailed where it fails or is cancelled, StillRunning after ``timeout`` seconds,
+        ServiceUnreachable where not even a first answer came by then.
         """
         with ExitStack() as stack:
             show = _shown_on_a_bar(stack) if bar else lambda _: None
-            start = heard = time.monotonic()
-            seen: Job | None = None
-            while True:
-                try:
-                    current, heard = self.job(job), time.monotonic()
-                except ServiceError as error:
-                    passing = error.status is None or error.status >= 500
-                    if seen is None or not passing or time.monotonic() - heard > OUTAGE_SECONDS:
-                        raise
-                    current = seen
-                if current != seen:
-                    show(current)
-                    if progress is not None:
-                        progress(current)
-                seen = current
-                if current.state == "succeeded":
-                    return current
-                if current.ended:
-                    raise JobFailed(current)
-                left = poll if timeout is None else start + timeout - time.monotonic()
-                if timeout is not None and left <= 0:
-                    raise StillRunning(current, timeout)
-                time.sleep(min(poll, left))
+            states = stack.enter_context(closing(self._states(job, timeout)))
+            for current in states:
+                show(current)
+                if progress is not None:
+                    progress(current)
+        if timeout is not None and not current.ended:
+            raise StillRunning(current, timeout)
+        if current.state != "succeeded":
+            raise JobFailed(current)
+        return current
 
     def cancel(self, job: Job | str) -> Job:
         """The job, cancelled, or ``running`` until its worker has seen it."""
@@ -166,6 +158,24 @@ class Client(Source):
         query = {**(workload or {}), **shape, **query}
         path = f"/best/{quote(operator, safe='')}"
         return self._ask(Best, "GET", path, kept=True, params=query)
+
+    def verify_nearest(
+        self,
+        operator: str,
+        workload: Mapping[str, Any] | None = None,
+        *,
+        target: str = "auto",
+        device: str | None = None,
+        **shape: Any,
+    ) -> Job:
+        """Order the nearest match to be verified: a worker builds, checks and times the closest
+        tuned shape's configuration for this shape, one trial and no search. Once the job has
+        succeeded :meth:`best` answers with its time and its library. Where the shape has a best
+        already, its job is the answer. Raises NotTuned where no tuned shape can lend."""
+        order = {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
+        if device is not None:
+            order["device"] = device
+        return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(
         self,
@@ -205,10 +215,26 @@ class Client(Source):
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
                     answer.read()
-                    raise _refusal(answer)
+                    raise refusal(answer)
                 yield answer.iter_bytes()
         except httpx2.RequestError as error:
-            raise self._unreachable(error) from error
+            raise ServiceUnreachable.by(self.url, error) from error
+
+    def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]:
+        """The job as it is now, and each time that it changes, to its end or to the timeout's."""
+        deadline, look = None, self._timeout
+        if timeout is not None:
+            deadline = time.monotonic() + timeout
+            look = min(look, max(timeout, LOOK_SECONDS))
+        current = self._ask(Job, "GET", _path(job), timeout=look)
+        yield current
+        if current.ended or (deadline is not None and time.monotonic() >= deadline):
+            return
+        with Listening(self._http, self.url, current) as listening:
+            while not current.ended and (later := listening.next(deadline)) is not None:
+                if later != current:
+                    current = later
+                    yield current
 
     def _ask(self, kind: type[A], method: str, path: str, *, kept: bool = False, **given: Any) -> A:
         request = self._http.build_request(method, path, **given)
@@ -219,28 +245,19 @@ class Client(Source):
         try:
             answer = self._http.send(request)
         except httpx2.RequestError as error:
-            raise self._unreachable(error) from error
+            raise ServiceUnreachable.by(self.url, error) from error
         if held is not None and answer.status_code == NOT_MODIFIED:
             content = held[1]
         elif answer.is_success:
             content = answer.content
         else:
-            raise _refusal(answer)
-        try:
-            found = kind.model_validate_json(content)
-        except ValidationError as error:
-            raise ServiceError(
-                answer.status_code,
-                f"what answers at {self.url} is no convtune service that this client knows: "
-                f"its answer to {method} {path} is no {kind.__name__}",
-            ) from error
+            raise refusal(answer)
+        what = f"its answer to {method} {path}"
+        found = parsed(kind, content, answer.status_code, self.url, what)
         etag = answer.headers.get("ETag")
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
-
-    def _unreachable(self, error: httpx2.RequestError) -> ServiceUnreachable:
-        return ServiceUnreachable(self.url, f"{type(error).__name__}: {error}")
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
@@ -263,14 +280,3 @@ def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
 
 def _path(job: Job | str) -> str:
     return f"/jobs/{quote(job.id if isinstance(job, Job) else job, safe='')}"
-
-
-def _refusal(answer: httpx2.Response) -> ServiceError:
-    try:
-        problem = answer.json()
-        detail = problem["detail"]
-    except (ValueError, KeyError, TypeError):
-        said = answer.text.strip().partition("\n")[0][:200] or answer.reason_phrase
-        return ServiceError(answer.status_code, said)
-    kind = NotTuned if problem.get("type") == _NOT_TUNED else ServiceError
-    return kind(answer.status_code, detail, problem)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from templates.limits import DeviceLimits
 from tuner.device import Device
@@ -26,6 +25,7 @@ CPUINFO = {"avx512fp16": "avx512_fp16"}
 
 def device() -> Device:
     """This machine's CPU, all the threads this process may run on."""
+    import psutil  # not at the top: whoever only calls a library does without
     import tvm
 
     arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
@@ -84,6 +84,8 @@ def name() -> str:
 def _clock_hz() -> float:
     """The highest clock the system reports, 0 where it reports none. Times lanes and two fused
     multiply-adds a cycle (as on current x86 cores) it bounds the float32 rate."""
+    import psutil
+
     frequency = psutil.cpu_freq()
     return 1e6 * float(frequency.max or frequency.current) if frequency else 0.0
 

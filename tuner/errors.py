@@ -31,7 +31,7 @@ TunerError
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,6 +162,11 @@ class ServiceUnreachable(ServiceError):
             "or give the client another url",
         )
         self.url = url
+
+    @classmethod
+    def by(cls, url: str, error: Exception) -> Self:
+        """Where a request ended with that error."""
+        return cls(url, f"{type(error).__name__}: {error}")
 
 
 class JobFailed(TunerError):

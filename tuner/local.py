@@ -136,5 +136,6 @@ class Local(Source):
             for each in found
         ]
         return Best.model_validate(
-            best_json(best) | {"match": "exact", "devices": devices, "artifacts": links}
+            best_json(best)
+            | {"match": "exact", "verified": True, "devices": devices, "artifacts": links}
         )

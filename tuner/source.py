@@ -41,12 +41,12 @@ class Source(ABC):
 
     def load(self, best: Best) -> Library:
         """The best's library, downloaded where it is not in the cache. Raises NoLibrary for a
-        nearest match, and what :func:`tuner.load.load` raises."""
+        nearest match that is not verified, and what :func:`tuner.load.load` raises."""
         library, manifest = best.artifacts.library, best.artifacts.manifest
         if library is None or manifest is None:
             raise NoLibrary(
                 f"this {best.match} best of {best.operator} has no library of its own; "
-                "submit the shape and load its best"
+                "submit the shape, or have this configuration verified for it, and load its best"
             )
         return loading.load(self.fetch(library, ".so"), self.fetch(manifest, ".json"))
 

@@ -47,6 +47,7 @@ _EXAMPLE: dict[str, Any] = {
     "links": {
         "self": f"/jobs/{JOB_ID}",
         "trials": f"/jobs/{JOB_ID}/trials",
+        "events": f"/jobs/{JOB_ID}/events",
         "cancel": f"/jobs/{JOB_ID}/cancel",
         "best": "/best/conv1d?M=16384&N=32",
     },
@@ -96,6 +97,7 @@ class WarmStart(BaseModel):
 class JobLinks(BaseModel):
     self: str
     trials: str
+    events: str = Field(description="server-sent events, until the job ends")
     cancel: str
     best: str
 
@@ -174,6 +176,7 @@ def _links(job: Job) -> JobLinks:
     return JobLinks(
         self=here,
         trials=f"{here}/trials",
+        events=f"{here}/events",
         cancel=f"{here}/cancel",
         best=best_link(job.operator, {**job.workload, **target}),
     )

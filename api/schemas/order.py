@@ -16,7 +16,7 @@ MAX_SEED = 2**31 - 1
 
 Target = Literal["auto", "cpu", "cuda"]
 Search = Literal[
-    "random", "grid", "xgb", "evolutionary"
+    "random", "grid", "xgb", "evolutionary", "metaschedule"
 ]  # tuner's strategies; a test holds the two together
 
 
@@ -31,7 +31,9 @@ class OrderBase(BaseModel):
     trials: int = Field(64, ge=1, le=MAX_TRIALS, description="configurations to measure")
     search: Search = Field("xgb", description="the search strategy")
     on_existing: Literal["reuse", "retune"] = Field(
-        "reuse", description="reuse answers with a succeeded job that measured at least as much"
+        "reuse",
+        description="reuse answers with a succeeded job that measured at least as much, or was "
+        "allowed to and ended before, as by patience",
     )
     budget_seconds: float | None = Field(
         None,

@@ -1,5 +1,7 @@
 """What a job takes from those before it, and when it gives up."""
 
+from typing import Any
+
 import pytest
 from processes import Database
 from runs import Bench, cancel_after
@@ -7,6 +9,7 @@ from runs import Bench, cancel_after
 from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
+from tuner.eta import eta_seconds
 from tuner.hold import Cancelled
 
 
@@ -37,6 +40,24 @@ def test_patience_ends_the_search_after_trials_that_were_no_faster(
     assert ended.state == "succeeded"
     times = [trial.time_us or 1e9 for trial in database.trials(ended)]
     assert times.index(min(times)) + 1 + 4 == len(times) == ended.trials_measured
+
+
+def test_the_time_to_go_is_at_most_what_patience_leaves(
+    database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def noted(**known: Any) -> float | None:
+        asked.append(known)
+        return eta_seconds(**known)
+
+    monkeypatch.setattr("tuner.job.eta_seconds", noted)
+    ended = bench.run(database, database.submit({"M": 512, "N": 8}, trials=500, patience=4))
+    times = [trial.time_us or 1e9 for trial in database.trials(ended)]
+    since = [count - times.index(min(times[:count])) - 1 for count in range(1, len(times) + 1)]
+    assert [known["patience_left"] for known in asked] == [None, *(4 - each for each in since)]
+    assert [known["left"] for known in asked[:2]] == [500, 499]
+    assert [known["fresh"] for known in asked] == list(range(len(times) + 1))
 
 
 def test_patience_waits_for_a_trial_that_works(database: Database, bench: Bench) -> None:

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 class Service:
     """``uvicorn api.main:app`` on a free port; ``engine`` is the storage behind it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, app: str = "api.main:app") -> None:
+        self._app = app
         self._database = f"sqlite:///{folder / 'service.db'}"
         self.engine: Engine = open_engine(self._database)
         migrate(self.engine)
@@ -28,7 +29,7 @@ class Service:
     def start(self) -> None:
         """The first time on any port, then on the same."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "api.main:app", "--port", self._port],
+            [sys.executable, "-m", "uvicorn", self._app, "--port", self._port],
             cwd=ROOT,
             env={**os.environ, "TUNER_DATABASE_URL": self._database},
             stdout=subprocess.DEVNULL,
@@ -44,8 +45,15 @@ class Service:
         self._rest = Thread(target=self._process.stderr.read)
         self._rest.start()
 
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+    def freeze(self) -> None:
+        """It keeps its connections and says nothing more."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(how)
         self._process.wait(30)
         self._rest.join()
         assert self._process.stderr is not None

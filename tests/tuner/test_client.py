@@ -2,35 +2,26 @@
 
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 import httpx2
 import pytest
 from pydantic import ValidationError
 from service_process import Service
+from sqlalchemy import Engine
 from stored_best import claimed
 
-from db import queue
+from db import best as storage
+from db.devices import list_devices
 from tuner import client as module
-from tuner.answers import Job
+from tuner.answers import Best
 from tuner.client import Client
-from tuner.errors import (
-    JobFailed,
-    NoLibrary,
-    NotTuned,
-    ServiceError,
-    ServiceUnreachable,
-    StillRunning,
-)
+from tuner.errors import JobFailed, NoLibrary, NotTuned, ServiceError, ServiceUnreachable
 
 SHAPE = {"M": 16384, "N": 32}
 OTHER = {"M": 100, "N": 3}
-PLAIN_PROGRAM = Path(__file__).with_name("plain_program.txt").read_text()
-HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "starlette")
 
 
 def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
@@ -53,6 +44,7 @@ def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
     assert (job.trials.requested, job.trials.measured, job.best) == (7, 0, None)
     assert job.created_at.tzinfo is not None
     assert client.job(job.id) == client.job(job) == job
+    assert (job.links.self, job.links.events) == (f"/jobs/{job.id}", f"/jobs/{job.id}/events")
     with pytest.raises(ValidationError, match="frozen"):
         setattr(job, "state", "succeeded")  # noqa: B010  # mypy refuses the plain form
 
@@ -72,38 +64,6 @@ def test_what_is_tuned_is_not_tuned_again_unless_asked(client: Client) -> None:
     assert client.submit("conv1d", SHAPE, trials=3, on_existing="retune").state == "queued"
 
 
-def test_waiting_shows_each_step_and_gives_the_winner(service: Service, client: Client) -> None:
-    job, seen = client.submit("conv1d", OTHER, trials=2), []
-    held = claimed(service.engine)
-    best = {"config": {"template": "direct"}, "time_us": 1.5, "gflops": 2.0}
-
-    def work(now: Job) -> None:
-        seen.append(now)
-        if len(seen) == 1:
-            queue.progress(
-                service.engine, job.id, held.attempt,
-                measured=1, ok=1, failed=0, best=best, eta_seconds=1.5, device_id=None,
-            )  # fmt: skip
-        elif len(seen) == 2:
-            queue.finish(service.engine, job.id, held.attempt, "succeeded")
-
-    ended = client.wait(job, timeout=30, progress=work, poll=0.02)
-    assert [each.state for each in seen] == ["running", "running", "succeeded"]
-    assert [each.trials.measured for each in seen] == [0, 1, 1]
-    assert (seen[1].eta_seconds, seen[1].best and seen[1].best.time_us) == (1.5, 1.5)
-    assert ended == seen[-1]
-    assert ended.finished_at is not None
-
-
-def test_a_job_that_fails_says_why(service: Service, client: Client) -> None:
-    job = client.submit("conv1d", OTHER, trials=3)
-    held = claimed(service.engine)
-    queue.finish(service.engine, held.id, held.attempt, "failed", "all 3 trials were wrong")
-    with pytest.raises(JobFailed, match=f"job {job.id} failed: all 3 trials were wrong") as raised:
-        client.wait(job)
-    assert raised.value.job.state == "failed"
-
-
 def test_a_cancelled_job_ends_the_wait(client: Client) -> None:
     job = client.submit("conv1d", OTHER, trials=4)
     assert client.cancel(job).state == "cancelled"
@@ -112,45 +72,6 @@ def test_a_cancelled_job_ends_the_wait(client: Client) -> None:
     with pytest.raises(ServiceError) as raised:
         client.cancel(job)
     assert (raised.value.status, raised.value.type) == (409, "urn:convtune:problem:job-ended")
-
-
-def test_a_wait_may_end_before_the_job(client: Client) -> None:
-    job = client.submit("conv1d", OTHER, trials=5)
-    seen: list[Job] = []
-    with pytest.raises(StillRunning, match=r"is queued after 0\.3 s, with 0 of 5 trials") as raised:
-        client.wait(job, timeout=0.3, progress=seen.append, poll=0.02)
-    assert raised.value.job == job
-    assert seen == [job]  # asked for often, shown once
-    with pytest.raises(StillRunning):
-        client.wait(job, timeout=0)
-
-
-def test_a_wait_outlasts_a_restart_of_the_service(service: Service, client: Client) -> None:
-    job = client.submit("conv1d", OTHER, trials=6)
-    held = claimed(service.engine)
-    begun = Event()
-    with ThreadPoolExecutor(1) as thread:
-        ended = thread.submit(client.wait, job, 60, lambda _: begun.set(), 0.02)
-        assert begun.wait(30)
-        service.stop()
-        try:
-            queue.finish(service.engine, job.id, held.attempt, "succeeded")
-            assert not ended.done()
-        finally:
-            service.start()
-        assert ended.result(30).state == "succeeded"
-
-
-def test_a_service_that_stays_away_ends_the_wait(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = client.submit("conv1d", OTHER, trials=8)
-    monkeypatch.setattr(module, "OUTAGE_SECONDS", 0.1)
-    with Client(free_url()) as away:
-        begun = iter([job])  # it answers once and is gone
-        monkeypatch.setattr(away, "job", lambda _: next(begun, None) or Client.job(away, job))
-        with pytest.raises(ServiceUnreachable):
-            away.wait(job, poll=0.02)
 
 
 def test_the_trials_of_all_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +87,7 @@ def test_the_trials_of_all_pages(client: Client, monkeypatch: pytest.MonkeyPatch
 def test_the_best_of_a_shape(client: Client) -> None:
     best = client.best("conv1d", SHAPE)
     assert (best.match, best.template, best.time_us) == ("exact", "direct", 20.0)
+    assert best.verified
     assert best.config["threading"] == "parallel"
     assert best.artifacts.library is not None
     assert client.job(best.job).state == "succeeded"
@@ -208,11 +130,50 @@ def test_a_shape_that_is_not_tuned(client: Client) -> None:
 
 def test_a_nearest_match_lends_no_library(client: Client) -> None:
     best = client.best("conv1d", match="nearest", M=16000, N=32)
-    assert (best.match, best.time_us) == ("nearest", None)
+    assert (best.match, best.verified, best.time_us) == ("nearest", False, None)
     assert best.neighbour is not None
     assert best.neighbour.workload["M"] == 16384
     with pytest.raises(NoLibrary, match="submit the shape"):
         client.load(best)
+
+
+def test_a_nearest_match_is_verified(service: Service, client: Client) -> None:
+    shape = {"M": 15999, "N": 32}
+    lent = client.best("conv1d", shape, match="nearest")
+    job = client.verify_nearest("conv1d", shape, target="cpu", device=lent.device.name)
+    assert (job.search, job.target, job.trials.requested) == ("neighbour", "cpu", 1)
+    assert client.verify_nearest("conv1d", M=15999, N=32).id == job.id
+    verify(service.engine, lent)
+    assert client.wait(job).state == "succeeded"
+    best = client.best("conv1d", shape, match="nearest")
+    assert (best.match, best.verified, best.time_us, best.job) == ("nearest", True, 21.0, job.id)
+    assert (best.config, best.neighbour) == (lent.config, lent.neighbour)
+    assert client.verify_nearest("conv1d", shape).id == job.id
+
+
+def verify(engine: Engine, lent: Best) -> None:
+    """As a worker would, without the files."""
+    held = claimed(engine)
+    (device,) = (each for each in list_devices(engine) if each.name == lent.device.name)
+    new = storage.NewBest(
+        operator=held.operator,
+        workload_key=held.workload_key,
+        workload=held.workload,
+        device_id=device.id,
+        template=lent.template,
+        template_version=1,
+        tvm_version="0.27.0",
+        config=lent.config,
+        time_us=21.0,
+        timing={"warm": {"median": 21.0}},
+        gflops=50.0,
+        roofline={},
+        max_error=1e-7,
+        baselines=[],
+        trials_measured=1,
+        versions={},
+    )
+    storage.finish_with_best(engine, held.id, held.attempt, new, [])
 
 
 @pytest.mark.parametrize(
@@ -232,6 +193,12 @@ def test_a_nearest_match_lends_no_library(client: Client) -> None:
         (lambda c: c.wait("nosuchjob"), 404, []),
         (lambda c: list(c.trials("nosuchjob")), 404, []),
         (lambda c: c.cancel("nosuchjob"), 404, []),
+        (lambda c: c.verify_nearest("conv1d", M=8, N=2, kind="correlate"), 404, []),
+        (
+            lambda c: c.verify_nearest("conv1d", M=8, N=0, target="tpu"),
+            422,
+            ["workload.N", "target"],
+        ),
     ],
 )
 def test_a_refusal_names_what_is_wrong(

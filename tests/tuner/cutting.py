@@ -1,0 +1,75 @@
+"""A TCP proxy before a service that cuts event streams short."""
+
+import re
+import select
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+from urllib.parse import urlsplit
+
+RESET = struct.pack("ii", 1, 0)
+
+
+class Cutter(ThreadingTCPServer):
+    """``budget`` says for each stream how many bytes of the answer pass, None for all, and whether
+    it is reset or closed then. ``resumed`` has each stream's Last-Event-ID, None where it began
+    anew."""
+
+    daemon_threads = True
+
+    def __init__(self, upstream: str, budget: Callable[[], tuple[int | None, bool]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream, self.budget = urlsplit(upstream), budget
+        self.resumed: list[str | None] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseRequestHandler):
+    server: Cutter
+    request: socket.socket
+
+    def handle(self) -> None:
+        left: int | None = None
+        reset = False
+        address = self.server.upstream.hostname, self.server.upstream.port
+        with socket.create_connection(address) as service:
+            while True:
+                ready, _, _ = select.select([self.request, service], [], [])
+                try:
+                    data = ready[0].recv(65536)
+                    if not data:
+                        return
+                    if ready[0] is self.request:
+                        if b"/events" in data.partition(b"\r\n")[0]:
+                            found = re.search(rb"last-event-id: (\S+)", data, re.IGNORECASE)
+                            self.server.resumed.append(found[1].decode() if found else None)
+                            left, reset = self.server.budget()
+                        service.sendall(data)
+                        continue
+                    self.request.sendall(data[:left])
+                except OSError:
+                    return  # one of the two has gone
+                if left is not None:
+                    left -= len(data)
+                    if left <= 0:
+                        break
+        if reset:
+            self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self.request.close()
+
+
+@contextmanager
+def cutting(
+    upstream: str, budget: Callable[[], tuple[int | None, bool]] = lambda: (None, False)
+) -> Iterator[Cutter]:
+    with Cutter(upstream, budget) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,69 @@
+"""The client where only what it needs is installed: no compiler, no storage, no service."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from alone import INSTALLED
+from packaging.requirements import Requirement
+from service_process import ROOT, Service
+
+PROGRAM = Path(__file__).with_name("alone.py")
+PAGE = ROOT / "docs/how-to/use-a-kernel-in-pytorch.md"
+
+
+def test_a_host_that_only_calls_kernels(service: Service, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", PROGRAM, service.url],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shape, state, refused = done.stdout.splitlines()
+    assert (shape, state) == ("(16415,)", "cancelled")
+    assert refused.startswith("tuning here needs TVM's compiler, but No module named")
+
+
+@pytest.mark.parametrize(
+    "name", ["db", "api", "tvm", "tvm.runtime", "sqlalchemy", "psutil", "rich"]
+)
+def test_nothing_else_could_have_been_imported(name: str) -> None:
+    code = f"import sys, alone; sys.meta_path.insert(0, alone.Gate()); import {name}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{PROGRAM.parent}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert re.search(r"(ModuleNotFound|Import)Error: (No module|tvm is not)", done.stderr)
+
+
+def test_the_page_installs_just_that() -> None:
+    commands = re.findall(r"^pip install .*$", PAGE.read_text(), re.MULTILINE)
+    whole, bare = (re.findall(r"(?<= )[\w.][\w.-]*(?= |$)", each) for each in commands)
+    assert {*whole[1:], "convtune"} - {"constraints.txt"} == set(INSTALLED)
+    assert bare[1:] == ["constraints.txt", "apache-tvm", "."]
+
+
+def needed(name: str) -> set[str]:
+    """The distribution's and those that it brings here, as their modules are called."""
+    found = {name.replace("-", "_")}
+    for each in map(Requirement, requires(name) or []):
+        if each.marker is None or each.marker.evaluate({"extra": ""}):
+            found |= needed(each.name)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(set(INSTALLED) - {"convtune", "apache-tvm-ffi"}))
+def test_what_is_let_through_comes_with_what_is_installed(name: str) -> None:
+    assert INSTALLED[name] <= needed(name)

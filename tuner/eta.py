@@ -1,0 +1,26 @@
+"""How long a search still takes, as far as anybody can say."""
+
+from __future__ import annotations
+
+
+def eta_seconds(
+    *,
+    elapsed: float,
+    fresh: int,
+    left: int,
+    patience_left: int | None = None,
+    budget_seconds: float | None = None,
+) -> float | None:
+    """Seconds to the end of the search if nothing faster is found; None where nothing is known.
+
+    ``fresh`` trials took ``elapsed`` seconds, ``left`` are wanted. ``patience_left`` says after
+    how many more that are no faster the search ends, None where it does not; ``budget_seconds``
+    how long it may take in all.
+    """
+    if patience_left is not None:
+        left = min(left, max(0, patience_left))
+    budget_left = None if budget_seconds is None else max(0.0, budget_seconds - elapsed)
+    if fresh == 0:
+        return budget_left
+    to_come = elapsed / fresh * left
+    return to_come if budget_left is None else min(to_come, budget_left)
