@@ -14,6 +14,8 @@ Config = dict[str, Any]
 Value = bool | int | float | str | None | list[int]
 Condition = tuple[tuple[str, tuple[Value, ...]], ...]
 
+BRIEF = 80
+
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -136,3 +138,9 @@ def distinct(values: Sequence[Value]) -> list[Value]:
     for value in values:
         seen.setdefault(tuple(value) if isinstance(value, list) else value, value)
     return list(seen.values())
+
+
+def brief(value: object) -> str:
+    """A value as people read it: of a long text its end, where a trace has what was decided."""
+    text = str(value)
+    return text if len(text) <= BRIEF else f"…{text[1 - BRIEF :]}"

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault
 from templates.template import Template
+from templates.trace import Trace
 from templates.workload import Workload
 
 MAX_RECORDS = 10_000
@@ -153,6 +154,12 @@ def _workload(line: _Line) -> Workload:
 
 
 def _template(line: _Line) -> Template[Any]:
+    if line.template == Trace.name:
+        raise _Refused(
+            "template",
+            "must not be trace: what MetaSchedule's search found is not taken over from a log; "
+            "leave the record out and search here",
+        )
     on_target = [each for each in operator(line.operator).templates if each.kind == line.target]
     named = [each for each in on_target if each.name == line.template]
     if not named:

@@ -23,6 +23,7 @@ from db.trials import NewTrial
 from templates.template import Template
 from tuner.device import Device
 from tuner.errors import NothingWorked
+from tuner.eta import eta_seconds
 from tuner.final import decide, finalists
 from tuner.hold import Hold
 from tuner.listed import ListedPlan, plan_of
@@ -75,7 +76,7 @@ class JobRun:
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        self._plan = plan_of(engine, self._job, device, seed, among)
+        self._plan = plan_of(engine, self._job, device, seed, among, hold.check)
         self._seed = seed
         self._ok: list[tuple[Config, float]] = []
         self._statuses: Counter[str] = Counter()
@@ -146,7 +147,7 @@ class JobRun:
         results = measured(
             self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
         )
-        with closing(results):
+        with closing(self._plan), closing(results):
             for config, built, result in results:
                 self._store(config, built, result)
                 self._report()
@@ -156,11 +157,7 @@ class JobRun:
         """Take up what is known of this workload on this device, this job's own trials too."""
         known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
         current = [
-            trial
-            for trial in known
-            if trial.template in self._plan.templates
-            and trial.template_version == self._plan.version(trial.config)
-            and trial.config in self._plan.space
+            trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]
         self._plan.tell([(t.config, t.time_us if t.status == "ok" else None) for t in current])
         self._ok = [(t.config, t.time_us) for t in current if t.status == "ok" and t.time_us]
@@ -171,7 +168,7 @@ class JobRun:
             self._note_time(trial.time_us, own=trial.job_id == self._job.id)
         self._refuse()
         self._earlier = self._statuses.total()
-        log.info("job_planned", space=len(self._plan.space), known=len(current))
+        log.info("job_planned", space=self._plan.size, known=len(current))
 
     def _refuse(self) -> None:
         """What a list names and this device's space lacks is a trial too, with the reason."""
@@ -196,14 +193,19 @@ class JobRun:
     def _left(self) -> int:
         """How many more trials are wanted. The budget ends the search, but not before a trial, nor
         patience before one that worked: without any there is no best."""
-        patience = self._job.patience
-        if patience is not None and self._ok and self._no_faster >= patience:
+        patience = self._patience_left()
+        if patience is not None and patience <= 0:
             return 0
         budget = self._job.budget_seconds
         over = budget is not None and time.monotonic() - self._started > budget
         if over and (self._ok or self._failures):
             return 0
         return max(0, self._job.trials_requested - self._statuses.total())
+
+    def _patience_left(self) -> int | None:
+        """How many more trials that are no faster end the search, None where they do not."""
+        patience = self._job.patience
+        return patience - self._no_faster if patience is not None and self._ok else None
 
     def _store(self, config: Config, built: Built, result: Measured | None) -> None:
         trial = NewTrial(
@@ -245,18 +247,19 @@ class JobRun:
 
     def _report(self) -> None:
         done, ok = self._statuses.total(), self._statuses["ok"]
-        fresh = done - self._earlier
-        elapsed = time.monotonic() - self._started
-        to_come = elapsed / fresh * self._left() if fresh else math.inf
-        if self._job.budget_seconds is not None:
-            to_come = min(to_come, max(0.0, self._job.budget_seconds - elapsed))
         progress = Progress(
             requested=self._job.trials_requested,
             measured=done,
             ok=ok,
             failed=done - ok,
             best=self._best_so_far(),
-            eta_seconds=to_come if math.isfinite(to_come) else None,
+            eta_seconds=eta_seconds(
+                elapsed=time.monotonic() - self._started,
+                fresh=done - self._earlier,
+                left=self._left(),
+                patience_left=self._patience_left(),
+                budget_seconds=self._job.budget_seconds,
+            ),
         )
         queue.progress(
             self._engine,

@@ -12,6 +12,7 @@ import templates
 from db.devices import Device
 from db.jobs import Job
 from db.trials import Trial
+from templates.knob import brief
 from tuner.shape_options import as_options
 
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
@@ -83,7 +84,7 @@ def show_job(job: Job, device: Device | None, console: Console) -> None:
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
         "budget": job.budget_seconds and f"{job.budget_seconds:g} s",
         "best": job.best and _best(job),
-        "": job.best and "  ".join(f"{name}={value}" for name, value in job.best["config"].items()),
+        "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
         "worker": job.worker and f"{job.worker}, attempt {job.attempt}",
         "error": job.error,
@@ -99,7 +100,7 @@ def show_job(job: Job, device: Device | None, console: Console) -> None:
 def show_trial(trial: Trial, console: Console) -> None:
     """Its number, what came of it, and its configuration."""
     error = " ".join((trial.error or "").split())[:100]
-    knobs = "  ".join(f"{name}={value}" for name, value in trial.config.items())
+    knobs = _knobs(trial.config)
     time_us = f"{trial.time_us:.2f} µs" if trial.time_us is not None else ""
     line = f"{trial.number:>5}  {trial.status:14} {time_us:>14}  {knobs}  {error}".rstrip()
     console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -107,6 +108,10 @@ def show_trial(trial: Trial, console: Console) -> None:
 
 def _best(job: Job) -> str:
     return f"{job.best['time_us']:.2f} µs" if job.best else ""
+
+
+def _knobs(config: dict[str, Any]) -> str:
+    return "  ".join(f"{name}={brief(value)}" for name, value in config.items())
 
 
 def _shape(job: Job) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy.engine import Engine
@@ -16,8 +16,10 @@ from templates.errors import InvalidConfig
 from templates.template import Template
 from templates.workload import Workload
 from tuner.device import Device
+from tuner.peers.peer import host_threads
 from tuner.plan import Plan
-from tuner.search import Strategy
+from tuner.search import METASCHEDULE, Strategy
+from tuner.traced import TracedPlan
 from tuner.versions import TVM
 
 
@@ -85,9 +87,14 @@ def plan_of(
     device: Device,
     seed: int,
     among: Sequence[Template[Any]] | None,
+    check: Callable[[], None],
 ) -> Plan:
-    """The job's plan: its list, where it has one, or its search."""
+    """The job's plan: its list, where it has one, or its search. ``check()`` is called again and
+    again where the search is waited for, and may raise."""
     workload = templates.parse_key(job.workload_key)
+    if job.search == METASCHEDULE:
+        threads = host_threads() if job.seed is None else 1  # of several the seed means nothing
+        return TracedPlan(workload, device, seed, threads, among, check)
     if job.search not in storage.SEARCHES:
         return Plan(workload, device, job.search, seed, among)
     return ListedPlan(workload, device, storage.of_job(engine, job.id), among)

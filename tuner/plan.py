@@ -10,6 +10,7 @@ import templates
 from db.history import PastTrial
 from templates.errors import InvalidConfig
 from templates.template import Template
+from templates.trace import Trace
 from templates.union import UnionSpace
 from templates.workload import Workload
 from tuner import search
@@ -38,6 +39,12 @@ class Plan:
         self.templates = {template.name: template for template in chosen}
         self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
         self.search = search.create(strategy, self.space, self._features, seed)
+        self._programs: dict[str, Template[Any] | Trace] = {**self.templates, Trace.name: Trace()}
+
+    @property
+    def size(self) -> int | None:
+        """How many configurations there are, None where nobody can tell."""
+        return len(self.space)
 
     def ask(self, count: int) -> list[Config]:
         """The next configurations to try, none twice; fewer where the space runs out."""
@@ -85,9 +92,17 @@ class Plan:
             index = None
         return search.Earlier(trial.config, derived, trial.time_us, index)
 
+    def knows(self, config: Config, version: int) -> bool:
+        """Whether the configuration of a template in that version can be built again here. Traces
+        can, whatever is searched for: one may be the best there is."""
+        known = self._programs.get(config["template"])
+        if known is None or known.version != version:
+            return False
+        return isinstance(known, Trace) or config in self.space
+
     def version(self, config: Config) -> int:
         """The version of the configuration's template."""
-        return self.templates[config["template"]].version
+        return self._programs[config["template"]].version
 
     def default(self) -> Config:
         """What the first template would take without measuring."""
@@ -95,7 +110,7 @@ class Plan:
         return first.default(self.workload, self.device.limits)
 
     def order(self, config: Config, library: Path) -> BuildOrder:
-        program = program_of(self.templates[config["template"]])
+        program = program_of(self._programs[config["template"]])
         return BuildOrder(self.workload.key, program, config, self.device.target, library)
 
     def naive_order(self, library: Path) -> BuildOrder:
@@ -106,6 +121,9 @@ class Plan:
     def empty_order(self, library: Path) -> BuildOrder:
         """The order for the program whose time is the cost of a launch."""
         return BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, self.device.target, library)
+
+    def close(self) -> None:
+        """End what the search keeps running."""
 
     def _features(self, config: Config) -> dict[str, float]:
         template = self.templates[config["template"]]

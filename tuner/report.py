@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from db.best import Best
+from templates.knob import brief
 
 
 def best_json(best: Best) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def best_json(best: Best) -> dict[str, Any]:
 def show_best(best: Best, console: Console) -> None:
     """The configuration, and a table of its time beside what it was compared with."""
     console.print(f"{best.operator} on {best.device.name} ({best.device.arch})")
-    knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
+    knobs = "  ".join(f"{name}={brief(value)}" for name, value in best.config.items())
     console.print(knobs, markup=False, highlight=False, soft_wrap=True)
     table = Table(box=None)
     table.add_column(no_wrap=True)

@@ -41,7 +41,10 @@ def test_a_job_that_can_not_be_run_fails_with_its_reason(
     with capture_logs() as said:
         worker.run(once=True)
     ended = queue.get(database.engine, job.id)
-    reason = "unknown search strategy 'annealing'; known are: evolutionary, grid, random, xgb"
+    reason = (
+        "unknown search strategy 'annealing'; known are: evolutionary, grid, metaschedule, random, "
+        "xgb"
+    )
     assert (ended.state, ended.error) == ("failed", reason)
     assert [line["event"] for line in said] == ["worker_started", "job_started", "job_ended"]
     assert said[-1]["error"] == reason

@@ -53,6 +53,20 @@ def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
             assert {each.target for each in found} == {template.kind}
 
 
+def test_a_trace_is_not_taken_over() -> None:
+    line = {
+        "convtune": 1,
+        "operator": "conv1d",
+        "workload": {"M": 60, "N": 5},
+        "target": "cpu",
+        "template": "trace",
+        "version": 1,
+        "config": {"template": "trace", "trace": "[[],[]]"},
+    }
+    with pytest.raises(InvalidRecords, match=r"template: must not be trace: .* leave the record"):
+        parse([json.dumps(line).encode()])
+
+
 def test_all_faults_are_named() -> None:
     with pytest.raises(InvalidRecords) as refused:
         parse([b"{}", b"", b"{", b"[]"])

@@ -8,6 +8,7 @@ import pytest
 from db.history import PastTrial
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
+from templates.trace import Trace
 from tests.tuner.measure.planted import Planted, PlantedBuild
 from tuner.device import Device
 from tuner.errors import NothingWorked, UnknownStrategy
@@ -81,13 +82,32 @@ def test_an_order_names_the_configurations_own_template() -> None:
         assert made.version(config) == template.version
 
 
+def test_a_trace_can_be_built_again_whatever_is_searched_for() -> None:
+    made, trace = plan(among=TWO), Trace()
+    config = trace.config("[[],[]]")
+    assert made.knows(config, trace.version)
+    assert not made.knows(config, trace.version + 1)
+    order = made.order(config, Path("x.so"))
+    assert (program(order), made.version(config)) == (Trace, trace.version)
+    made.tell([(config, 1.0)])
+    assert len(made.ask(20)) == made.size == len(made.space)
+
+
+def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> None:
+    made = plan(among=[Planted()])
+    right = Planted().config("right")
+    assert made.knows(right, Planted.version)
+    assert not made.knows(right, Planted.version + 1)
+    assert not made.knows(right | {"behaviour": "of an older version"}, Planted.version)
+    assert not made.knows({"template": "other"}, 1)
+
+
 def test_where_no_template_applies_the_reason_says_so() -> None:
     with pytest.raises(NothingWorked, match=r"no template serves .*conv1d.* on cpu"):
         plan(among=[])
 
 
 def test_an_unknown_strategy() -> None:
-    with pytest.raises(
-        UnknownStrategy, match="'annealing'; known are: evolutionary, grid, random, xgb"
-    ):
+    known = "evolutionary, grid, metaschedule, random, xgb"
+    with pytest.raises(UnknownStrategy, match=f"'annealing'; known are: {known}"):
         plan("annealing", among=TWO)

@@ -11,6 +11,7 @@ from typing import Any
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
+from templates.trace import Trace
 from tuner.measure.alignment import element_aligned
 from tuner.measure.linker import linker
 
@@ -43,7 +44,7 @@ class Built:
     seconds: dict[str, float] | None = None
 
 
-def program_of(template: Template[Any]) -> str:
+def program_of(template: Template[Any] | Trace) -> str:
     """The import path by which a child finds a template."""
     kind = type(template)
     return f"{kind.__module__}:{kind.__qualname__}"

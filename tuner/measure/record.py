@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import templates
+from templates.replay import plain
 from tuner.measure.compile import BuildOrder, program, scheduled
 
 
@@ -26,15 +27,4 @@ def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]
         tvm.target.Target(order.target),
         meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"]),
     )
-    return {"workload": _plain(stored.as_json()), "tuning_record": _plain(record.as_json())}
-
-
-def _plain(value: Any) -> Any:
-    """TVM's containers and numbers as Python's."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if hasattr(value, "items"):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if hasattr(value, "__iter__"):
-        return [_plain(item) for item in value]
-    return value.value
+    return {"workload": plain(stored.as_json()), "tuning_record": plain(record.as_json())}

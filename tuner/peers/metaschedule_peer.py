@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,14 +17,15 @@ import templates
 from templates.workload import Workload
 from tuner.device import Device
 from tuner.errors import ChildError, ChildFailed
+from tuner.evolution import search_target
 from tuner.measure.builder import Builder
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, Built
 from tuner.measure.runner import Runner
+from tuner.measure.waiting import waited
 from tuner.settings import Settings
 
 NAME = "metaschedule"
-CHECK_SECONDS = 1.0
 START_SECONDS, TRIAL_SECONDS = 600.0, 10.0
 """The search is given up after these: once, and for each trial."""
 BATCH = 64
@@ -56,24 +56,13 @@ def search(
     """The best of ``trials`` candidates, its library in ``folder``; what failed is a value with
     its reason. The compiler stays in a process of its own. ``check()`` is called again and again
     meanwhile, and may raise."""
-    child = Child()
-    call = partial(child.call, timeout=START_SECONDS + TRIAL_SECONDS * trials)
-    with ThreadPoolExecutor(1) as pool:
-        future: Future[Built] = pool.submit(
-            call, tune, workload.key, device, settings, trials, seed, folder
-        )
+    arguments = (workload.key, device, settings, trials, seed, folder)
+    seconds = START_SECONDS + TRIAL_SECONDS * trials
+    with closing(Child()) as child:
         try:
-            while wait([future], CHECK_SECONDS).not_done:
-                check()
-            return future.result()
+            return waited(child, tune, *arguments, timeout=seconds, check=check)
         except ChildFailed as error:
             return _failed(workload.key, device, error)
-        except BaseException:
-            child.kill()
-            wait([future])
-            raise
-        finally:
-            child.close()
 
 
 def tune(
@@ -85,9 +74,6 @@ def tune(
 
     workload = templates.parse_key(workload_key)
     naive = importlib.import_module(f"templates.{workload.operator}.ladder.baseline")
-    target = dict(device.target)
-    if device.kind == "cpu":
-        target["num-cores"] = device.limits.units  # its rules ask for it
     with (
         Builder(settings.build_workers, settings.build_seconds) as builder,
         Runner(workload_key, device, seed, settings.run_seconds) as runner,
@@ -95,7 +81,7 @@ def tune(
         bench = _Bench(workload_key, device, builder, runner, folder)
         meta_schedule.tune_tir(
             tvm.IRModule({"main": naive.computation(workload)}),
-            tvm.target.Target(target),
+            tvm.target.Target(search_target(device)),
             str(folder),
             trials,
             num_trials_per_iter=min(BATCH, trials),

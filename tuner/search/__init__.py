@@ -1,4 +1,5 @@
-"""Search strategies by name. They know spaces and times, nothing of kernels or devices."""
+"""Search strategies by name. They know spaces and times, nothing of kernels or devices; but one,
+which has no space: MetaSchedule's (:mod:`tuner.traced`)."""
 
 from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary
@@ -8,17 +9,27 @@ from tuner.search.space import Featurize, SearchSpace
 from tuner.search.strategy import Earlier, Result, Strategy
 from tuner.search.xgb import Xgb
 
-__all__ = ["DEFAULT", "Earlier", "Result", "SearchSpace", "Strategy", "create", "strategies"]
+__all__ = [
+    "DEFAULT",
+    "METASCHEDULE",
+    "Earlier",
+    "Result",
+    "SearchSpace",
+    "Strategy",
+    "create",
+    "strategies",
+]
 
 _STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy for strategy in (Xgb, Evolutionary, RandomSearch, Grid)
 }
 DEFAULT = Xgb.name
+METASCHEDULE = "metaschedule"
 
 
 def strategies() -> list[str]:
-    """The names that `create` knows, the default first."""
-    return list(_STRATEGIES)
+    """The names that an order may have, the default first; `create` knows all but METASCHEDULE."""
+    return [*_STRATEGIES, METASCHEDULE]
 
 
 def create(name: str, space: SearchSpace, featurize: Featurize, seed: int | None) -> Strategy:

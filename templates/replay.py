@@ -1,0 +1,70 @@
+"""MetaSchedule's JSON of a trace: written, and applied again. Functions import TVM when called."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from templates.errors import InvalidConfig
+
+
+def replayed(computation: Any, text: object) -> Any:
+    """The trace applied to a TIR function, a ``tvm.s_tir.Schedule``. Raises InvalidConfig for
+    what is no trace of it."""
+    import tvm
+    from tvm.s_tir import Schedule
+    from tvm.s_tir.schedule import Trace
+
+    try:
+        steps = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfig(f"trace: is no JSON ({error}); search again") from error
+    if not _is_trace(steps):
+        raise InvalidConfig("trace: must be the JSON of a trace, [steps, decisions], as text")
+    schedule = Schedule(tvm.IRModule({"main": computation}))
+    try:
+        Trace.apply_json_to_schedule(steps, schedule)
+    except Exception as error:  # TVM raises its own, and Python's
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidConfig(
+            f"trace: does not apply to this workload ({reason}); search again"
+        ) from error
+    if text_of(schedule.trace) != text:
+        raise InvalidConfig(
+            "trace: applied, it becomes another one: it is of another workload, or a decision is "
+            "missing or changed; search again"
+        )
+    return schedule
+
+
+def _is_trace(value: Any) -> bool:
+    """Whether it has the shape of one: TVM would read beyond its ends."""
+    if not _has(value, list, list):
+        return False
+    steps, decisions = value
+    return all(_has(step, str, list, list, list) for step in steps) and all(
+        isinstance(each, list) and len(each) == 2 and each[0] in range(len(steps))
+        for each in decisions
+    )
+
+
+def _has(value: Any, *kinds: type) -> bool:
+    return (
+        isinstance(value, list) and len(value) == len(kinds) and all(map(isinstance, value, kinds))
+    )
+
+
+def text_of(trace: Any) -> str:
+    """The JSON of a ``tvm.s_tir.schedule.Trace``."""
+    return json.dumps(plain(trace.as_json()), separators=(",", ":"))
+
+
+def plain(value: Any) -> Any:
+    """TVM's containers and numbers as Python's."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if hasattr(value, "items"):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "__iter__"):
+        return [plain(item) for item in value]
+    return value.value

@@ -1,0 +1,125 @@
+"""Jobs that have MetaSchedule search: its traces are trials like any others, and one may be the
+best."""
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import Database
+from runs import Bench, cancel_after
+
+import templates
+from db import artifacts, best, devices, queue, trials
+from db.formats import WRITERS, export
+from db.records import Filters
+from templates.replay import text_of
+from templates.trace import Trace
+from tests.tuner.measure.planted import Planted
+from tuner import records
+from tuner.hold import Cancelled
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.versions import TVM
+
+SHAPE = {"M": 3000, "N": 16}
+TRACE = Trace()
+
+pytestmark = pytest.mark.timeout(600)  # all of TVM's intrinsics are imported: 13 s of an idle CPU
+
+
+def tiled(workload_key: str, seed: int) -> str:
+    """A trace that MetaSchedule has not proposed."""
+    import tvm
+    from tvm.s_tir import Schedule
+
+    function = TRACE.computation(templates.parse_key(workload_key), {})
+    schedule = Schedule(tvm.IRModule({"main": function}), seed=seed)
+    outputs, _ = schedule.get_loops(schedule.get_sblock("y"))
+    schedule.split(outputs, schedule.sample_perfect_tile(outputs, 2))
+    return text_of(schedule.trace)
+
+
+def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) -> None:
+    """An attempt that measured these, one of them in vain, and ended there."""
+    held = queue.claim(database.engine, "lost", ["cpu"], job_id=job.id)
+    assert held is not None
+    device = devices.upsert_device(database.engine, bench.device.fingerprint()).id
+    measured = [
+        trials.NewTrial(
+            device_id=device,
+            config=TRACE.config(text),
+            template=TRACE.name,
+            template_version=TRACE.version,
+            tvm_version=TVM,
+            status="ok" if place else "build_timeout",
+            time_us=1e6 if place else None,
+            timing=None,
+            max_error=0.0 if place else None,
+            error=None if place else "killed after 60 s",
+            seconds={},
+        )
+        for place, text in enumerate(traces)
+    ]
+    trials.add(database.engine, job.id, held.attempt, measured)
+    database.run_out(job)
+
+
+def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
+    database: Database, bench: Bench, tmp_path: Path
+) -> None:
+    job = database.submit(SHAPE, trials=8, search="metaschedule")
+    lost(database, bench, job, [tiled(job.workload_key, seed) for seed in (1, 2)])
+    ended = bench.run(database, job, among=[Planted()])
+    assert (ended.state, ended.trials_measured) == ("succeeded", 8)
+    stored = database.trials(job)
+    assert {(trial.template, trial.template_version) for trial in stored} == {("trace", 1)}
+    assert len({trial.config["trace"] for trial in stored}) == 8
+    assert [trial.status for trial in stored] == ["build_timeout", *["ok"] * 7]
+    (found,) = best.lookup(database.engine, job.workload_key)
+    assert (found.search, found.template, found.template_version) == ("metaschedule", "trace", 1)
+    assert found.config in [trial.config for trial in stored[2:]]
+
+    order = BuildOrder(
+        job.workload_key, program_of(TRACE), found.config, bench.device.target, tmp_path / "a.so"
+    )
+    built = bench.builder.submit(order).result()
+    assert (built.status, built.error) == ("ok", None)
+    source = artifacts.get(database.engine, found.artifacts["source"]).content
+    assert built.source == source.decode()
+
+    for name in WRITERS:
+        log = b"".join(export(database.engine, name, Filters())).decode()
+        assert json.dumps(found.config["trace"]) in log
+    metaschedule_applies_it(database, found, tmp_path / "exported")
+
+    other = database.submit(SHAPE, trials=1, search="grid")
+    assert bench.run(database, other, among=[Planted()]).state == "succeeded"
+    (kept,) = best.lookup(database.engine, job.workload_key)
+    assert kept.template == "trace"  # the slower one that was found last is not it
+
+
+def metaschedule_applies_it(database: Database, found: best.Best, folder: Path) -> None:
+    import tvm
+    import tvm_ffi
+    from tvm import relax
+    from tvm.s_tir import meta_schedule
+
+    assert records.write_database(database.engine, Filters(), folder) == 1
+    exported = meta_schedule.database.JSONDatabase(work_dir=str(folder))
+    manifest = json.loads(artifacts.get(database.engine, found.artifacts["manifest"]).content)
+    workload = templates.parse_key(found.workload_key)
+    module = tvm.IRModule({"main": TRACE.computation(workload, found.config)})
+    with tvm.target.Target(manifest["target"]), exported:
+        applied = relax.transform.MetaScheduleApplyDatabase()(module)
+    kernel = applied["main"].without_attr("tirx.is_scheduled")
+    wanted = TRACE.schedule(workload, manifest["config"]).mod["main"]
+    assert tvm_ffi.structural_equal(kernel, wanted)
+
+
+def test_a_cancelled_job_ends_its_search(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=8, search="metaschedule")
+    before = set(psutil.Process().children())
+    with pytest.raises(Cancelled):
+        bench.run(database, job, watch=cancel_after(0, database, job))
+    assert set(psutil.Process().children()) <= before
+    assert database.trials(job) == []

@@ -1,0 +1,93 @@
+"""A stored trace: what it replays to, and how a damaged one is refused."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tvm
+import tvm_ffi
+from tvm.s_tir import Schedule
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.errors import InvalidConfig
+from templates.replay import text_of
+from templates.trace import Trace
+
+WORKLOAD = Conv1dWorkload(M=60, N=5)
+TRACE = Trace()
+
+
+def tiled() -> Schedule:
+    """Two splits, of which the search would have chosen the factors."""
+    schedule = Schedule(tvm.IRModule({"main": TRACE.computation(WORKLOAD, {})}), seed=3)
+    outputs, taps = schedule.get_loops(schedule.get_sblock("y"))
+    outer, inner = schedule.split(outputs, schedule.sample_perfect_tile(outputs, 2))
+    schedule.reorder(outer, taps, inner)
+    schedule.unroll(inner)
+    return schedule
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return text_of(tiled().trace)
+
+
+def test_it_replays_to_the_same_program(text: str) -> None:
+    config = json.loads(json.dumps(TRACE.config(text)))
+    assert tvm_ffi.structural_equal(TRACE.schedule(WORKLOAD, config).mod, tiled().mod)
+
+
+def without_decisions(steps: Any) -> Any:
+    return [steps[0], []]
+
+
+def with_a_wrong_decision(steps: Any) -> Any:
+    return [steps[0], [[place, [3, 7]] for place, _ in steps[1]]]
+
+
+def without_a_step(steps: Any) -> Any:
+    return [steps[0][1:], steps[1]]
+
+
+def with_an_unknown_step(steps: Any) -> Any:
+    return [[*steps[0], ["Teleport", [], [], []]], steps[1]]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (without_decisions, "a decision is missing or changed"),
+        (with_a_wrong_decision, "a decision is missing or changed"),
+        (without_a_step, "does not apply to this workload"),
+        (with_an_unknown_step, "does not apply to this workload .*Teleport"),
+        (lambda _: {}, r"must be the JSON of a trace, \[steps, decisions\]"),
+        (lambda _: [], "must be the JSON of a trace"),
+        (lambda _: [[[]], []], "must be the JSON of a trace"),
+        (lambda steps: [steps[0], [[len(steps[0]), 1]]], "must be the JSON of a trace"),
+        (lambda steps: [steps[0], [["0", 1]]], "must be the JSON of a trace"),
+    ],
+)
+def test_a_damaged_one_is_refused(text: str, damage: Callable[[Any], Any], says: str) -> None:
+    damaged = json.dumps(damage(json.loads(text)), separators=(",", ":"))
+    with pytest.raises(InvalidConfig, match=f"trace: .*{says}.*"):
+        TRACE.schedule(WORKLOAD, TRACE.config(damaged))
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("[[", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        (None, "must be the JSON of a trace"),
+        (7, "must be the JSON of a trace"),
+    ],
+)
+def test_what_is_no_trace_is_refused(value: Any, says: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"trace: {says}"):
+        TRACE.schedule(WORKLOAD, {"template": "trace", "trace": value})
+
+
+def test_another_workloads_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="it is of another workload"):
+        TRACE.schedule(Conv1dWorkload(M=61, N=5), TRACE.config(text))

@@ -1,0 +1,93 @@
+"""MetaSchedule's evolution in its child: what it proposes, and what it makes of what it is told."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.trace import Trace
+from templates.workload import Workload
+from tuner.detect import detect
+from tuner.evolution import Setup, propose, search_target
+from tuner.measure.builder import Builder
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.measure.runner import Runner
+
+DEVICE = detect("cpu")
+WORKLOAD = Conv1dWorkload(M=60, N=5)
+Config = dict[str, Any]
+Told = Sequence[tuple[Config, float | None]]
+
+pytestmark = pytest.mark.timeout(600)  # all of TVM's intrinsics are imported: 13 s of an idle CPU
+
+
+class Search:
+    """One child for all tests: another setup begins another search."""
+
+    def __init__(self) -> None:
+        self.child = Child()
+
+    def begin(self, seed: int, told: Told = (), workload: Workload = WORKLOAD) -> list[Config]:
+        """The first three proposals."""
+        target = json.dumps(search_target(DEVICE))
+        self._setup = Setup(workload.key, target, seed, 1)
+        self.child.call(propose, Setup(workload.key, target, seed + 100, 1), [], 0, timeout=300)
+        return self.go_on(told, 3)
+
+    def go_on(self, told: Told, count: int) -> list[Config]:
+        return self.child.call(propose, self._setup, told, count, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def search() -> Iterator[Search]:
+    made = Search()
+    yield made
+    made.child.close()
+
+
+def test_the_seed_decides(search: Search) -> None:
+    first = search.begin(0)
+    assert search.begin(0) == first
+    assert search.begin(2**32 - 1) != first
+
+
+def test_nothing_is_proposed_twice_nor_what_it_was_told(search: Search) -> None:
+    """As after a lost worker: another process measured these."""
+    told = [(config, 2.0 + place) for place, config in enumerate(search.begin(1))]
+    asked = search.begin(1, [*told[:2], (told[2][0], None)])
+    for _ in range(2):
+        asked += search.go_on([(config, 5.0) for config in asked[-3:]], 8)
+    traces = [config["trace"] for config in [*asked, *(config for config, _ in told)]]
+    assert len(traces) == len(set(traces)) == 3 + 2 * 8 + 3
+
+
+def test_damaged_traces_are_passed_over(search: Search) -> None:
+    damaged = [(Trace().config(text), 1.0) for text in ("", "[[],[[0,1]]]", "[[3],[]]")]
+    assert len(search.begin(3, damaged)) == 3
+
+
+def test_a_space_may_run_out(search: Search) -> None:
+    tiny = Conv1dWorkload(M=1, N=1)
+    found = search.begin(4, workload=tiny)
+    while more := search.go_on([], 16):
+        found += more
+    assert len({config["trace"] for config in found}) == len(found) < 1000
+
+
+def test_its_proposals_are_built_and_right(search: Search, tmp_path: Path) -> None:
+    workload = templates.operator("depthwise_conv2d").workload(B=1, C=2, H=6, W=5, K=3)
+    proposed = search.begin(5, workload=workload)
+    orders = [
+        BuildOrder(workload.key, program_of(Trace()), config, DEVICE.target, tmp_path / f"{n}.so")
+        for n, config in enumerate(proposed)
+    ]
+    with Builder(2) as builder, Runner(workload.key, DEVICE, seed=3) as runner:
+        for built in [builder.submit(order) for order in orders]:
+            assert (built.result().status, built.result().error) == ("ok", None)
+            measured = runner.measure(built.result().order.library)
+            assert (measured.status, measured.error) == ("ok", None)

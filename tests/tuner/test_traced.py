@@ -1,0 +1,42 @@
+"""A plan whose search fails: what then becomes of its job."""
+
+from dataclasses import replace
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.trace import Trace
+from tests.tuner.measure.planted import Planted
+from tuner.detect import detect
+from tuner.errors import NothingWorked
+from tuner.traced import TracedPlan
+
+WORKLOAD = Conv1dWorkload(M=64, N=8)
+DEVICE = replace(detect("cpu"), target={"kind": "nosuch"})
+WORKED = (Trace().config("[[],[]]"), 2.5)
+OTHER = (Planted().config("right"), 1.5)
+
+
+def failing() -> TracedPlan:
+    return TracedPlan(WORKLOAD, DEVICE, 1, 1, [Planted()], lambda: None)
+
+
+@pytest.mark.parametrize("told", [[], [OTHER], [(WORKED[0], None)]])
+def test_where_nothing_it_proposed_worked_the_reason_is_said(
+    told: list[tuple[dict[str, str], float | None]],
+) -> None:
+    plan = failing()
+    plan.tell(told)
+    with pytest.raises(NothingWorked, match=r"MetaSchedule's search failed: .*nosuch"):
+        plan.ask(3)
+    plan.close()
+
+
+def test_where_something_worked_that_is_all_there_is() -> None:
+    plan = failing()
+    plan.tell([OTHER, WORKED])
+    assert plan.ask(0) == []
+    assert plan.ask(3) == []
+    assert plan.ask(3) == []
+    assert plan.size is None
+    plan.close()
