@@ -11,6 +11,9 @@ from db.models import UNENDED, jobs, trial_sums
 from db.transaction import reading
 
 PHASES = ("schedule", "build", "check", "run")
+PRUNED = "pruned"
+"""In place of a status: how many of a job's trials were deleted since (db/prune.py). They go on
+counting under the status that they had."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ def totals(engine: Engine) -> Totals:
         trial_sums.c.status,
         func.sum(trial_sums.c.trials),
         *(func.sum(trial_sums.c[f"{phase}_seconds"]) for phase in PHASES),
-    ).group_by(trial_sums.c.status)
+    )
+    by_status = by_status.where(trial_sums.c.status != PRUNED).group_by(trial_sums.c.status)
     with reading(engine) as connection:
         rows = connection.execute(by_status).all()
         return Totals(

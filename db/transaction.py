@@ -1,4 +1,4 @@
-"""Two kinds of transaction, so that each says what it will do before it starts."""
+"""Kinds of transaction, so that each says what it will do before it starts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +18,18 @@ def writing(engine: Engine) -> Iterator[Connection]:
         connection = plain.execution_options(writing=True)
         with connection.begin():
             yield connection
+
+
+@contextmanager
+def one_write(engine: Engine) -> Iterator[Connection]:
+    """For a single statement that writes. PostgreSQL commits it by itself, which saves two of the
+    three times that a transaction of one statement asks the server; on SQLite as `writing`."""
+    if engine.dialect.name == "sqlite":
+        with writing(engine) as connection:
+            yield connection
+        return
+    with _answering(engine), engine.connect() as plain:
+        yield plain.execution_options(isolation_level="AUTOCOMMIT")
 
 
 @contextmanager

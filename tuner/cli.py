@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from db.errors import StorageError
 from templates.errors import TemplateError
-from tuner.commands import best, doctor, installation, jobs, ladder, records, tune
+from tuner.commands import best, db, doctor, installation, jobs, keys, ladder, records, tune
 from tuner.errors import TunerError
 from tuner.shape_options import examples
 from tuner.worker import Stopped
@@ -20,7 +20,19 @@ from tuner.worker import Stopped
 class _Ordered(TyperGroup):
     """From what is used first to what is used rarely; typer would list the groups last."""
 
-    order = ("tune", "best", "jobs", "ladder", "export", "import", "serve", "worker", "doctor")
+    order = (
+        "tune",
+        "best",
+        "jobs",
+        "ladder",
+        "export",
+        "import",
+        "serve",
+        "worker",
+        "keys",
+        "db",
+        "doctor",
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         rank = {name: at for at, name in enumerate(self.order)}
@@ -41,7 +53,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for each in (tune, best, jobs, ladder, records, installation, doctor):
+for each in (tune, best, jobs, ladder, records, installation, keys, db, doctor):
     each.add_to(app)
 
 

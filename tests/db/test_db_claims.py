@@ -4,8 +4,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from sqlalchemy import Engine
-from storage_rows import submitted
+from sqlalchemy import Engine, event
+from storage_rows import claimed, submitted
 
 from db import queue
 
@@ -62,3 +62,46 @@ def test_an_expired_job_goes_to_one_of_those_who_ask(engine: Engine) -> None:
         with ThreadPoolExecutor(4) as threads:
             got = list(threads.map(lambda n: queue.claim(engine, f"{n}", ["cuda"]), range(4)))
         assert [job.attempt for job in got if job is not None] == [2]
+
+
+def test_a_claim_is_one_statement(engine: Engine) -> None:
+    submitted(engine)
+    said: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *seen: said.append(seen[2]))
+    claimed(engine)
+    assert [each[:6] for each in said if not each.startswith("BEGIN")] == ["UPDATE"]
+
+
+def test_a_claim_that_meets_abandoned_jobs_ends_them_and_goes_on(engine: Engine) -> None:
+    hopeless = submitted(engine, 10)
+    for _ in range(queue.MAX_ATTEMPTS):
+        assert claimed(engine, "gone", seconds=-1).id == hopeless.id
+    unwanted = submitted(engine, 11, target="cpu")
+    held = queue.claim(engine, "gone", ["cpu"], lease_seconds=-1, job_id=unwanted.id)
+    assert held is not None
+    queue.cancel(engine, unwanted.id)
+    wanted = submitted(engine, 12)
+    assert claimed(engine).id == wanted.id
+    assert queue.get(engine, hopeless.id).state == "failed"
+    assert queue.get(engine, unwanted.id).state == "cancelled"
+
+
+def test_a_claim_of_one_job_touches_no_other(engine: Engine) -> None:
+    first, second = submitted(engine, 10), submitted(engine, 11)
+    taken = queue.claim(engine, "worker", ["cuda"], job_id=second.id)
+    assert taken is not None
+    assert (taken.id, taken.workload, taken.workload_key) == (
+        second.id,
+        second.workload,
+        second.workload_key,
+    )
+    assert queue.claim(engine, "worker", ["cuda"], job_id=second.id) is None
+    assert queue.claim(engine, "worker", ["cuda"], job_id="0" * 32) is None
+    assert queue.get(engine, first.id) == first
+
+
+def test_a_kind_of_device_nobody_has_gets_what_runs_anywhere(engine: Engine) -> None:
+    submitted(engine, 10, target="cpu")
+    anywhere = submitted(engine, 11)
+    taken = [queue.claim(engine, "worker", []) for _ in range(2)]
+    assert [job and job.id for job in taken] == [anywhere.id, None]

@@ -1,4 +1,5 @@
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -66,6 +67,19 @@ def test_a_locked_database_is_unavailable_and_then_works_again(engine: Engine, u
         other.close()
 
 
+def test_who_waits_for_the_lock_gets_it_and_keeps_its_patience(engine: Engine, url: str) -> None:
+    other = sqlite3.connect(
+        str(make_url(url).database), isolation_level=None, check_same_thread=False
+    )
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.7, other.execute, ["ROLLBACK"])  # longer than a short wait
+    release.start()
+    with writing(engine) as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
+    release.join()
+    other.close()
+
+
 @both
 def test_an_exception_rolls_everything_back(engine: Engine) -> None:
     submitted(engine)
@@ -109,6 +123,22 @@ def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> N
     with writing(engine) as connection:
         connection.execute(cut)  # the idle ones, which the pool still holds
     submitted(engine)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_a_connection_that_was_idle_for_long_is_asked(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network that forgot it says nothing: only its answer tells."""
+    asked: list[object] = []
+    ping = engine.dialect.do_ping
+    monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))
+    submitted(engine)
+    submitted(engine, 65)
+    assert asked == []
+    monkeypatch.setattr("db.alive.QUIET_SECONDS", 0.0)
+    submitted(engine, 66)
+    assert len(asked) == 1
 
 
 def test_no_folder(tmp_path: Path) -> None:

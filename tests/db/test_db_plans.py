@@ -12,15 +12,18 @@ from db.models import jobs
 from db.transaction import reading, writing
 
 
-def fill(engine: Engine, state: str, count: int) -> None:
+def fill(engine: Engine, state: str, count: int, *, analyse: bool = True) -> None:
     """Many jobs in one state, and one that waits."""
-    submitted(engine, 1)
+    waiting = submitted(engine, count).id
     with writing(engine) as connection:
-        row = {**connection.execute(select(jobs)).mappings().one(), "state": state}
+        like = select(jobs).where(jobs.c.id == waiting)
+        row = {**connection.execute(like).mappings().one(), "state": state}
         del row["seq"]
-        copies = [{**row, "id": f"{n:032x}", "order_key": str(n)} for n in range(count)]
+        copies = [
+            {**row, "id": f"{count:08x}{n:024x}", "order_key": f"{count} {n}"} for n in range(count)
+        ]
         connection.execute(insert(jobs), copies)
-        if engine.dialect.name == "postgresql":  # SQLite is never analyzed
+        if analyse and engine.dialect.name == "postgresql":  # SQLite is never analyzed
             connection.execute(text("ANALYZE"))
 
 
@@ -49,14 +52,19 @@ def test_a_claim_walks_the_unended_jobs_in_their_order(engine: Engine, state: st
     claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "LIMIT")
     assert len(claim) == 1
     assert "ix_jobs_claim" in claim[0], claim[0]
-    for wasteful in ("Seq Scan", "SCAN jobs'", "TEMP B-TREE", "Sort"):
+    for wasteful in ("Seq Scan on jobs", "SCAN jobs'", "TEMP B-TREE", "Sort", "Bitmap"):
         assert wasteful not in claim[0], claim[0]
 
 
-def test_abandoned_jobs_are_not_sought_among_the_ended(engine: Engine) -> None:
-    fill(engine, "succeeded", 3000)
-    claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "SELECT jobs.seq, ")
-    assert "ix_jobs_claim" in claim[0], claim[0]
+@pytest.mark.parametrize("analysed", [True, False])
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_a_claim_does_not_sort_a_queue_that_grew_of_late(engine: Engine, *, analysed: bool) -> None:
+    """PostgreSQL believes that there are few, or knows nothing, until it looks again."""
+    fill(engine, "succeeded", 10, analyse=analysed)
+    fill(engine, "queued", 3000, analyse=False)
+    claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "LIMIT")
+    assert "Index Scan using ix_jobs_claim" in claim[0], claim[0]
+    assert "Sort" not in claim[0], claim[0]
 
 
 def test_rare_states_are_listed_without_reading_the_others(engine: Engine) -> None:

@@ -130,15 +130,16 @@ def test_a_job_that_is_not_there(
 
 def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "--help")
-    commands = ["tune", "best", "jobs", "ladder", "export", "import", "serve", "worker", "doctor"]
-    assert re.findall(r"│ ([a-z]+) ", shown.partition("Commands")[2]) == commands
+    commands = "tune best jobs ladder export import serve worker keys db doctor"
+    assert re.findall(r"│ ([a-z]+) ", shown.partition("Commands")[2]) == commands.split()
     shapes = [
         [command, operator]
         for command in ("tune", "best", "ladder")
         for operator in ("conv1d", "depthwise_conv2d")
     ]
     jobs = [["jobs", command] for command in ("list", "show", "cancel")]
-    for command in (*shapes, *jobs, ["serve"], ["worker"], ["doctor"]):
+    keys = [["keys", command] for command in ("create", "list", "revoke")]
+    for command in (*shapes, *jobs, *keys, ["serve"], ["worker"], ["doctor"]):
         text = said(capsys, *command, "--help")
         assert f"Examples:\n\n tuner {' '.join(command)}" in re.sub(r" *\n( *\n)+", "\n\n", text)
     assert "full|same|valid" in said(capsys, "tune", "conv1d", "--help")

@@ -1,0 +1,285 @@
+"""A copy of the database while it is in use, and a copy in its place. Of SQLite; PostgreSQL has its
+own tools for both."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import Engine
+from storage_rows import claimed, device, everything, new_trial, submitted
+
+from db import queue, schema, trials
+from db.backup import back_up, restore
+from db.engine import migrate, open_engine, writing
+from db.errors import BackupRefused, SchemaMismatch
+
+WRITE_ON = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from storage_rows import claimed, device, new_trial, submitted
+from db import trials
+from db.engine import open_engine
+engine = open_engine(sys.argv[1])
+gpu = device(engine).id
+submitted(engine)
+job = claimed(engine)
+print("ready", flush=True)
+for knob in range(100_000):
+    trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob), new_trial(gpu, -knob - 1)])
+"""
+
+
+@pytest.fixture
+def dialect() -> str:
+    return "sqlite"
+
+
+def file_of(engine: Engine) -> Path:
+    return Path(str(engine.url.database))
+
+
+def contents(path: Path) -> dict[str, list[object]]:
+    engine = open_engine(f"sqlite:///{path}")
+    try:
+        return everything(engine)
+    finally:
+        engine.dispose()
+
+
+def some_rows(engine: Engine) -> None:
+    gpu = device(engine).id
+    submitted(engine)
+    job = claimed(engine)
+    trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(100)])
+    queue.finish(engine, job.id, job.attempt, "succeeded")
+
+
+def test_there_and_back(engine: Engine, url: str, tmp_path: Path) -> None:
+    some_rows(engine)
+    before = everything(engine)
+    made = back_up(url, tmp_path / "copy.db")
+    assert (made.file, made.size) == (tmp_path / "copy.db", made.file.stat().st_size)
+    submitted(engine, 65)
+    later = everything(engine)
+    engine.dispose()
+    done = restore(url, made.file)
+    assert done.revision == made.revision == schema._head()
+    assert everything(engine) == before
+    engine.dispose()
+    assert done.aside is not None
+    assert contents(done.aside) == later
+    kept = {"convtune.db", "copy.db", done.aside.name}
+    assert {each.name for each in tmp_path.iterdir()} == kept
+
+
+def test_a_copy_is_whole_while_another_process_writes(
+    engine: Engine, url: str, tmp_path: Path
+) -> None:
+    here = str(Path(__file__).parent)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITE_ON, url, here], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        counts = []
+        for n in range(5):
+            copy = back_up(url, tmp_path / f"copy-{n}.db").file
+            rows = contents(copy)
+            counts.append(len(rows["trials"]))
+            summed = {row[1]: row[2] for row in rows["trial_sums"]}
+            assert counts[-1] == sum(summed.values())
+            assert counts[-1] % 2 == 0  # never half of a transaction
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def test_a_file_is_not_replaced_unasked(engine: Engine, url: str, tmp_path: Path) -> None:
+    file = tmp_path / "copy.db"
+    back_up(url, file)
+    some_rows(engine)
+    old = file.read_bytes()
+    with pytest.raises(BackupRefused, match=r"there already; .*--force"):
+        back_up(url, file)
+    assert file.read_bytes() == old
+    back_up(url, file, force=True)
+    assert contents(file) == everything(engine)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("convtune.db", "no place for a backup"),
+        ("folder", "no place for a backup"),
+        ("no/such/folder", "there is no folder"),
+    ],
+)
+def test_where_no_copy_can_be(
+    engine: Engine, url: str, tmp_path: Path, name: str, says: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BackupRefused, match=says):
+        back_up(url, tmp_path / name, force=True)
+    assert not any(each.name.endswith(".part") for each in tmp_path.iterdir())
+
+
+def test_no_database_is_made_to_copy_it(tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match="there is no database"):
+        back_up(f"sqlite:///{tmp_path}/none.db", tmp_path / "copy.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def refused(engine: Engine, url: str, file: Path, says: str) -> None:
+    """Nothing is left behind, and nothing has changed."""
+    folder = file_of(engine).parent
+    before = everything(engine)
+    engine.dispose()
+    names = sorted(each.name for each in folder.iterdir())
+    with pytest.raises(BackupRefused, match=says):
+        restore(url, file)
+    assert sorted(each.name for each in folder.iterdir()) == names
+    assert everything(engine) == before
+    engine.dispose()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.5, 0.99])
+def test_a_truncated_copy_is_refused(engine: Engine, url: str, tmp_path: Path, part: float) -> None:
+    some_rows(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * part)])
+    refused(engine, url, file, "another backup")
+
+
+def test_a_damaged_copy_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
+    some_rows(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    whole = bytearray(file.read_bytes())
+    for page in range(4096, len(whole), 4096):
+        whole[page : page + 8] = b"\xff" * 8
+    file.write_bytes(bytes(whole))
+    refused(engine, url, file, "another backup")
+    with closing(sqlite3.connect(file)) as connection:
+        file.unlink()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE notes (x)")
+    refused(engine, url, file, "no whole database of convtune")
+    refused(engine, url, tmp_path / "nothing.db", "there is no file")
+    refused(engine, url, file_of(engine), "the database itself")
+
+
+def test_a_copy_whose_rows_refer_to_nothing_is_refused(
+    engine: Engine, url: str, tmp_path: Path
+) -> None:
+    some_rows(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM devices")
+    refused(engine, url, file, "its row in devices is missing")
+
+
+def test_half_of_a_raw_copy_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
+    file = back_up(url, tmp_path / "copy.db").file
+    (tmp_path / "copy.db-wal").write_bytes(b"the other half")
+    refused(engine, url, file, "copy.db-wal")
+
+
+def test_a_copy_of_an_older_release_is_brought_up_to_date(engine: Engine, tmp_path: Path) -> None:
+    old = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    config = schema._config()
+    with writing(old) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+    old.dispose()
+    made = back_up(f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "copy.db")
+    assert made.revision == "0003"
+    new = f"sqlite:///{tmp_path / 'new.db'}"
+    done = restore(new, made.file)
+    assert (done.revision, done.aside) == ("0003", None)
+    opened = open_engine(new)
+    schema.check_schema(opened)
+    opened.dispose()
+
+
+def test_a_copy_of_a_newer_release_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
+    file = back_up(url, tmp_path / "copy.db").file
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    with pytest.raises(SchemaMismatch, match=r"9999 is newer .* install the release"):
+        restore(url, file)
+    schema.check_schema(engine)
+
+
+def test_not_while_a_worker_holds_a_job(engine: Engine, url: str, tmp_path: Path) -> None:
+    submitted(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    job = claimed(engine, "host-1")
+    refused(engine, url, file, r"host-1.*--force")
+    done = restore(url, file, force=True)
+    assert queue.get(engine, job.id).state == "queued"
+    engine.dispose()
+    assert done.aside is not None
+    held = open_engine(f"sqlite:///{done.aside}")
+    assert queue.get(held, job.id).state == "running"
+    held.dispose()
+
+
+def test_a_lease_that_ran_out_is_in_nobodys_way(engine: Engine, url: str, tmp_path: Path) -> None:
+    submitted(engine)
+    claimed(engine, seconds=-1)
+    file = back_up(url, tmp_path / "copy.db").file
+    engine.dispose()
+    assert restore(url, file).aside is not None
+
+
+def test_not_while_somebody_has_it_open(engine: Engine, url: str, tmp_path: Path) -> None:
+    some_rows(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    before = everything(engine)  # its connection stays in the pool
+    with pytest.raises(BackupRefused, match=r"has .*convtune\.db open; stop it"):
+        restore(url, file)
+    assert everything(engine) == before
+    done = restore(url, file, force=True)
+    engine.dispose()
+    assert done.aside is not None
+    assert contents(done.aside) == contents(file_of(engine)) == before
+
+
+def test_a_ruin_is_replaced_where_that_is_forced(tmp_path: Path, engine: Engine, url: str) -> None:
+    some_rows(engine)
+    before = everything(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    engine.dispose()
+    file_of(engine).write_bytes(b"a ruin, " * 1000)
+    with pytest.raises(BackupRefused, match=r"can't be read .*--force"):
+        restore(url, file)
+    done = restore(url, file, force=True)
+    assert done.aside is not None
+    assert done.aside.read_bytes() == b"a ruin, " * 1000
+    assert everything(engine) == before
+
+
+def test_an_empty_file_is_nobodys(tmp_path: Path, engine: Engine, url: str) -> None:
+    migrate(engine)
+    file = back_up(url, tmp_path / "copy.db").file
+    (tmp_path / "empty.db").touch()
+    assert restore(f"sqlite:///{tmp_path / 'empty.db'}", file).aside is not None
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "postgres"])
+def test_postgresql_has_its_own_tools(tmp_path: Path, scheme: str) -> None:
+    url = f"{scheme}://user:hush@host:5432/name"
+    with pytest.raises(BackupRefused, match=r"pg_dump .*postgresql://user@host:5432/name") as said:
+        back_up(url, tmp_path / "copy.dump")
+    assert "hush" not in str(said.value)
+    with pytest.raises(BackupRefused, match=rf"pg_restore .*{tmp_path}/copy\.dump"):
+        restore(url, tmp_path / "copy.dump")

@@ -1,0 +1,157 @@
+"""Each thing that can be wrong is found, and a sound database is left in peace."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Connection, Engine, delete, insert, text, update
+from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
+
+from db import artifacts, best, models, queue, schema, trials
+from db.check import MOST, check
+
+Harm = Callable[[Connection], object]
+SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")
+
+
+@pytest.fixture
+def tuned(engine: Engine) -> queue.Job:
+    submitted(engine)
+    job, gpu = claimed(engine), device(engine).id
+    new = [new_trial(gpu, 64), new_trial(gpu, 65, status="run_error", time_us=None)]
+    trials.add(engine, job.id, job.attempt, new)
+    best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu), FILES)
+    return queue.get(engine, job.id)
+
+
+def harmed(engine: Engine, harm: Harm) -> list[str]:
+    """What is found wrong after it was done, which a database would not let us do."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            raw.execute("PRAGMA foreign_keys = OFF")
+        else:
+            connection.execute(text("SET session_replication_role = replica"))
+        harm(connection)
+        connection.commit()
+        if engine.dialect.name == "sqlite":
+            raw.execute("PRAGMA foreign_keys = ON")
+        else:
+            connection.execute(text("SET session_replication_role = origin"))
+            connection.commit()
+    return check(engine).wrong
+
+
+def test_a_sound_database(engine: Engine, tuned: queue.Job) -> None:
+    before = everything(engine)
+    found = check(engine)
+    assert (found.wrong, found.notes) == ([], [])
+    assert everything(engine) == before
+
+
+def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
+    name = FILES[0].sha256
+    rot = update(models.artifacts).where(models.artifacts.c.sha256 == name).values(content=b"rot")
+    wrong = harmed(engine, lambda connection: connection.execute(rot))
+    assert wrong == [f"artifact {name}: its bytes do not match their name; tune its workload again"]
+
+
+def test_a_size_that_is_not_so(engine: Engine, tuned: queue.Job) -> None:
+    [line] = harmed(engine, lambda to: to.execute(update(models.artifacts).values(size=9)))
+    assert "it has 12 bytes, but is said to have 9" in line  # the other has 9
+
+
+def test_an_artifact_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+    name = FILES[0].sha256
+    gone = delete(models.artifacts).where(models.artifacts.c.sha256 == name)
+    wrong = harmed(engine, lambda connection: connection.execute(gone))
+    assert f"best 1: its library, artifact {name}, is missing" in wrong
+
+
+def test_a_job_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+    wrong = harmed(engine, lambda connection: connection.execute(delete(models.jobs)))
+    assert "best 1: its job, number 1, is missing" in wrong
+    assert any(line.startswith("trials, ") and "in jobs is missing" in line for line in wrong)
+
+
+def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+    gone = delete(models.trials).where(models.trials.c.number == 1)
+    wrong = harmed(engine, lambda connection: connection.execute(gone))
+    assert wrong == [
+        f"job {tuned.id}: 0 ok trials are stored, but 1 were counted",
+        f"best 1 ({tuned.workload_key}): its trial is missing",
+    ]
+
+
+def test_a_trial_that_was_not_counted(engine: Engine, tuned: queue.Job) -> None:
+    fewer = delete(models.trial_sums).where(models.trial_sums.c.status == "run_error")
+    wrong = harmed(engine, lambda connection: connection.execute(fewer))
+    assert wrong == [f"job {tuned.id}: 1 run_error trials are stored, but 0 were counted"]
+
+
+def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
+    phases = {f"{phase}_seconds": 0.0 for phase in ("schedule", "build", "check", "run")}
+    more = insert(models.trial_sums).values(job_seq=9, status="ok", trials=2, **phases)
+    wrong = harmed(engine, lambda connection: connection.execute(more))
+    assert "job number 9: 0 ok trials are stored, but 2 were counted" in wrong
+    assert len(wrong) == 2  # and its job is missing
+
+
+def test_another_schema(engine: Engine, tuned: queue.Job) -> None:
+    now = everything(engine)
+    head = schema._head()
+    assert head is not None
+    try:
+        [newer] = harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": "9999"}))
+        [older] = harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": "0005"}))
+    finally:
+        assert harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": head})) == []
+    assert "9999 is newer" in newer
+    assert "python -m db.migrations" in older
+    assert everything(engine) == now
+
+
+def test_what_is_no_longer_named_is_only_noted(engine: Engine, tuned: queue.Job) -> None:
+    artifacts.put(engine, b"an old one", "source", "text/plain")
+    found = check(engine)
+    assert found.wrong == []
+    assert found.notes == [
+        "artifacts that are of no best any more: 1, of 10 bytes; tuner db prune takes them away"
+    ]
+
+
+def test_a_winner_that_no_trial_tried_is_only_noted(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    best.record(engine, job.id, job.attempt, new_best(job, device(engine).id))
+    found = check(engine)
+    assert found.wrong == []
+    assert found.notes == ["bests of configurations that no trial had tried: 1"]
+
+
+def test_of_many_alike_not_all_are_named(engine: Engine, tuned: queue.Job) -> None:
+    for n in range(MOST + 5):
+        artifacts.put(engine, f"{n}".encode(), "source", "text/plain")
+    wrong = harmed(engine, lambda to: to.execute(update(models.artifacts).values(content=b"x")))
+    assert len(wrong) == MOST + 1
+    assert wrong[-1].endswith("more like it")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_pages_that_rotted(engine: Engine, tuned: queue.Job) -> None:
+    for n in range(200):
+        artifacts.put(engine, bytes([n]) * 5000, "source", "text/plain")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    engine.dispose()
+    file = engine.url.database
+    assert file is not None
+    with open(file, "r+b") as stream:  # noqa: PTH123
+        stream.seek(0, 2)
+        size = stream.tell()
+        for page in range(size // 2 // 4096 * 4096, size, 4096):
+            stream.seek(page)
+            stream.write(b"\xff" * 64)
+    wrong = check(engine).wrong
+    assert wrong
+    assert any("tuner db restore" in line for line in wrong)

@@ -1,0 +1,226 @@
+"""What is old goes, what a best or the next search needs stays."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, delete, func, select, text, update
+from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
+
+from db import artifacts, best, history, listed, models, prune, queue, space, trials
+from db.check import check
+from db.totals import totals
+from db.transaction import reading, writing
+
+DAY = 86400.0
+
+
+@pytest.fixture(autouse=True)
+def few_warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "WARM_JOBS", 0)
+
+
+def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -> queue.Job:
+    """A job that has ended, with so many trials and, unless None, a best of one of them."""
+    gpu = device(engine).id
+    submitted(engine, length)
+    job = claimed(engine)
+    trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(count)])
+    figures = {"measured": count, "ok": count, "failed": 0, "best": None, "eta_seconds": None}
+    queue.progress(engine, job.id, job.attempt, **figures, device_id=gpu)
+    if winner is None:
+        queue.finish(engine, job.id, job.attempt, "cancelled")
+    else:
+        config = {"threads": winner, "template": "direct"}  # knobs in another order than its trial
+        made = new_best(job, gpu, config=config)
+        files = [artifacts.NewArtifact(f"{length}".encode(), "library", "x"), FILES[1]]
+        best.finish_with_best(engine, job.id, job.attempt, made, files)
+    return queue.get(engine, job.id)
+
+
+def aged(engine: Engine, days: float, job: queue.Job | None = None) -> None:
+    """As if everything, or all of a job, had been stored so long before."""
+    with writing(engine) as connection:
+        seq = None
+        if job is not None:
+            named = select(models.jobs.c.seq).where(models.jobs.c.id == job.id)
+            seq = connection.execute(named).scalar_one()
+        for table, columns in (
+            (models.jobs, ("created_at", "started_at", "finished_at")),
+            (models.trials, ("created_at",)),
+            (models.artifacts, ("created_at",)),
+        ):
+            older = update(table).values({name: table.c[name] - days * DAY for name in columns})
+            if seq is not None:
+                if table is models.artifacts:
+                    continue
+                older = older.where(table.c["seq" if table is models.jobs else "job_seq"] == seq)
+            connection.execute(older)
+
+
+def knobs(engine: Engine, job: queue.Job) -> list[int]:
+    return [trial.config["threads"] for trial in trials.list_trials(engine, job.id).items]
+
+
+def test_the_trial_of_a_best_stays_and_the_others_go(engine: Engine) -> None:
+    job = tuned(engine, 64, count=5, winner=3)
+    [found] = best.lookup(engine, job.workload_key)
+    counted = totals(engine)
+    aged(engine, 91)
+    assert prune.prune(engine, 92) == prune.Pruned(0, 0, 0, 0, 0)
+    assert prune.prune(engine, 90) == prune.Pruned(1, 4, 0, 0, 0)
+    assert knobs(engine, job) == [3]
+    [kept] = best.lookup(engine, job.workload_key)
+    assert (kept.artifacts, kept.timing) == (found.artifacts, found.timing)
+    assert artifacts.get(engine, kept.artifacts["library"]).content == b"64"
+    assert queue.get(engine, job.id).state == "succeeded"
+    assert totals(engine).trials == counted.trials  # metrics never go back
+    assert check(engine).wrong == []
+    assert prune.prune(engine, 90).trials == 0
+
+
+def test_a_dry_run_says_the_same_and_does_nothing(engine: Engine) -> None:
+    first, second = tuned(engine, 64), tuned(engine, 65, winner=None)
+    again = tuned(engine, 64, count=0)
+    assert first.id != again.id
+    artifacts.put(engine, b"nobody's", "source", "text/plain")
+    aged(engine, 10)
+    before = everything(engine)
+    would = prune.prune(engine, 5, dry_run=True)
+    assert everything(engine) == before
+    assert prune.prune(engine, 5) == would
+    assert (would.jobs, would.trials) == (2, 4 + 5)
+    assert (would.artifacts, would.artifact_bytes) == (1, len(b"nobody's"))
+    assert knobs(engine, second) == []
+    assert check(engine).wrong == []
+
+
+def test_only_old_trials_of_a_long_job_go(engine: Engine) -> None:
+    job = tuned(engine, 64, winner=None)
+    aged(engine, 10, job)
+    with writing(engine) as connection:
+        young = models.trials.c.number > 3
+        connection.execute(update(models.trials).where(young).values(created_at=2e9 * 2))
+    assert prune.prune(engine, 5).trials == 3
+    assert knobs(engine, job) == [3, 4]
+
+
+def test_many_go_in_many_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "BATCH", 3)
+    monkeypatch.setattr(prune, "ARTIFACTS_AT_ONCE", 2)
+    job = tuned(engine, 64, count=10, winner=None)
+    for n in range(5):
+        artifacts.put(engine, f"file {n}".encode(), "source", "text/plain")
+    aged(engine, 10)
+    assert prune.prune(engine, 5) == prune.Pruned(1, 10, 0, 5, 5 * len(b"file n"))
+    assert knobs(engine, job) == []
+    assert check(engine).wrong == []
+
+
+def test_what_a_job_may_come_back_to_stays(engine: Engine) -> None:
+    """A search takes up all trials of its workload, and one of them may win."""
+    old = tuned(engine, 64, winner=None)
+    aged(engine, 10)
+    waiting = submitted(engine, 64)
+    assert prune.prune(engine, 5).trials == 0
+    running = claimed(engine)
+    assert prune.prune(engine, 5).trials == 0
+    assert knobs(engine, old) == [0, 1, 2, 3, 4]
+    queue.finish(engine, waiting.id, running.attempt, "failed")
+    assert prune.prune(engine, 5).trials == 5
+
+
+def test_the_last_jobs_stay_whole_for_warm_starts(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "WARM_JOBS", 2)
+    gpu = device(engine).id
+    jobs = [tuned(engine, length, winner=None) for length in (64, 65, 66)]
+    failed = tuned(engine, 67, count=0, winner=None)
+    aged(engine, 10)
+    assert prune.prune(engine, 5).trials == 5
+    assert [len(knobs(engine, job)) for job in jobs] == [0, 5, 5]
+    assert knobs(engine, failed) == []
+    past = history.latest_trials(engine, jobs[2].workload_key, gpu, "0.27.0", 256)
+    assert len(past) == 5
+
+
+def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
+    job = tuned(engine, 64)
+    kept = tuned(engine, 65)
+    with writing(engine) as connection:
+        rows = {
+            name: connection.execute(
+                select(models.jobs.c.seq).where(models.jobs.c.id == each.id)
+            ).scalar_one()
+            for name, each in (("job", job), ("kept", kept))
+        }
+        for seq in rows.values():
+            line = {"job_seq": seq, "place": 0, "template_version": 1, "config": {}, "source": {}}
+            connection.execute(models.listed_configs.insert(), [line])
+    tuned(engine, 64, count=0)  # the best of 64 is another job's now
+    aged(engine, 10)
+    assert prune.prune(engine, 5).configs == 1
+    assert listed.of_job(engine, job.id) == []
+    assert len(listed.of_job(engine, kept.id)) == 1
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ages=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), min_size=1, max_size=5),
+    days=st.integers(0, 20),
+)
+def test_whatever_their_ages_bests_keep_what_they_rest_on(
+    engine: Engine, ages: list[tuple[int, int]], days: int
+) -> None:
+    with writing(engine) as connection:
+        for table in reversed(models.metadata.sorted_tables):
+            connection.execute(delete(table))
+    for n, (age, winner) in enumerate(ages):
+        job = tuned(engine, 64 + n % 3, count=5 if n < 3 else 0, winner=winner)
+        aged(engine, age, job)
+    with writing(engine) as connection:
+        connection.execute(update(models.artifacts).values(created_at=0.0))
+
+    def resting_on() -> list[Any]:
+        found = best.list_best(engine).items
+        gpu = device(engine).id
+        known = [trials.known(engine, each.workload_key, gpu, "0.27.0") for each in found]
+        return [
+            (
+                each,
+                queue.get(engine, each.job_id),
+                [trial for trial in of_it if trial.config["threads"] == each.config["threads"]],
+                [artifacts.get(engine, sha256) for sha256 in each.artifacts.values()],
+            )
+            for each, of_it in zip(found, known, strict=True)
+        ]
+
+    before = resting_on()
+    assert all(evidence for _, _, evidence, _ in before)
+    prune.prune(engine, days)
+    assert resting_on() == before
+    assert check(engine).wrong == []
+
+
+def test_the_room_is_given_back(engine: Engine) -> None:
+    artifacts.put(engine, bytes(1_000_000), "library", "x")
+    aged(engine, 10)
+    submitted(engine)
+    before = space.size(engine)
+    job = claimed(engine)
+    prune.prune(engine, 5)
+    with reading(engine) as connection:
+        stored = select(func.count()).select_from(models.artifacts)
+        assert connection.execute(stored).scalar_one() == 0
+    if engine.dialect.name == "postgresql":
+        assert space.reclaim(engine).how == "vacuum"
+        return
+    assert space.reclaim(engine) == space.Space("reused", before)
+    queue.release(engine, job.id, job.attempt)
+    done = space.reclaim(engine)
+    assert done.how == "vacuum"
+    assert done.bytes < before - 900_000
+    with reading(engine) as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"

@@ -1,0 +1,120 @@
+"""``tuner db``: what the shell says, and its exit codes."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, update
+from stored_best import store
+
+from db import models, prune
+from db.engine import migrate, open_engine
+from db.transaction import writing
+from tuner import cli
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
+    monkeypatch.setattr(prune, "WARM_JOBS", 0)
+    return f"sqlite:///{tmp_path / 'convtune.db'}"
+
+
+@pytest.fixture
+def engine(url: str, libraries: dict[str, Path]) -> Engine:
+    """Closed, with a best."""
+    opened = open_engine(url)
+    migrate(opened)
+    store(opened, libraries["same-serial"])
+    opened.dispose()
+    return opened
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["tuner", "db", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert (exit_.value.code or 0) == code, err
+        return err or out
+
+    return run
+
+
+def test_there_and_back(engine: Engine, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "copy.db"
+    made = json.loads(run("backup", "copy.db", "--json"))
+    assert (made["file"], made["bytes"]) == (str(file), file.stat().st_size)
+    assert "copy.db is there already" in run("backup", "copy.db", code=1)
+    assert f"wrote {file}: 0." in run("backup", "copy.db", "--force")
+    done = json.loads(run("restore", "copy.db", "--json"))
+    assert done["database"] == str(tmp_path / "convtune.db")
+    assert done["schema"] == made["schema"]
+    assert Path(done["aside"]).is_file()
+    said = run("restore", "copy.db")
+    assert f"restored {tmp_path / 'convtune.db'} from copy.db" in said
+    assert "the one before is" in said
+    assert run("check").endswith("nothing is wrong\n")
+
+
+def test_a_truncated_backup(engine: Engine, run: Run, tmp_path: Path) -> None:
+    run("backup", "copy.db")
+    file = tmp_path / "copy.db"
+    file.write_bytes(file.read_bytes()[:-5000])
+    said = run("restore", "copy.db", code=1)
+    assert said.startswith("tuner: ")
+    assert "take another backup" in said
+    assert said.count("\n") == 1
+
+
+def test_pruning(engine: Engine, run: Run) -> None:
+    with writing(engine) as connection:
+        connection.execute(update(models.trials).values(created_at=0.0))
+        connection.execute(update(models.jobs).values(created_at=0.0))
+    engine.dispose()
+    said = run("prune", "--older-than", "30", "--dry-run")
+    assert said.startswith("would go:\n  trials         3\n  of jobs        1\n")
+    would = json.loads(run("prune", "--older-than", "30", "--dry-run", "--json"))
+    did = json.loads(run("prune", "--older-than", "30", "--json"))
+    assert (would.pop("dry_run"), would.pop("space")) == (True, None)
+    assert (did.pop("dry_run"), did.pop("space")["how"]) == (False, "vacuum")
+    assert did == would
+    assert did["trials"] == 3
+    assert "VACUUM was run; the database has 0." in run("prune", "--older-than", "30")
+    assert "--older-than" in run("prune", code=2)
+    assert "--older-than" in run("prune", "--older-than", "-1", code=2)
+
+
+def test_checking(engine: Engine, run: Run) -> None:
+    sound = json.loads(run("check", "--json"))
+    assert sound["wrong"] == []
+    with writing(engine) as connection:
+        connection.execute(update(models.artifacts).values(content=b"rot"))
+    engine.dispose()
+    assert "wrong: artifact " in run("check", code=1)
+    assert len(json.loads(run("check", "--json", code=1))["wrong"]) == 4
+
+
+@pytest.mark.parametrize("arguments", ["check", "backup copy.db"])
+def test_a_database_that_is_not_there(url: str, run: Run, tmp_path: Path, arguments: str) -> None:
+    assert "there is no database" in run(*arguments.split(), code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_postgresql_has_its_own_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://me:hush@host/convtune")
+    said = run("backup", "copy.dump", code=1)
+    assert "pg_dump --format=custom --dbname=postgresql://me@host/convtune --file=" in said
+    assert "hush" not in said
+
+
+@pytest.mark.parametrize("command", ["backup", "restore", "prune", "check"])
+def test_every_help_shows_examples(run: Run, command: str) -> None:
+    assert f"tuner db {command}" in run(command, "--help").partition("Examples:")[2]
