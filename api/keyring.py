@@ -11,6 +11,7 @@ from anyio.to_thread import run_sync
 from sqlalchemy import Engine
 
 from db import keys
+from db.errors import StorageError
 from db.keys import Key
 
 FRESH_SECONDS = 1.0
@@ -23,6 +24,7 @@ class Keyring:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._keys: Mapping[str, Key] = {}
+        self._failure: StorageError | None = None
         self._read_at = -math.inf
         self._reading = asyncio.Lock()
 
@@ -32,14 +34,22 @@ class Keyring:
         return self._keys
 
     async def current(self) -> Mapping[str, Key]:
-        """By their digests, at most a second old. Raises DatabaseUnavailable."""
+        """By their digests, at most a second old. Raises DatabaseUnavailable, all who wait at
+        once."""
         if not self._fresh():
             async with self._reading:
                 if not self._fresh():
-                    asked = time.monotonic()
-                    self._keys = await run_sync(keys.unrevoked, self._engine)
-                    self._read_at = asked
+                    await self._read()
+        if self._failure is not None:
+            raise self._failure
         return self._keys
+
+    async def _read(self) -> None:
+        self._read_at = time.monotonic()
+        try:
+            self._keys, self._failure = await run_sync(keys.unrevoked, self._engine), None
+        except StorageError as error:
+            self._failure, self._read_at = error, time.monotonic()
 
     def _fresh(self) -> bool:
         return time.monotonic() - self._read_at < FRESH_SECONDS

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
             with closing(sqlite3.connect(source, timeout=BUSY_SECONDS)) as connection:
                 connection.execute("VACUUM INTO ?", [str(part)])
             revision = examine(part, source)
+            _as_before(source, part)
             to_disk(part)
             part.replace(file)
     except (sqlite3.Error, OSError) as error:
@@ -86,9 +87,12 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
             shutil.copyfile(file, part)
             revision = examine(part, file)
             _bring_up_to_date(part)
+            _as_before(path if there else file, part)
             to_disk(part)
             with alone(path, force=force) if there else nullcontext():
                 aside = _set_aside(path) if there else None
+                for side in SIDES:  # of a database that is gone: replayed, it would ruin this one
+                    beside(path, side).unlink(missing_ok=True)
                 part.replace(path)
     except OSError as error:
         raise BackupRefused(f"{path} can't be replaced: {error}") from error
@@ -99,14 +103,14 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
 def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
     if not file.parent.is_dir():
         raise BackupRefused(f"there is no folder {file.parent}; create it first")
+    if file.is_dir() or (file.exists() and file.samefile(source)):
+        raise BackupRefused(f"{file} is no place for a backup; name another file")
+    if any(beside(file, side).exists() for side in SIDES):
+        raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
     if not file.exists():
         return
-    if file.is_dir() or file.samefile(source):
-        raise BackupRefused(f"{file} is no place for a backup; name another file")
     if not force:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
-    if any(beside(file, side).exists() for side in SIDES):
-        raise BackupRefused(f"something has {file} open; name another file")
 
 
 def _bring_up_to_date(part: Path) -> None:
@@ -124,5 +128,12 @@ def _set_aside(path: Path) -> Path:
     for side in SIDES:  # there only where it is in use and that was forced
         if beside(path, side).exists():
             beside(path, side).replace(beside(aside, side))
-    shutil.copymode(path, aside)
     return aside
+
+
+def _as_before(model: Path, part: Path) -> None:
+    """Who may read and write it."""
+    shutil.copymode(model, part)
+    found = model.stat()
+    with suppress(PermissionError):  # only root can give a file away
+        os.chown(part, found.st_uid, found.st_gid)

@@ -36,7 +36,7 @@ class Findings:
         found = list(said)
         self.wrong += found[:MOST]
         if len(found) > MOST:
-            self.wrong.append(f"{found[MOST]}, and {len(found) - MOST - 1} more like it")
+            self.wrong.append(f"and {len(found) - MOST} more like the last")
 
 
 def check(engine: Engine) -> Findings:

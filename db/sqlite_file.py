@@ -37,7 +37,7 @@ def path_of(url: str, instead: str) -> Path:
             query={name: value for name, value in found.query.items() if name != "password"},
         )
         raise BackupRefused(instead.replace("URL", shlex.quote(shown.render_as_string())))
-    return Path(found.database or "").absolute()
+    return Path(found.database or "").resolve()  # SQLite's other files are beside a link's end
 
 
 def must_exist(url: str) -> None:

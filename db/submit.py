@@ -150,6 +150,7 @@ def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
 
 
 def create(connection: Connection, order: JobOrder, order_key: str) -> int:
+    payer = charged(connection)  # first: whoever waits for its lock must hold no row
     connection.execute(
         upsert(connection, workloads)
         .values(key=order.workload_key, operator=order.operator, workload=order.workload)
@@ -175,7 +176,7 @@ def create(connection: Connection, order: JobOrder, order_key: str) -> int:
         trials_measured=0,
         trials_ok=0,
         trials_failed=0,
-        ordered_by=charged(connection),
+        ordered_by=payer,
         created_at=now(),
     )
     return int(connection.execute(statement.returning(jobs.c.seq)).scalar_one())

@@ -23,6 +23,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 
 _OK = 200
+TOO_MANY = 429
 
 
 class Listening:
@@ -91,7 +92,7 @@ class Listening:
             self._said.put(error)
 
     def _may_pass(self, failure: ServiceError) -> bool:
-        away = failure.status is None or failure.status >= 500
+        away = failure.status in (None, TOO_MANY) or failure.status >= 500
         return away and time.monotonic() - self._heard <= OUTAGE_SECONDS
 
     def _read_one_connection(self) -> ServiceError | None:

@@ -205,6 +205,23 @@ def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
         assert elsewhere.post("/jobs", json=ORDER, headers=submit).status_code == 200
 
 
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "10.0.0.1", "127.0.0.1.x"])
+def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, host: str) -> None:
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        for path in ("/jobs", "/"):
+            problem(client.get(path, headers={"Host": host}), 401, "key-required")
+        problem(client.post("/jobs", json=ORDER, headers={"Host": host}), 401, "key-required")
+        for name in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "convtune.localhost"):
+            assert client.get("/jobs", headers={"Host": name}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["x/healthz?", "x/static/", "x/ui/key#"])
+def test_no_host_makes_a_guarded_path_an_open_one(guarded: TestClient, host: str) -> None:
+    made(guarded, "read")
+    assert guarded.get("/jobs", headers={"Host": host}).status_code in (400, 401)
+    assert guarded.post("/jobs", json=ORDER, headers={"Host": host}).status_code in (400, 401)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "no.such.host.invalid"])  # noqa: S104
 def test_another_address_than_loopback_takes_a_key(
     app: FastAPI, database_url: str, host: str

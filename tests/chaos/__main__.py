@@ -66,7 +66,10 @@ def main() -> None:
     if options.write:
         options.write.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
         options.write.with_suffix(".md").write_text(_page(result))
-    if any(getattr(damage, harm) for damage in damages.values() for harm in HARM):
+    if any(
+        damage.integrity != "ok" or any(getattr(damage, harm) for harm in HARM)
+        for damage in damages.values()
+    ):
         sys.exit("something was harmed")
 
 

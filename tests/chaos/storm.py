@@ -46,7 +46,8 @@ class Storm:
 
 @dataclass
 class Damage:
-    """What came of it: nothing but the first four counts and the seconds may be more than 0."""
+    """What came of it. ``unended``, ``lost``, ``doubled``, ``stale`` and ``without_best`` must be
+    0; ``refused`` are writes of attempts that had lost their leases."""
 
     kills: int = 0
     pauses: int = 0

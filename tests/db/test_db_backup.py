@@ -283,3 +283,44 @@ def test_postgresql_has_its_own_tools(tmp_path: Path, scheme: str) -> None:
     assert "hush" not in str(said.value)
     with pytest.raises(BackupRefused, match=rf"pg_restore .*{tmp_path}/copy\.dump"):
         restore(url, tmp_path / "copy.dump")
+
+
+def test_what_a_killed_process_left_beside_a_lost_database_is_not_replayed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    job = submitted(engine)
+    copy = tmp_path / "copy.db"
+    url = engine.url.render_as_string(hide_password=False)
+    back_up(url, copy)
+    kept = contents(copy)
+    submitted(engine, 65)
+    path = file_of(engine)
+    left = path.with_name(path.name + "-wal").read_bytes()
+    engine.dispose()
+    path.unlink()
+    path.with_name(path.name + "-wal").write_bytes(left)
+    restore(url, copy)
+    assert contents(path) == kept
+    assert [row[1] for row in kept["jobs"]] == [job.id]
+
+
+def test_who_may_read_it_stays(engine: Engine, tmp_path: Path) -> None:
+    path, copy = file_of(engine), tmp_path / "copy.db"
+    path.chmod(0o600)
+    url = engine.url.render_as_string(hide_password=False)
+    back_up(url, copy)
+    assert copy.stat().st_mode & 0o777 == 0o600
+    copy.chmod(0o644)
+    engine.dispose()
+    restore(url, copy)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_stays_a_link(engine: Engine, tmp_path: Path) -> None:
+    copy, link = tmp_path / "copy.db", tmp_path / "link.db"
+    link.symlink_to(file_of(engine))
+    back_up(f"sqlite:///{link}", copy)
+    engine.dispose()
+    restore(f"sqlite:///{link}", copy)
+    assert link.is_symlink()
+    assert contents(link) == contents(copy)

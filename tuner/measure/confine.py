@@ -1,5 +1,8 @@
-"""What a process that runs candidates on the CPU can't do: take all memory, write outside its
-folder, start processes, signal others, reach the network.
+"""What a process that tries candidates on the CPU can't do: take all memory for itself, write
+files outside its folder, start processes, signal others, reach the network.
+
+The finalists' round is not confined: PyTorch and Triton start processes there. Only what passed
+every check in a confined process comes so far.
 
 Linux's own means for processes without privileges: resource limits, Landlock (file system) and
 seccomp (system calls). A kernel without one of them gives the others.
@@ -21,11 +24,11 @@ PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 SECCOMP_MODE_FILTER = 2
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
-WRITES = 0x1FF2
+WRITE_FILE, WRITES = 0x2, 0x1FF2
 """Landlock's rights of its first version but to execute and to read: write, remove, make."""
 SINCE = {2: 1 << 13, 3: 1 << 14}  # by version: link elsewhere, truncate
-FILE_BYTES = 1 << 30
-"""The largest file that may be written."""
+FILE_BYTES = 8 << 30
+"""The largest file that may be written: a reference in float64 of the largest workload is half."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,21 @@ class Confinement:
 
 def confine(limits: Confinement) -> None:
     """Confine this process, and whatever thread it starts, for good."""
-    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory_bytes,) * 2)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES,) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit(resource.RLIMIT_DATA, limits.memory_bytes)
+    _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
+    _limit(resource.RLIMIT_CORE, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return
-    _write_nowhere_but(libc, (*limits.writable, "/dev"))
+    _write_nowhere_but(libc, limits.writable)
     if platform.machine() == "x86_64":
         _filter_calls(libc)
+
+
+def _limit(which: int, most: int) -> None:
+    _, hard = resource.getrlimit(which)
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (allowed, allowed))
 
 
 def _write_nowhere_but(libc: ctypes.CDLL, folders: Sequence[str]) -> None:
@@ -57,13 +66,12 @@ def _write_nowhere_but(libc: ctypes.CDLL, folders: Sequence[str]) -> None:
     rights = WRITES
     for first, right in SINCE.items():
         rights |= right if version >= first else 0
+    of_files = rights & (WRITE_FILE | SINCE[3])
     handled = struct.pack("=Q", rights)
     ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
-    for folder in folders:
-        if not Path(folder).is_dir():
-            continue
-        opened = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-        rule = struct.pack("=Qi", rights, opened)
+    for path in (*folders, os.devnull):
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", rights if Path(path).is_dir() else of_files, opened)
         libc.syscall(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, 0)
         os.close(opened)
     libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0)
@@ -71,9 +79,9 @@ def _write_nowhere_but(libc: ctypes.CDLL, folders: Sequence[str]) -> None:
 
 
 # Classic BPF over struct seccomp_data: the number of the call, the architecture, the arguments.
-LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
-X86_64 = 0xC000003E
+X86_64, X32 = 0xC000003E, 0x40000000  # the second: the same calls by other numbers
 ALLOW, FAIL = 0x7FFF0000, 0x00050000  # FAIL | errno
 CLONE, CLONE_THREAD, CLONE3 = 56, 0x00010000, 435
 SOCKET, AF_UNIX = 41, 1
@@ -104,6 +112,8 @@ def _program(pid: int) -> bytes:
         (EQUAL, 1, 0, X86_64),
         denied,
         (LOAD, 0, 0, NUMBER),
+        (AT_LEAST, 0, 1, X32),
+        denied,
     ]
     for number in DENIED.values():
         lines += [(EQUAL, 0, 1, number), denied]
