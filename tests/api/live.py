@@ -50,7 +50,7 @@ class Stream:
         self._socket = socket.create_connection((host, int(port)), timeout=20)
         resume = "" if last is None else f"Last-Event-ID: {last}\r\n"
         self._socket.sendall(
-            f"GET /jobs/{job_id}/events{query} HTTP/1.0\r\nHost: x\r\n{resume}\r\n".encode()
+            f"GET /jobs/{job_id}/events{query} HTTP/1.0\r\nHost: localhost\r\n{resume}\r\n".encode()
         )
         self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
         self.status = int(self._lines.readline().split()[1])

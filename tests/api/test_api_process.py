@@ -191,7 +191,7 @@ def endless(url: str, path: str, kind: str) -> tuple[bytes, int]:
     connection must end then."""
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         sent = 0
         while not select.select([connection], [], [], 0.01)[0]:  # slowly: each chunk by itself
