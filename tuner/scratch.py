@@ -2,6 +2,11 @@
 
 A kill -9 lets nobody clean up, and one job's inputs and references may be hundreds of megabytes:
 what lies there of processes that are gone is removed by the next that starts.
+
+Beside each folder lies its lock, a file of the same name with a suffix. It is made before the
+folder and removed after it, so nothing can be left that no lock tells of. Its holder lives: the
+kernel drops the lock with the process, and knows it across containers that share a folder, where
+process ids mean nothing.
 """
 
 from __future__ import annotations
@@ -10,44 +15,68 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "convtune-"
-LOCK = "in-use"
-YOUNG_SECONDS = 60.0
-"""What is younger may belong to a process that has yet to lock it."""
+LOCK = ".lock"
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """The folder, in which Python, TVM and the compiler put their temporary files until it is
     removed at the end."""
-    _sweep(Path(tempfile.gettempdir()))
+    parent = Path(tempfile.gettempdir())
+    _sweep(parent)
     before = os.environ.get("TMPDIR"), tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as name, (Path(name) / LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.environ["TMPDIR"] = tempfile.tempdir = name
+    lock, path = _locked(parent)
+    try:
+        folder = path.with_suffix("")
+        folder.mkdir(mode=0o700)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         try:
-            yield Path(name)
+            yield folder
         finally:
             environment, tempfile.tempdir = before
             if environment is None:
                 del os.environ["TMPDIR"]
             else:
                 os.environ["TMPDIR"] = environment
+    finally:
+        _remove(path)
+        os.close(lock)
+
+
+def _locked(parent: Path) -> tuple[int, Path]:
+    """A new lock, held."""
+    while True:
+        lock, name = tempfile.mkstemp(prefix=PREFIX, suffix=LOCK, dir=parent)
+        path = Path(name)
+        with suppress(BlockingIOError):  # a sweep was faster
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists():
+                return lock, path
+        os.close(lock)
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the folders there that no living process holds. The lock tells, not a process id:
-    containers that share a folder do not share those."""
-    for path in parent.glob(f"{PREFIX}*/{LOCK}"):
-        try:
-            with path.open("a") as lock:
+    """Remove the folders there that no living process of this user holds."""
+    for path in parent.glob(f"{PREFIX}*{LOCK}"):
+        with suppress(OSError):  # another's, held, or removed by a neighbour meanwhile
+            lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - path.stat().st_mtime > YOUNG_SECONDS:
-                    shutil.rmtree(path.parent, ignore_errors=True)
-        except OSError:
-            continue  # another's, or held
+                if os.fstat(lock).st_uid == os.geteuid():
+                    _remove(path)
+            finally:
+                os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    """The folder, then its lock, which is to be held; a folder that can't go keeps its lock, for
+    the next sweep."""
+    folder = path.with_suffix("")
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        path.unlink(missing_ok=True)

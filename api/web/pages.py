@@ -67,7 +67,8 @@ def config_text(config: dict[str, Any] | None) -> str:
 def elapsed(since: datetime | None, until: datetime | None = None) -> str:
     if since is None:
         return "–"
-    return duration(((until or datetime.now(UTC)) - since).total_seconds())
+    seconds = ((until or datetime.now(UTC)) - since).total_seconds()
+    return duration(max(0.0, seconds))  # this host's clock may be behind the database's
 
 
 def best_url(operator: str, workload: dict[str, Any], device: object = None) -> str:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from service_rows import GPU, HOST, new_trial, running, tuned
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
 from api.web import assets
 from api.web.pages import HEADERS
 from db import devices, ladders, queue, trials, workers
+from db.models import jobs
+from db.transaction import writing
 from templates import operator, operators
 
 HTML = {"accept": "text/html,*/*"}
@@ -277,3 +279,12 @@ def test_vendored_files_are_as_published() -> None:
     listed = (assets.ROOT / "vendor" / "VERSIONS.txt").read_text()
     for sha256, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", listed, re.MULTILINE):
         assert sha256.startswith(assets.assets()[f"vendor/{name}"].digest)
+
+
+def test_a_host_whose_clock_is_behind_the_databases_shows_no_time_below_0(
+    client: TestClient, engine: Engine
+) -> None:
+    client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 77, "N": 7}})
+    with writing(engine) as connection:
+        connection.execute(update(jobs).values(created_at=jobs.c.created_at + 300))
+    assert ">0 s ago</time>" in page(client, "/")

@@ -3,17 +3,21 @@ writes down what the database confirmed. It is killed and stopped at any moment.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import time
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Engine
+
 from db import best, devices, queue, trials
 from db.artifacts import NewArtifact
-from db.engine import open_engine
+from db.engine import BUSY_SECONDS, open_engine
 from db.errors import DatabaseUnavailable, LeaseLost, StorageError
+from tests.chaos import wrong_clock
+from tests.chaos.diary import Diary, clock
 
 LONGEST_MS = 80.0
 DEVICE = {
@@ -26,65 +30,92 @@ DEVICE = {
 }
 
 
-class Diary:
-    """Lines that are on their way to the disk before the next thing is done: what a killed process
-    wrote is there."""
+@dataclass(frozen=True)
+class Habits:
+    """What all hands of a storm have in common. ``busy_seconds`` is how long they wait for SQLite's
+    lock, ``padding`` how many bytes a trial has besides its own, and of ``clocks`` each hand takes
+    one in turn: by how many seconds it is wrong."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def write(self, event: str, job: queue.Job, **more: Any) -> None:
-        line = {"event": event, "job": job.id, "attempt": job.attempt, "at": time.time()} | more
-        os.write(self._file, (json.dumps(line) + "\n").encode())
+    lease_seconds: float
+    busy_seconds: float = BUSY_SECONDS
+    padding: int = 0
+    clocks: tuple[float, ...] = (0.0,)
 
 
-def work(
-    url: str, diary_path: Path, stop: Path, name: str, seed: int, lease_seconds: float
-) -> None:
+def work(url: str, diary_path: Path, stop: Path, born: int, seed: int, habits: Habits) -> None:
     """Until the file ``stop`` is there and no job waits."""
     draw, diary = random.Random(seed), Diary(diary_path)  # noqa: S311  # a seed that repeats
-    engine = open_engine(url)
+    wrong = habits.clocks[born % len(habits.clocks)]
+    if wrong:
+        wrong_clock.shift(wrong)
+    try:
+        _Hand(_opened(url, diary, habits), f"hand {born}", draw, diary, habits).work(stop)
+    except Exception:
+        diary.write("crashed", traceback=traceback.format_exc())
+        raise
+
+
+def _opened(url: str, diary: Diary, habits: Habits) -> Engine:
     while True:
         try:
-            job = queue.claim(engine, name, ["cpu"], lease_seconds)
-            if job is not None:
-                diary.write("claimed", job, worker=name)
-                _to_its_end(engine, job, draw, diary, lease_seconds)
-            elif stop.exists():
-                return
-            else:
-                time.sleep(0.05)
-        except LeaseLost:
-            continue
-        except (DatabaseUnavailable, StorageError):
+            return open_engine(url, habits.busy_seconds)
+        except DatabaseUnavailable as error:
+            diary.write("refused", reason=str(error))
             time.sleep(0.2)
 
 
-def _to_its_end(
-    engine: Any, job: queue.Job, draw: random.Random, diary: Diary, lease_seconds: float
-) -> None:
-    device = devices.upsert_device(engine, DEVICE)
-    known = trials.list_trials(engine, job.id, limit=1000).items
-    for knob in range(len(known), job.trials_requested):
-        time.sleep(draw.uniform(0, LONGEST_MS) * 1e-3)
-        queue.heartbeat(engine, job.id, job.attempt, lease_seconds)
-        config = {"template": "none", "knob": knob, "by": job.attempt, "draw": draw.random()}
-        try:
-            trials.add(engine, job.id, job.attempt, [_trial(device.id, config)])
-        except LeaseLost:
-            diary.write("refused", job)
-            raise
-        diary.write("stored", job, config=config)
-    try:
+class _Hand:
+    def __init__(
+        self, engine: Engine, name: str, draw: random.Random, diary: Diary, habits: Habits
+    ) -> None:
+        self._engine, self._name, self._draw = engine, name, draw
+        self._diary, self._habits = diary, habits
+
+    def work(self, stop: Path) -> None:
+        while True:
+            try:
+                since = clock()
+                job = queue.claim(self._engine, self._name, ["cpu"], self._habits.lease_seconds)
+                if job is not None:
+                    self._diary.of("claimed", job, since=since, worker=self._name)
+                    self._to_its_end(job)
+                elif stop.exists():
+                    return
+                else:
+                    time.sleep(0.05)
+            except LeaseLost as lost:
+                self._diary.write("refused", reason=str(lost))
+            except StorageError as error:
+                self._diary.write("refused", reason=str(error))
+                time.sleep(0.2)
+
+    def _to_its_end(self, job: queue.Job) -> None:
+        device = devices.upsert_device(self._engine, DEVICE)
+        known = trials.list_trials(self._engine, job.id, limit=1000).items
+        for knob in range(len(known), job.trials_requested):
+            time.sleep(self._draw.uniform(0, LONGEST_MS) * 1e-3)
+            since = clock()
+            if queue.heartbeat(self._engine, job.id, job.attempt, self._habits.lease_seconds):
+                queue.finish(self._engine, job.id, job.attempt, "cancelled")
+                self._diary.of("ended", job, state="cancelled")
+                return
+            self._diary.of("renewed", job, since=since)
+            config = {
+                "template": "none",
+                "knob": knob,
+                "by": job.attempt,
+                "draw": self._draw.random(),
+            }
+            padding = self._draw.randbytes(self._habits.padding // 2).hex()
+            trial = _trial(device.id, config, padding)
+            trials.add(self._engine, job.id, job.attempt, [trial])
+            self._diary.of("stored", job, config=config)
         files = [NewArtifact(job.id.encode(), "library", "application/octet-stream")]
-        best.finish_with_best(engine, job.id, job.attempt, _best(job, device.id), files)
-    except LeaseLost:
-        diary.write("refused", job)
-        raise
-    diary.write("ended", job)
+        best.finish_with_best(self._engine, job.id, job.attempt, _best(job, device.id), files)
+        self._diary.of("ended", job, state="succeeded")
 
 
-def _trial(device_id: int, config: dict[str, Any]) -> trials.NewTrial:
+def _trial(device_id: int, config: dict[str, Any], padding: str) -> trials.NewTrial:
     return trials.NewTrial(
         device_id=device_id,
         config=config,
@@ -93,7 +124,7 @@ def _trial(device_id: int, config: dict[str, Any]) -> trials.NewTrial:
         tvm_version="none",
         status="ok",
         time_us=1.0,
-        timing={"warm": {"median_us": 1.0}},
+        timing={"warm": {"median_us": 1.0}, "padding": padding},
         max_error=0.0,
         error=None,
         seconds={"run": 0.0},

@@ -4,18 +4,55 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos import disk
+from tests.chaos.damage import Damage, harm
+from tests.chaos.hand import Habits
+from tests.chaos.locks import locking
 from tests.chaos.storm import Storm, rage
 
 
-@pytest.mark.timeout(120)
-def test_nothing_is_lost_doubled_or_stale(blank_url: str, tmp_path: Path) -> None:
-    folder = tmp_path / "diaries"
-    folder.mkdir()
-    storm = Storm(kills=25, pauses=2, lease_seconds=2.0, seed=5, jobs=40, longest_calm=0.2)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "storm"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.timeout(240)
+def test_kills_and_pauses(blank_url: str, folder: Path) -> None:
+    # 25 on each of two databases
+    storm = Storm({"kill": 25, "pause": 2}, Habits(2.0), seed=5, jobs=150)
     damage = rage(blank_url, folder, storm)
-    assert (damage.kills, damage.pauses) == (25, 2)
-    assert damage.trials > 40
-    assert (damage.unended, damage.lost, damage.doubled, damage.stale) == (0, 0, 0, 0), damage
-    assert (damage.without_best, damage.integrity) == (0, "ok")
+    assert harm(damage, {"kill": 25, "pause": 2}) == []
+    assert damage.trials > 150
     # a killed worker's job waits for its lease's end, and then for whoever asks next
     assert damage.longest_orphan_seconds < 2.0 + 5.0
+
+
+@pytest.mark.timeout(240)
+def test_clocks_that_are_wrong_by_minutes(blank_url: str, folder: Path) -> None:
+    habits = Habits(2.0, clocks=(0.0, 300.0, -300.0))
+    damage = rage(blank_url, folder, Storm({"kill": 4, "pause": 1}, habits, seed=6, jobs=60))
+    assert harm(damage, {"kill": 4, "pause": 1}) == []
+    assert damage.longest_orphan_seconds < 2.0 + 5.0
+
+
+@pytest.mark.timeout(240)
+def test_sqlite_locked_for_longer_than_anybody_waits(tmp_path: Path, folder: Path) -> None:
+    path = str(tmp_path / "chaos.db")
+    habits = Habits(2.0, busy_seconds=0.3)
+    storm = Storm({"lock": 4}, habits, seed=7, jobs=25, others={"lock": locking(path, 1.0)})
+    damage = rage(f"sqlite:///{path}", folder, storm)
+    assert harm(damage, {"lock": 4}) == []
+    assert "database is locked" in " ".join(damage.reasons)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.skipif(bool(disk.why_not()), reason=f"no small disk here: {disk.why_not()}")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_full_disk(kind: str, folder: Path) -> None:
+    damage: Damage = disk.fill(kind, folder, fillings=1, seed=8)
+    assert harm(damage, {"filling": 1}) == []
+    assert damage.refused > 0
+    said = "database or disk is full" if kind == "sqlite" else "No space left on device"
+    assert said in " ".join(damage.reasons)

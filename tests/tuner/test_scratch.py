@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tuner.scratch import LOCK, scratch
+from tuner.scratch import LOCK, PREFIX, scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,11 +19,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
-
-
-def age(folder: Path) -> None:
-    long_ago = time.time() - 3600
-    os.utime(folder / LOCK, (long_ago, long_ago))
 
 
 def test_this_process_and_its_children_write_there_until_it_ends(temporary: Path) -> None:
@@ -39,12 +34,8 @@ def test_this_process_and_its_children_write_there_until_it_ends(temporary: Path
     assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> None:
-    code = (
-        "from tuner.scratch import scratch\n"
-        "with scratch() as folder:\n"
-        "    (folder / 'large').write_text('x'); print(folder, flush=True); input()\n"
-    )
+def waiting(code: str) -> tuple[subprocess.Popen[str], str]:
+    """A process that runs this, and the line that it wrote."""
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -53,22 +44,58 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
         text=True,
     )
     assert process.stdout is not None
-    left = Path(process.stdout.readline().strip())
-    age(left)
+    return process, process.stdout.readline().strip()
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> None:
+    process, said = waiting(
+        "from tuner.scratch import scratch\n"
+        "with scratch() as folder:\n"
+        "    (folder / 'large').write_text('x'); print(folder, flush=True); input()\n"
+    )
+    left = Path(said)
     with scratch():
-        assert left.exists()  # it is in use, however old
+        assert (left / "large").exists()  # it is in use
     process.kill()
     process.communicate()
     other = temporary / "convtune-of-another-program"
     other.mkdir()
+    assert left.exists()
     with scratch():
         assert not left.exists()
         assert other.exists()
+    assert list(temporary.iterdir()) == [other]
 
 
-def test_what_was_just_made_is_left_alone(temporary: Path) -> None:
-    young = temporary / "convtune-young"
-    young.mkdir()
-    (young / LOCK).touch()
+def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary: Path) -> None:
+    (temporary / f"{PREFIX}young{LOCK}").touch()
+    with scratch() as folder:
+        assert {path.name for path in temporary.iterdir()} == {folder.name, f"{folder.name}{LOCK}"}
+
+
+def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
+    code = (
+        "from tuner.scratch import scratch\n"
+        "for _ in range(100):\n"
+        "    with scratch() as folder:\n"
+        "        (folder / 'file').touch()\n"
+        "print('done', flush=True)\n"
+    )
+    with ThreadPoolExecutor(4) as pool:
+        started = list(pool.map(waiting, [code] * 4))
+    assert [said for _, said in started] == ["done"] * 4
+    for process, _ in started:
+        assert process.wait(10) == 0
+        process.communicate()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
+    elsewhere = temporary / "elsewhere"
+    elsewhere.touch()
+    trap = temporary / f"{PREFIX}trap{LOCK}"
+    trap.symlink_to(elsewhere)
+    (temporary / f"{PREFIX}trap").mkdir()
     with scratch():
-        assert young.exists()
+        assert (temporary / f"{PREFIX}trap").exists()
+        assert trap.is_symlink()

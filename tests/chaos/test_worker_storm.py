@@ -1,0 +1,17 @@
+"""Kills of real workers, in short."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.damage import harm
+from tests.chaos.worker_storm import strike
+
+
+@pytest.mark.timeout(280)
+def test_real_workers_killed_paused_and_robbed(tmp_path: Path) -> None:
+    blows = {"kill": 2, "pause": 1, "child": 1}
+    url = f"sqlite:///{tmp_path / 'chaos.db'}"
+    damage = strike(url, tmp_path, blows, seed=10, calm=2.0, hurry=True)
+    assert harm(damage, blows) == []
+    assert "lease_lost" in damage.reasons  # by the one that was paused
