@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint chaos clean
+.PHONY: demo test lint chaos soak audit clean
 
 demo: $(VENV)/.for-use
 	$(BIN)/python -m tuner.demo
@@ -19,7 +19,15 @@ test: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 chaos: $(VENV)/.for-tests
-	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.chaos --write docs/benchmarks/chaos
+
+soak: $(VENV)/.for-tests
+	$(BIN)/python -m tests.soak --write docs/benchmarks/soak
+
+# asks a public database, which a machine without a network can't reach
+audit: $(VENV)/.for-tests
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …")'

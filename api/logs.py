@@ -7,6 +7,11 @@ import sys
 from typing import Literal
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+
+# neither with the variables, among which may be a caller's key
+_TRACEBACKS = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+_PLAIN = structlog.dev.plain_traceback
 
 
 def configure(log_format: Literal["json", "console"]) -> None:
@@ -16,9 +21,9 @@ def configure(log_format: Literal["json", "console"]) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     finish: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_PLAIN)]
     )
     structlog.configure(
         processors=[*shared, *finish],

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import structlog
+from anyio import BrokenResourceError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -52,7 +53,9 @@ class ContextMiddleware:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self.app(scope, receive, tagged)
-            except Exception:
+            except Exception as error:
+                if status and _listener_left(error):
+                    return
                 _log.exception("request_failed", **_asked(scope))
                 if status:
                     raise
@@ -67,6 +70,13 @@ class ContextMiddleware:
                 answered = (streaming_since or ended) - started
                 self.metrics.observe(scope["method"], _route(scope), status, answered)
                 _write_line(scope, request, status, ended - started)
+
+
+def _listener_left(error: Exception) -> bool:
+    """What FastAPI's event stream raises where an event still waited to be sent to them."""
+    if isinstance(error, ExceptionGroup):
+        return all(_listener_left(each) for each in error.exceptions)
+    return isinstance(error, BrokenResourceError)
 
 
 def _route(scope: Scope) -> str:

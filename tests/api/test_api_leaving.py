@@ -1,0 +1,73 @@
+"""A listener may leave at any moment: that is no failure of the service. What is one is logged
+without what the program had in its hands."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+import structlog
+from fastapi import FastAPI
+from live import Stream, served
+from service_rows import GPU, new_trial, running
+
+from api import logs
+from db import devices, trials
+
+MANY = 3000  # more than the sockets between the two hold
+
+
+@pytest.fixture
+def restored_logs() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+    for name in ("uvicorn", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate, logger.disabled = [], True, False
+
+
+def test_a_listener_that_leaves_while_much_waits_for_it_is_no_failure(
+    app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
+) -> None:
+    with served(app) as url:
+        engine = app.state.engine
+        device = devices.upsert_device(engine, GPU)
+        job = running(engine, "conv1d", {"M": 100, "N": 3}, trials=MANY)
+        new = [new_trial(device, number) for number in range(MANY)]
+        trials.add(engine, job.id, job.attempt, new)
+        for _ in range(5):
+            with Stream(url, job.id) as stream:
+                next(iter(stream))
+                time.sleep(0.1)  # until the service can send no more
+        deadline = time.monotonic() + 10
+        while app.state.feeds.listeners:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line for line in lines if line["level"] != "info"] == []
+    assert [line["status"] for line in lines if line["event"] == "request"] == [200] * 5
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_traceback_in_the_log_names_no_values(
+    log_format: Literal["json", "console"],
+    capsys: pytest.CaptureFixture[str],
+    restored_logs: None,
+) -> None:
+    logs.configure(log_format)
+    key = "-".join(("ct_a", "secret"))  # as it stands in no line of the source
+
+    def admit(token: str) -> None:
+        raise RuntimeError(f"{len(token)} characters")
+
+    try:
+        admit(key)
+    except RuntimeError:
+        structlog.get_logger().exception("failed")
+        logging.getLogger("uvicorn.error").exception("failed too")
+    written = capsys.readouterr().err
+    assert key not in written
+    assert written.count("11 characters") == 2
+    assert written.count("in admit") + written.count('"name": "admit"') == 2

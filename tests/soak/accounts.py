@@ -1,0 +1,64 @@
+"""What the database and the service's log say in the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from db.check import check
+from db.models import jobs, trials
+from db.transaction import reading
+
+KEPT = 10
+UNENDED = ("queued", "running")
+
+
+@dataclass
+class Accounts:
+    """``torn`` are the jobs whose trials are not numbered from 1 without a gap, or of which
+    another number was counted; ``wrong`` is what ``tuner db check`` finds; ``errors`` are lines
+    of the service's log on level error."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    trials: int = 0
+    unended: int = 0
+    torn: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    answers: dict[int, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+def settle(engine: Engine, log: Path) -> Accounts:
+    """Of all that was stored, and of the whole log."""
+    accounts = Accounts(wrong=check(engine).wrong)
+    stored = select(trials.c.job_seq, func.count().label("rows"), func.max(trials.c.number))
+    with reading(engine) as connection:
+        rows = {row[0]: tuple(row[1:]) for row in connection.execute(stored.group_by("job_seq"))}
+        for job in connection.execute(select(jobs)):
+            accounts.states[job.state] = accounts.states.get(job.state, 0) + 1
+            count, last = rows.get(job.seq, (0, 0))
+            counted = job.trials_measured if job.state == "succeeded" else count
+            if not count == last == counted:  # numbers of a job are unique
+                accounts.torn.append(f"{job.id}: {count} trials up to {last}, {counted} counted")
+    accounts.trials = sum(count for count, _ in rows.values())
+    accounts.unended = sum(accounts.states.get(state, 0) for state in UNENDED)
+    answers: Counter[int] = Counter()
+    for line in _lines(log):
+        if line["event"] == "request":
+            answers[line["status"]] += 1
+        if line["level"] in ("error", "critical") and len(accounts.errors) < KEPT:
+            accounts.errors.append(json.dumps(line)[:500])
+    accounts.answers = dict(sorted(answers.items()))
+    return accounts
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
+    with log.open() as file:
+        for line in file:
+            yield json.loads(line)

@@ -1,0 +1,76 @@
+"""What an installation holds when there is nothing to do: after any work the same."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+import httpx2
+
+from tests.soak.installation import Installation
+from tests.soak.samples import take
+from tests.soak.traffic import DRAIN_SECONDS, open_jobs
+
+REST_SECONDS = 11.0
+"""A thread of the service ends when another request finds it idle for ten seconds."""
+LOOKS = 3
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The connections are to the database, and a pool keeps some, and SQLite some descriptors: see
+    the judge."""
+
+    api_threads: int
+    api_descriptors: int
+    api_connections: int
+    api_database_descriptors: int
+    worker_threads: int
+    worker_descriptors: int
+    worker_connections: int
+    worker_database_descriptors: int
+    descendants: int
+    descendants_threads: int
+    descendants_descriptors: int
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def rested(installation: Installation, seconds: float) -> Idle:
+    """The least of a few looks, once no job is open and nobody has asked for so many seconds, where
+    nobody asks any more. Raises TimeoutError where jobs do not end."""
+    since = time.monotonic()
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while open_jobs(installation):
+        installation.see_that_it_lives()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"jobs are open {DRAIN_SECONDS:g} s after the last order")
+        time.sleep(0.2)
+    time.sleep(max(0.0, since + seconds - time.monotonic()))
+    for _ in range(2):
+        with suppress(httpx2.TransportError), httpx2.Client(base_url=installation.url) as http:
+            http.get("/readyz")
+    looks = []
+    for _ in range(LOOKS):
+        time.sleep(0.4)
+        sample = take(installation, 0.0)
+        looks.append(
+            Idle(
+                sample.api.threads,
+                sample.api.descriptors,
+                sample.api.connections,
+                sample.api.database_descriptors,
+                sample.worker.threads,
+                sample.worker.descriptors,
+                sample.worker.connections,
+                sample.worker.database_descriptors,
+                sample.descendants,
+                sample.descendants_threads,
+                sample.descendants_descriptors,
+            )
+        )
+    return Idle(
+        *(min(each) for each in zip(*(look.to_json().values() for look in looks), strict=True))
+    )

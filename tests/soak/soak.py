@@ -1,0 +1,134 @@
+"""One soak from its first order to the last process's end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.soak.accounts import Accounts, settle
+from tests.soak.actor import Site
+from tests.soak.idle import REST_SECONDS, Idle, rested
+from tests.soak.installation import Installation
+from tests.soak.samples import Sample, Sampler
+from tests.soak.tally import Tally
+from tests.soak.traffic import Killer, Traffic
+
+FIRST = {"operator": "conv1d", "M": 1500, "N": 31, "trials": 24, "target": "cpu"}
+"""So many trials that the cost model learns, and XGBoost starts its thread."""
+FIRST_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job to its end, so that what is made once and kept is there; traffic for ``warm_seconds``;
+    a rest; then traffic up to ``seconds`` in all, of a short soak at least for half of them, in
+    which worker B is killed up to ``calm_seconds`` apart (it is not started where that is 0); and a
+    rest. The first one may be shorter than what lets the service's threads end: it then holds more
+    than it would, and less is seen. A sample is taken each ``interval`` seconds."""
+
+    seconds: float
+    seed: int
+    warm_seconds: float
+    first_rest_seconds: float
+    calm_seconds: float
+    interval: float
+
+
+@dataclass
+class Outcome:
+    """All that is judged."""
+
+    plan: Plan
+    samples: list[Sample]
+    first: Idle
+    last: Idle
+    accounts: Accounts
+    tally: Tally
+    kills: int
+    exit_codes: dict[str, int]
+    orphans: list[str]
+    stuck: list[str] = field(default_factory=list)
+
+
+def soak(folder: Path, plan: Plan, say: Callable[[str], None]) -> Outcome:
+    """``say`` is called with a line a minute. Raises RuntimeError where service or worker A ends
+    by itself, TimeoutError where they do not start or jobs do not end, TunerError where the first
+    job fails."""
+    installation = Installation(folder)
+    try:
+        installation.until_ready()
+        return _lived_through(installation, plan, say)
+    finally:
+        installation.close()
+
+
+def _lived_through(installation: Installation, plan: Plan, say: Callable[[str], None]) -> Outcome:
+    site = Site(
+        installation.url,
+        installation.submit_key,
+        installation.read_key,
+        installation.folder,
+        Tally(),
+    )
+    killer = Killer(installation, plan.seed, plan.calm_seconds)
+    sampler = Sampler(installation, plan.interval, _each_minute(site.tally, killer, say))
+    sampler.start()
+    with site.client() as client:
+        client.wait(client.submit(**FIRST), timeout=FIRST_SECONDS)
+    traffic = Traffic(site, plan.seed)
+    _until(installation, sampler, sampler.now + plan.warm_seconds)
+    stuck = traffic.end()
+    first = rested(installation, plan.first_rest_seconds)
+    say(f"first rest: {first.to_json()}")
+    if plan.calm_seconds:
+        killer.start()
+    traffic = Traffic(site, plan.seed + 1)
+    _until(installation, sampler, max(plan.seconds, sampler.now + plan.seconds / 2))
+    if plan.calm_seconds:
+        killer.end()
+    stuck += traffic.end()
+    installation.stop_b()
+    last = rested(installation, REST_SECONDS)
+    say(f"last rest: {last.to_json()}")
+    sampler.end()
+    exit_codes = installation.stop()
+    return Outcome(
+        plan=plan,
+        samples=sampler.samples,
+        first=first,
+        last=last,
+        accounts=settle(installation.engine, installation.log("api")),
+        tally=site.tally,
+        kills=killer.kills,
+        exit_codes=exit_codes,
+        orphans=installation.orphans(),
+        stuck=stuck,
+    )
+
+
+def _until(installation: Installation, sampler: Sampler, when: float) -> None:
+    while (left := when - sampler.now) > 0:
+        installation.see_that_it_lives()
+        time.sleep(min(left, 1.0))
+
+
+def _each_minute(
+    tally: Tally, killer: Killer, say: Callable[[str], None]
+) -> Callable[[Sample], None]:
+    minute = 0
+
+    def each(sample: Sample) -> None:
+        nonlocal minute
+        if sample.at < 60 * minute:
+            return
+        minute += 1
+        say(
+            f"{sample.at:5.0f} s: API {sample.api.rss_mb:.1f} MB, worker "
+            f"{sample.worker.rss_mb:.1f} MB, its tree {sample.tree_rss_mb:.0f} MB, builder "
+            f"{sample.builder_rss_mb:.0f} MB; {tally.answers.total()} answers, "
+            f"{tally.wrong} wrong, {tally.unanswered} broken off; {killer.kills} kills"
+        )
+
+    return each
