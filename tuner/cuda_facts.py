@@ -13,6 +13,8 @@ from tuner.device import Device
 LANES_PER_UNIT = {"6.0": 64, "7.0": 64, "7.2": 64, "7.5": 64, "8.0": 64}
 """float32 lanes of a multiprocessor (CUDA C++ Programming Guide, throughput of native arithmetic
 instructions); 128 on every other compute capability since 5.0."""
+PCI_BUS_ID_BYTES = 32
+DEVICE_FILES = ("nvidia*", "dxg")
 
 
 def missing() -> str | None:
@@ -88,15 +90,31 @@ def target(limits: DeviceLimits) -> dict[str, Any]:
     }
 
 
+def pci_bus_id() -> str:
+    """Where GPU 0 of those visible sits, as NVML names it too, whose numbers are of all GPUs."""
+    from cuda.bindings import runtime
+
+    named: bytes = checked(runtime.cudaDeviceGetPCIBusId(PCI_BUS_ID_BYTES, 0))
+    return named.partition(b"\0")[0].decode()
+
+
+def device_files() -> tuple[str, ...]:
+    """What a process must be able to write to use a GPU: the driver's files, or those of WSL."""
+    found = [path for pattern in DEVICE_FILES for path in Path("/dev").glob(pattern)]
+    return tuple(str(path) for path in sorted(found) if path.is_char_device())
+
+
 def clocks() -> dict[str, Any]:
-    """Clocks (MHz), temperature (°C) and power (W) now; empty where NVML is not installed."""
+    """Clocks (MHz), temperature (°C) and power (W) of GPU 0 of those visible, now; empty where
+    NVML is not installed."""
     try:
         import pynvml
     except ImportError:
         return {}
+    bus_id = pci_bus_id()
     try:
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
         return {
             "sm_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
             "memory_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),

@@ -1,6 +1,5 @@
 """CUDA libraries called on PyTorch's tensors, on PyTorch's stream."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tuner.errors import WrongDevice, WrongLayout
 from tuner.load import Library, load
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, build, program_of
+from tuner.signing_key import default_path, own_key
 from tuner.source import Source
 
 pytestmark = pytest.mark.gpu
@@ -62,9 +62,11 @@ def library(
         versions={},
         timing={},
         max_error=1e-7,
-        library=path.read_bytes(),
+        named=artifact.files("cuda", path.read_bytes(), built.source, {}),
     )
-    path.with_suffix(".json").write_text(json.dumps(manifest))
+    made = artifact.sealed(manifest, own_key(default_path()))
+    for file, suffix in zip(made, (".json", ".sig"), strict=True):
+        path.with_suffix(suffix).write_bytes(file.content)
     return load(path)
 
 

@@ -47,8 +47,9 @@ class Child:
         ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
         self._environment = {**ours, **(environment or {})}
         self._niceness, self._confinement = niceness, confinement
-        if confinement is not None:
-            self._environment["TMPDIR"] = confinement.writable[0]
+        if confinement is not None and confinement.folder is not None:
+            # CUDA's cache of what its driver compiled lies elsewhere
+            self._environment |= {"TMPDIR": confinement.folder, "CUDA_CACHE_DISABLE": "1"}
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
         self._stderr: Any = None

@@ -1,8 +1,8 @@
-"""What a process that tries candidates on the CPU can't do: take all memory for itself, write
-files outside its folder, start processes, signal others, reach the network.
+"""What a process that tries candidates can't do: take all memory for itself, write files outside
+its folder, start processes, signal others, reach the network or a database.
 
-The finalists' round is not confined: PyTorch and Triton start processes there. Only what passed
-every check in a confined process comes so far.
+One without a folder has limits alone: builders call a linker, and in the finalists' round PyTorch
+and Triton start processes. What comes there passed every check in a confined process.
 
 Linux's own means for processes without privileges: resource limits, Landlock (file system) and
 seccomp (system calls). A kernel without one of them gives the others.
@@ -10,13 +10,14 @@ seccomp (system calls). A kernel without one of them gives the others.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import platform
 import resource
 import struct
-from collections.abc import Sequence
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,39 +28,55 @@ LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
 WRITE_FILE, WRITES = 0x2, 0x1FF2
 """Landlock's rights of its first version but to execute and to read: write, remove, make."""
 SINCE = {2: 1 << 13, 3: 1 << 14}  # by version: link elsewhere, truncate
+TCP, TCP_SINCE = 0x3, 4  # listen, connect
+BEYOND, BEYOND_SINCE = 0x3, 6  # abstract sockets and processes that are not of this sandbox
 FILE_BYTES = 8 << 30
 """The largest file that may be written: a reference in float64 of the largest workload is half."""
+FIRST_TO_GO = 1000
+"""Where the machine's memory ends all the same (shared mappings and a GPU's pinned memory count as
+nobody's), the kernel ends this process, not the worker or the database."""
+THREADS = "/proc/self/task"
+"""Of this process alone. CUDA writes its threads' names there, and does not start where it can't.
+It stays open: /proc may make a folder anew that nobody holds, and the rule is for this one."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """``writable`` are the folders that may be written below; ``memory_bytes`` bounds what the
-    process allocates."""
+    """``memory_bytes`` bounds what the process allocates. With a ``folder`` it writes nowhere but
+    below that and to ``devices`` (device files), starts no process, and signals and reaches none;
+    without one, it may all that."""
 
-    writable: tuple[str, ...]
-    memory_bytes: int
+    memory_bytes: int | None = None
+    folder: str | None = None
+    devices: tuple[str, ...] = ()
 
 
 def confine(limits: Confinement) -> None:
-    """Confine this process, and whatever thread it starts, for good."""
-    _limit(resource.RLIMIT_DATA, limits.memory_bytes)
+    """Confine this process, and whatever it starts, for good."""
+    if limits.memory_bytes is not None:
+        _limit(resource.RLIMIT_DATA, limits.memory_bytes)
     _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    if sys.platform != "linux":
         return
-    _write_nowhere_but(libc, limits.writable)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or limits.folder is None:
+        return
+    _write_nowhere_but(libc, limits.folder, limits.devices)
     if platform.machine() == "x86_64":
         _filter_calls(libc)
 
 
 def _limit(which: int, most: int) -> None:
-    _, hard = resource.getrlimit(which)
-    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    """To ``most``, or to what is set already where that is less."""
+    bounds = [most, *resource.getrlimit(which)]
+    allowed = min(bound for bound in bounds if bound != resource.RLIM_INFINITY)
     resource.setrlimit(which, (allowed, allowed))
 
 
-def _write_nowhere_but(libc: ctypes.CDLL, folders: Sequence[str]) -> None:
+def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...]) -> None:
     version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)
     if version < 1:
         return
@@ -67,13 +84,19 @@ def _write_nowhere_but(libc: ctypes.CDLL, folders: Sequence[str]) -> None:
     for first, right in SINCE.items():
         rights |= right if version >= first else 0
     of_files = rights & (WRITE_FILE | SINCE[3])
-    handled = struct.pack("=Q", rights)
+    handled = struct.pack(
+        "=QQQ", rights, TCP * (version >= TCP_SINCE), BEYOND * (version >= BEYOND_SINCE)
+    )
     ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
-    for path in (*folders, os.devnull):
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        rule = struct.pack("=Qi", rights if Path(path).is_dir() else of_files, opened)
+    for path in (*devices, os.devnull, THREADS, folder):
+        try:
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        rule = struct.pack("=Qi", rights if path == folder else of_files, opened)
         libc.syscall(LANDLOCK_ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, 0)
-        os.close(opened)
+        if path != THREADS:
+            os.close(opened)
     libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
@@ -86,11 +109,16 @@ ALLOW, FAIL = 0x7FFF0000, 0x00050000  # FAIL | errno
 CLONE, CLONE_THREAD, CLONE3 = 56, 0x00010000, 435
 SOCKET, AF_UNIX = 41, 1
 TGKILL = 234
+PRLIMIT64, ITSELF = 302, 0
+CONNECT = 42
 DENIED = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
     "kill": 62, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
     "pidfd_send_signal": 424, "ptrace": 101, "process_vm_writev": 311,
     "io_uring_setup": 425,  # sockets by another door
+    # Landlock looks after contents, not after owners and modes
+    "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452,
+    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
 }  # fmt: skip
 
 
@@ -103,9 +131,11 @@ def _filter_calls(libc: ctypes.CDLL) -> None:
 
 
 def _program(pid: int) -> bytes:
-    """New threads may be made, processes not; this process may signal itself (as abort() does);
-    sockets within the machine only."""
+    """New threads may be made, processes not; this process may signal itself (as abort() does) and
+    set its own limits. Sockets within the machine only, and none of them reaches anybody, such as a
+    database: nobody seems to listen there, as CUDA finds it where it looks for an MPS."""
     denied, absent = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, FAIL | errno.ENOSYS)
+    refused = (RETURN, 0, 0, FAIL | errno.ECONNREFUSED)
     allowed = (RETURN, 0, 0, ALLOW)
     lines = [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -118,10 +148,12 @@ def _program(pid: int) -> bytes:
     for number in DENIED.values():
         lines += [(EQUAL, 0, 1, number), denied]
     lines += [(EQUAL, 0, 1, CLONE3), absent]  # its flags lie in memory: glibc then calls clone
+    lines += [(EQUAL, 0, 1, CONNECT), refused]
     for number, test, value in (
         (CLONE, ANY_BIT, CLONE_THREAD),
         (SOCKET, EQUAL, AF_UNIX),
         (TGKILL, EQUAL, pid),
+        (PRLIMIT64, EQUAL, ITSELF),
     ):
         lines += [
             (EQUAL, 0, 4, number),

@@ -1,8 +1,10 @@
 """What tests run in child processes, which find it by its import path."""
 
 import ctypes
+import fcntl
 import importlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tuner.measure.confine import Confinement, confine
 
 
 def same(value: Any) -> Any:
@@ -74,6 +78,101 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+def write_beyond(path: Path, size: int) -> None:
+    """The last byte that is allowed, and one more."""
+    with path.open("wb", buffering=0) as file:
+        file.seek(size - 1)
+        assert file.write(b"ab") == 1
+        file.write(b"b")
+
+
+def stretch(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def rename(path: Path, to: Path) -> None:
+    path.rename(to)
+
+
+def link(path: Path, to: Path) -> None:
+    to.hardlink_to(path)
+
+
+def symlink(path: Path, to: Path) -> None:
+    to.symlink_to(path)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def change_mode(path: Path) -> None:
+    path.chmod(0)
+
+
+def change_owner(path: Path) -> None:
+    os.chown(path, os.getuid(), os.getgid())
+
+
+def name_threads(name: str) -> str:
+    """As CUDA does: another thread's name, by its file."""
+    go = threading.Event()
+    other = threading.Thread(target=go.wait)
+    other.start()
+    try:
+        path = Path(f"/proc/self/task/{other.native_id}/comm")
+        path.write_text(name)
+        return path.read_text().strip()
+    finally:
+        go.set()
+        other.join()
+
+
+def call(number: int) -> int:
+    """The errno of a bare system call, 0 where it is none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return ctypes.get_errno() if libc.syscall(number, 0, 0, 0) < 0 else 0
+
+
+def limits() -> dict[str, tuple[int, int]]:
+    return {
+        name: resource.getrlimit(getattr(resource, name))
+        for name in ("RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_CORE")
+    }
+
+
+def limit_process(process: int) -> None:
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (3, 3))
+
+
+def confined_below(confinement: Confinement, lower: int) -> dict[str, tuple[int, int]]:
+    """The limits of a process that had lower ones before: a soft one and hard ones."""
+    resource.setrlimit(resource.RLIMIT_DATA, (lower, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (lower, lower))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    confine(confinement)
+    return limits()
+
+
+def fork_in(_: Path) -> None:
+    """As a driver does that starts a program."""
+    fork()
+
+
+def write_in(folder: Path) -> None:
+    write(folder / "inside")
+
+
+def fail_in(_: Path) -> None:
+    """As a driver does that is out of order."""
+    fail("planted")
+
+
 def fork() -> int:
     child = os.fork()
     if child == 0:
@@ -98,6 +197,17 @@ def connect(family: int, address: Any) -> None:
 
 def signal_process(process: int) -> None:
     os.kill(process, signal.SIGTERM)
+
+
+def signal_by_file(process: int, number: int) -> None:
+    """Have the kernel signal the process when something can be read."""
+    mine, far = socket.socketpair()
+    with mine, far:
+        fcntl.fcntl(mine, fcntl.F_SETOWN, process)
+        fcntl.fcntl(mine, fcntl.F_SETSIG, number)
+        fcntl.fcntl(mine, fcntl.F_SETFL, os.O_ASYNC)
+        far.send(b"now")
+        time.sleep(0.2)
 
 
 def noisy(lines: int) -> None:

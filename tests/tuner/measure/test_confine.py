@@ -1,22 +1,27 @@
 """What a confined process can't do, and what it still can."""
 
+import errno
 import os
 import platform
+import resource
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.tuner.measure import remote
 from tuner.errors import ChildCrashed, ChildError
 from tuner.measure.child import Child
-from tuner.measure.confine import LANDLOCK_CREATE_RULESET, Confinement
+from tuner.measure.confine import FILE_BYTES, FIRST_TO_GO, LANDLOCK_CREATE_RULESET, X32, Confinement
 
 LONG = 60.0
 MEMORY = 2 << 30
+GETPID = 39
 
 
 def landlock() -> int:
@@ -25,7 +30,7 @@ def landlock() -> int:
     return int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1))
 
 
-files = pytest.mark.skipif(landlock() < 1, reason="this kernel has no Landlock")
+files = pytest.mark.skipif(landlock() < 3, reason="no Landlock here that knows truncate")
 calls = pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
 
 
@@ -38,16 +43,96 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def child(folder: Path) -> Iterator[Child]:
-    child = Child(confinement=Confinement((str(folder),), MEMORY))
+    child = Child(confinement=Confinement(MEMORY, str(folder)))
     yield child
     child.close()
 
 
-def test_memory_ends(child: Child) -> None:
+@pytest.fixture
+def limited() -> Iterator[Child]:
+    """With limits alone."""
+    child = Child(confinement=Confinement(MEMORY))
+    yield child
+    child.close()
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """A process that is none of the child's."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield process.pid
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("which", ["child", "limited"])
+def test_memory_ends(which: str, request: pytest.FixtureRequest) -> None:
+    child: Child = request.getfixturevalue(which)
     assert child.call(remote.allocate, 1 << 20, timeout=LONG) == 1 << 20
     with pytest.raises(ChildError, match="MemoryError"):
         child.call(remote.allocate, MEMORY, timeout=LONG)
     assert child.call(remote.same, 1, timeout=LONG) == 1
+
+
+@pytest.mark.parametrize("which", ["child", "limited"])
+def test_files_end(which: str, request: pytest.FixtureRequest, folder: Path) -> None:
+    """Their last byte lies alone on the disk."""
+    child: Child = request.getfixturevalue(which)
+    large = folder / "large"
+    with pytest.raises(ChildError, match="File too large"):
+        child.call(remote.write_beyond, large, FILE_BYTES, timeout=LONG)
+    assert large.stat().st_size == FILE_BYTES
+    large.unlink()
+    with pytest.raises(ChildError, match="File too large"):
+        child.call(remote.stretch, large, FILE_BYTES + 1, timeout=LONG)
+    child.call(remote.stretch, large, FILE_BYTES, timeout=LONG)
+    large.unlink()
+
+
+def test_limits_that_were_lower_stay(folder: Path) -> None:
+    lower = MEMORY // 2
+    child = Child()
+    try:
+        found = child.call(
+            remote.confined_below, Confinement(MEMORY, str(folder)), lower, timeout=LONG
+        )
+    finally:
+        child.close()
+    assert found == {
+        "RLIMIT_DATA": (lower, lower),
+        "RLIMIT_FSIZE": (lower, lower),
+        "RLIMIT_CORE": (0, 0),
+    }
+
+
+def test_without_a_memory_bound_the_others_hold() -> None:
+    child = Child(confinement=Confinement())
+    try:
+        found = child.call(remote.limits, timeout=LONG)
+    finally:
+        child.close()
+    assert found["RLIMIT_DATA"] == resource.getrlimit(resource.RLIMIT_DATA)
+    assert found["RLIMIT_FSIZE"] == (FILE_BYTES, FILE_BYTES)
+    assert found["RLIMIT_CORE"] == (0, 0)
+
+
+@pytest.mark.parametrize("which", ["child", "limited"])
+def test_it_is_the_first_to_go_and_gains_no_privileges(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    child: Child = request.getfixturevalue(which)
+    pid = child.call(remote.pid, timeout=LONG)
+    assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) == FIRST_TO_GO
+    assert "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_with_limits_alone_it_writes_where_it_likes_and_starts_processes(
+    limited: Child, tmp_path: Path
+) -> None:
+    limited.call(remote.write, tmp_path / "outside", timeout=LONG)
+    assert limited.call(remote.run_program, timeout=LONG) == 0
+    assert (tmp_path / "outside").read_text() == "written"
 
 
 @files
@@ -56,13 +141,73 @@ def test_it_writes_in_its_folder_alone(child: Child, folder: Path, tmp_path: Pat
     child.call(remote.write, Path("/dev/null"), timeout=LONG)
     outside, there = tmp_path / "outside", tmp_path / "there"
     there.write_text("mine")
-    for call in (remote.write, remote.remove):
+    refused: list[tuple[Any, ...]] = [
+        (remote.write, there),
+        (remote.remove, there),
+        (remote.truncate, there),
+        (remote.rename, there, outside),
+        (remote.rename, there, folder / "taken"),
+        (remote.rename, folder / "inside", there),
+        (remote.link, there, outside),
+        (remote.link, folder / "inside", outside),
+        (remote.symlink, there, outside),
+        (remote.make_folder, outside),
+        (remote.write, outside),
+    ]
+    for call in refused:
+        with pytest.raises(ChildError, match=r"PermissionError|Invalid cross-device link"):
+            child.call(*call, timeout=LONG)
+    assert (outside.is_symlink(), outside.exists(), there.read_text()) == (False, False, "mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "there"]
+    assert [path.name for path in folder.iterdir()] == ["inside"]
+    assert (folder / "inside").read_text() == "written"
+
+
+@files
+def test_a_link_does_not_lead_out(child: Child, folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text("mine")
+    child.call(remote.symlink, there, folder / "way", timeout=LONG)
+    with pytest.raises(ChildError, match="PermissionError"):
+        child.call(remote.write, folder / "way", timeout=LONG)
+    assert there.read_text() == "mine"
+
+
+@files
+def test_it_writes_to_its_devices(folder: Path) -> None:
+    """A device that is a file like any other to Landlock: /dev/full takes nothing, and says so."""
+    named = Child(confinement=Confinement(MEMORY, str(folder), ("/dev/full", "/dev/absent")))
+    unnamed = Child(confinement=Confinement(MEMORY, str(folder)))
+    try:
+        with pytest.raises(ChildError, match="No space left"):
+            named.call(remote.write, Path("/dev/full"), timeout=LONG)
+        with pytest.raises(ChildError, match="PermissionError"):
+            unnamed.call(remote.write, Path("/dev/full"), timeout=LONG)
+    finally:
+        named.close()
+        unnamed.close()
+
+
+def test_it_names_its_threads(child: Child) -> None:
+    """Without which CUDA does not start."""
+    assert child.call(remote.name_threads, "cuda-thread", timeout=LONG) == "cuda-thread"
+
+
+@files
+def test_it_renames_no_other_process(child: Child, other: int) -> None:
+    with pytest.raises(ChildError, match="PermissionError"):
+        child.call(remote.write, Path(f"/proc/{other}/comm"), timeout=LONG)
+
+
+@calls
+def test_it_changes_neither_modes_nor_owners(child: Child, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text("mine")
+    before = there.stat()
+    for call in (remote.change_mode, remote.change_owner):
         with pytest.raises(ChildError, match="PermissionError"):
             child.call(call, there, timeout=LONG)
-    with pytest.raises(ChildError, match="PermissionError"):
-        child.call(remote.write, outside, timeout=LONG)
-    assert (outside.exists(), there.read_text()) == (False, "mine")
-    assert (folder / "inside").read_text() == "written"
+    assert there.stat().st_mode == before.st_mode
 
 
 @calls
@@ -74,16 +219,33 @@ def test_it_starts_threads_but_no_process(child: Child) -> None:
 
 
 @calls
-def test_it_signals_itself_alone(child: Child) -> None:
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    for process in (other.pid, os.getpid()):
+def test_calls_by_the_numbers_of_x32_are_refused(child: Child) -> None:
+    """Even harmless ones, which a kernel without x32 does not know."""
+    assert child.call(remote.call, GETPID, timeout=LONG) == 0
+    assert child.call(remote.call, GETPID | X32, timeout=LONG) == errno.EPERM
+
+
+@calls
+def test_it_signals_itself_alone(child: Child, other: int) -> None:
+    for process in (other, os.getpid()):
         with pytest.raises(ChildError, match="PermissionError"):
             child.call(remote.signal_process, process, timeout=LONG)
-    assert other.poll() is None
-    other.kill()
-    other.wait()
     with pytest.raises(ChildCrashed, match="SIGABRT"):
         child.call(remote.noisy, 1, timeout=LONG)
+
+
+@calls
+def test_it_limits_itself_alone(child: Child, other: int) -> None:
+    child.call(remote.limits, timeout=LONG)
+    with pytest.raises(ChildError, match="PermissionError"):
+        child.call(remote.limit_process, other, timeout=LONG)
+
+
+@pytest.mark.skipif(landlock() < 6, reason="this kernel's Landlock has no scopes")
+def test_it_sends_no_signal_by_way_of_a_file(child: Child, other: int) -> None:
+    """A call that the filter lets through; the kernel sends what it asks for, or not."""
+    child.call(remote.signal_by_file, other, signal.SIGTERM, timeout=LONG)
+    assert not remote.gone(other, within=0.1)
 
 
 @calls
@@ -91,6 +253,17 @@ def test_it_reaches_no_network(child: Child) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     with server, pytest.raises(ChildError, match="PermissionError"):
         child.call(remote.connect, socket.AF_INET, server.getsockname(), timeout=LONG)
+
+
+@calls
+def test_it_reaches_no_other_process(child: Child, tmp_path: Path) -> None:
+    """Neither by a file, as a database listens, nor by a name."""
+    for address in (str(tmp_path / "socket"), f"\0convtune-{os.getpid()}"):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(address)
+            server.listen()
+            with pytest.raises(ChildError, match="ConnectionRefusedError"):
+                child.call(remote.connect, socket.AF_UNIX, address, timeout=LONG)
 
 
 def test_no_child_is_told_where_the_database_is(

@@ -1,0 +1,61 @@
+"""A template whose kernels go wrong on purpose, found by builders' children by import path."""
+
+from typing import Any
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.space import ConfigSpace
+from templates.template import Config, Template
+
+STATEMENTS = {
+    "null": "*(volatile float*)8 = 1.0f;",
+    "far": "*(volatile float*)(y + (1ll << 44)) = 1.0f;",
+    "misaligned": "*(volatile float*)((char*)y + 1) = 1.0f;",
+    "trap": 'asm volatile("trap;");',
+    "endless": 'while (true) asm volatile("nanosleep.u32 1000;");',
+    "wrong": "y[0] = 1.0f;",
+}
+"""What each thread of the kernel does; ``right`` is the naive schedule."""
+SOURCE = """
+__device__ void planted(const float* x, const float* w, float* y, unsigned* shared) { %s }
+"""
+
+
+class PlantedCuda(Template[Conv1dWorkload]):
+    """conv1d on CUDA: ``behaviour`` says what happens when the kernel is run."""
+
+    operator = "conv1d"
+    name = "planted_cuda"
+    kind = "cuda"
+    version = 1
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("behaviour", ["right", *STATEMENTS])
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("right")
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        return {"flops": workload.flops, "bytes": workload.bytes}
+
+    def config(self, behaviour: str) -> Config:
+        return {"template": self.name, "behaviour": behaviour}
+
+    def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
+        from templates.written import program
+
+        source = SOURCE % STATEMENTS[config["behaviour"]]
+        return program(workload, "planted", source, blocks=1, threads=32, words=1)
+
+    def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
+        from tvm.s_tir import Schedule
+
+        from templates.conv1d.ladder.baseline import naive
+
+        if config["behaviour"] == "right":
+            return naive(workload, "cuda")
+        return Schedule(self.computation(workload, config))

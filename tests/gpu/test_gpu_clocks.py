@@ -1,0 +1,41 @@
+"""Clocks are those of the GPU that is measured on, whichever of the machine's it is."""
+
+from contextlib import closing
+
+import pytest
+
+from tests.gpu.two_names import two_names
+from tuner import cuda_facts
+from tuner.device import Device
+from tuner.gpus import chosen
+from tuner.measure.child import Child
+
+pytestmark = pytest.mark.gpu
+
+LONG = 60.0
+
+
+def names_of(visible: str) -> tuple[str, str]:
+    with closing(Child({"CUDA_VISIBLE_DEVICES": visible})) as child:
+        return child.call(two_names, timeout=LONG)
+
+
+def test_clocks_are_read(device: Device) -> None:
+    with closing(Child()) as child:
+        found = child.call(cuda_facts.clocks, timeout=LONG)
+    assert sorted(found) == ["memory_mhz", "power_w", "sm_mhz", "temperature_c"]
+    assert all(value > 0 for value in found.values())
+
+
+def test_they_are_of_the_visible_gpu(device: Device) -> None:
+    by_cuda, by_nvml = names_of(chosen("all")[0])
+    assert by_cuda == by_nvml
+
+
+def test_they_are_of_any_of_several(device: Device) -> None:
+    visible = chosen("all")
+    if len(visible) < 2:
+        pytest.skip("needs two GPUs")
+    names = [names_of(each) for each in visible]
+    assert [by_nvml for _, by_nvml in names] == [by_cuda for by_cuda, _ in names]
+    assert len(set(names)) == len(visible)

@@ -1,0 +1,144 @@
+"""Candidates that would harm the host or the GPU cost a trial each, and the next one is measured
+right after."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from tests.gpu.planted_cuda import PlantedCuda
+from tests.tuner.measure.misdeeds import (
+    Surroundings,
+    check_costs_one_trial,
+    surroundings,
+)
+from tests.tuner.measure.test_confine import calls, files
+from tuner.device import Device
+from tuner.measure import confined
+from tuner.measure.builder import Builder
+from tuner.measure.child import Child
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.measure.runner import Runner
+
+pytestmark = pytest.mark.gpu
+
+WORKLOAD = Conv1dWorkload(M=16384, N=32)
+LONG = 60.0
+LIMIT = 5.0
+OUT_OF_MEMORY = "cuMemAlloc: error 2"
+ON_HOST = (
+    "allocate", "forks", "execute", "create", "removes", "segfault", "internet", "database",
+    "signal_worker", "write_on",
+)  # fmt: skip
+"""What CUDA's threads and files could open a way to; tests/tuner/measure has the others."""
+
+
+@pytest.fixture(scope="module")
+def libraries(
+    device: Device, builder: Builder, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Of each behaviour."""
+    folder, template = tmp_path_factory.mktemp("libraries"), PlantedCuda()
+    space = template.space(WORKLOAD, device.limits)
+    configs = [space[index] for index in range(len(space))]
+    building = [
+        builder.submit(
+            BuildOrder(
+                WORKLOAD.key,
+                program_of(template),
+                config,
+                device.target,
+                folder / f"{config['behaviour']}.so",
+            )
+        )
+        for config in configs
+    ]
+    for built in building:
+        assert built.result().status == "ok", built.result().error
+    return {path.stem: path for path in folder.glob("*.so")}
+
+
+@pytest.fixture(scope="module")
+def runner(device: Device) -> Iterator[Runner]:
+    with Runner(WORKLOAD.key, device) as runner:
+        yield runner
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Iterator[Surroundings]:
+    with surroundings(tmp_path) as found:
+        yield found
+
+
+def test_what_is_asked_of_the_driver_can_be_had(device: Device, tmp_path: Path) -> None:
+    """Or its failure in a confined process would say nothing."""
+    child = Child(confined.ENVIRONMENT, confinement=confined.LIMITED)
+    with closing(child):
+        child.call(confined.exercise, tmp_path, timeout=LONG)
+
+
+def test_candidates_write_to_the_driver_and_their_folder(device: Device, tmp_path: Path) -> None:
+    found = confined.of_candidates("cuda", str(tmp_path))
+    if found == confined.LIMITED:
+        pytest.skip("this driver does not bear confinement")
+    assert found.folder == str(tmp_path)
+    assert {"/dev/nvidiactl", "/dev/dxg"} & set(found.devices)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "says"),
+    [
+        ("null", "run_error", ["illegal memory access", "IllegalAddress"]),
+        ("far", "run_error", ["illegal memory access", "IllegalAddress"]),
+        ("misaligned", "run_error", ["misaligned address", "MisalignedAddress"]),
+        ("trap", "run_error", ["launch failure", "LaunchFailure", "illegal instruction"]),
+        ("wrong", "wrong_answer", ["on normal input"]),
+    ],
+)
+def test_a_kernels_fault_costs_one_trial(
+    runner: Runner, libraries: dict[str, Path], behaviour: str, status: str, says: list[str]
+) -> None:
+    measured = runner.measure(libraries[behaviour])
+    assert (measured.status, measured.timing) == (status, {})
+    assert any(each in (measured.error or "") for each in says), measured.error
+    after = runner.measure(libraries["right"])
+    assert (after.status, after.error) == ("ok", None)
+
+
+def test_a_kernel_that_never_ends_costs_one_trial(
+    device: Device, libraries: dict[str, Path]
+) -> None:
+    """The GPU is free again when the trial has ended."""
+    with Runner(WORKLOAD.key, device) as runner:
+        assert runner.measure(libraries["right"]).status == "ok"
+        runner._timeout = LIMIT
+        measured = runner.measure(libraries["endless"])
+        assert (measured.status, measured.error) == ("run_timeout", "killed after 5 s")
+        runner._timeout = LONG
+        assert runner.measure(libraries["right"]).status == "ok"
+
+
+def test_all_of_the_gpus_memory_costs_one_trial(
+    runner: Runner, libraries: dict[str, Path], around: Surroundings, tmp_path: Path
+) -> None:
+    measured = runner.measure(around.library("allocate_on_device", tmp_path))
+    assert measured.status == "run_error"
+    assert OUT_OF_MEMORY in (measured.error or "")
+    assert runner.measure(libraries["right"]).status == "ok"
+
+
+@calls
+@files
+@pytest.mark.parametrize("misdeed", ON_HOST)
+def test_a_misdeed_on_the_host_costs_one_trial(
+    runner: Runner,
+    libraries: dict[str, Path],
+    around: Surroundings,
+    misdeed: str,
+    tmp_path: Path,
+) -> None:
+    if confined.of_candidates("cuda", str(tmp_path)) == confined.LIMITED:
+        pytest.skip("this driver does not bear confinement")
+    check_costs_one_trial(runner, around, misdeed, libraries["right"], tmp_path)

@@ -1,0 +1,119 @@
+/* A candidate's library, written by hand: `main` of x, w and y does MISDEED. What is refused it
+   tells on standard error, and aborts; where it is let, it returns, and leaves y as it was. WORKER
+   (a process) and OUTSIDE (a folder) are filled in when it is compiled. */
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define THERE OUTSIDE "/there"
+#define ABSENT OUTSIDE "/absent"
+
+static void refused(const char *what) {
+  fprintf(stderr, "%s: %s\n", what, strerror(errno));
+  abort();
+}
+
+static void tried(const char *what, int result) {
+  if (result < 0) refused(what);
+}
+
+/* Untouched, so that the machine's memory stays free. More than there is: it was let. */
+static void allocate(void) {
+  long block = 1 << 28, blocks = sysconf(_SC_PHYS_PAGES) / (block / sysconf(_SC_PAGESIZE));
+  while (blocks-- > 0)
+    if (!malloc(block)) refused("malloc");
+}
+
+static void forks(void) {
+  int child = fork();
+  if (child == 0) {
+    close(open(ABSENT, O_CREAT | O_WRONLY, 0600));
+    _exit(0);
+  }
+  tried("fork", child);
+}
+
+static void execute(void) {
+  char *const arguments[] = {(char *)"touch", (char *)ABSENT, NULL};
+  tried("execve", execv("/usr/bin/touch", arguments));
+}
+
+static void create(void) { tried("create", open(ABSENT, O_CREAT | O_WRONLY, 0600)); }
+static void overwrite(void) { tried("overwrite", open(THERE, O_WRONLY)); }
+static void truncates(void) { tried("truncate", truncate(THERE, 0)); }
+static void removes(void) { tried("remove", unlink(THERE)); }
+static void renames(void) { tried("rename", rename(THERE, ABSENT)); }
+static void links(void) { tried("link", link(THERE, ABSENT)); }
+static void links_by_name(void) { tried("symlink", symlink(THERE, ABSENT)); }
+static void make_folder(void) { tried("mkdir", mkdir(ABSENT, 0700)); }
+static void change_mode(void) { tried("chmod", chmod(THERE, 0)); }
+
+static void segfault(void) { *(volatile int *)8 = 1; }
+
+/* The interpreter's lock is taken, if the call had let go of it: no thread of Python runs. */
+static void hang(void) {
+  int (*lock)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
+  if (!lock) refused("PyGILState_Ensure");
+  lock();
+  for (volatile int i = 0;; i++) {
+  }
+}
+
+static void internet(void) { tried("socket", socket(AF_INET, SOCK_STREAM, 0)); }
+
+static void database(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = OUTSIDE "/socket"};
+  int handle = socket(AF_UNIX, SOCK_STREAM, 0);
+  tried("connect", connect(handle, (struct sockaddr *)&address, sizeof address));
+}
+
+/* One that changes nothing, should it arrive. */
+static void signal_worker(void) { tried("kill", kill(WORKER, SIGCONT)); }
+
+/* In its own folder, each gibibyte on from the last, so that the disk does not fill. */
+static void write_on(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/endless", getenv("TMPDIR"));
+  int file = open(path, O_CREAT | O_WRONLY, 0600);
+  tried("open", file);
+  for (off_t at = 0;; at += 1 << 30) tried("write", pwrite(file, "", 1, at));
+}
+
+/* The same where the C library's own way with this signal is back: it ends the process. */
+static void write_on_unaware(void) {
+  signal(SIGXFSZ, SIG_DFL);
+  write_on();
+}
+
+/* Of a GPU's memory, a gibibyte at a time, by the driver that the process holds already. */
+static void allocate_on_device(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  int (*allocate)(uint64_t *, size_t) =
+      driver ? (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2") : NULL;
+  uint64_t address;
+  int result;
+  if (!allocate) refused("cuMemAlloc");
+  while (!(result = allocate(&address, 1 << 30))) {
+  }
+  fprintf(stderr, "cuMemAlloc: error %d\n", result);
+  abort();
+}
+
+int __tvm_ffi_main(void *self, const void *arguments, int32_t count, void *result) {
+  (void)self, (void)arguments, (void)count, (void)result;
+  MISDEED();
+  return 0;
+}

@@ -1,0 +1,102 @@
+"""Libraries that misbehave on the host, compiled from ``misdeeds.c``, and what comes of each."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.measure.runner import Runner
+
+SOURCE = Path(__file__).with_suffix(".c")
+REFUSED = "Operation not permitted"
+DENIED = "Permission denied"
+
+MISDEEDS = {
+    "allocate": "malloc: Cannot allocate memory",
+    "forks": f"fork: {REFUSED}",
+    "execute": f"execve: {REFUSED}",
+    "create": f"create: {DENIED}",
+    "overwrite": f"overwrite: {DENIED}",
+    "truncates": f"truncate: {DENIED}",
+    "removes": f"remove: {DENIED}",
+    "renames": f"rename: {DENIED}",
+    "links": f"link: {DENIED}",
+    "links_by_name": f"symlink: {DENIED}",
+    "make_folder": f"mkdir: {DENIED}",
+    "change_mode": f"chmod: {REFUSED}",
+    "segfault": "signal SIGSEGV",
+    "internet": f"socket: {REFUSED}",
+    "database": "connect: Connection refused",
+    "signal_worker": f"kill: {REFUSED}",
+    "write_on": "write: File too large",
+    "write_on_unaware": "signal SIGXFSZ",
+}
+"""By name, what the trial's error says. Each is a ``run_error``."""
+
+
+def compiler() -> str:
+    """A C compiler. Skips the test where there is none."""
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        pytest.skip("no C compiler is here")
+    return found
+
+
+@dataclass
+class Surroundings:
+    """What a candidate could harm: a folder with a file, and a socket that listens there."""
+
+    folder: Path
+    listener: socket.socket
+
+    def library(self, misdeed: str, to: Path) -> Path:
+        """The library that does it."""
+        defined = {
+            "MISDEED": misdeed,
+            "WORKER": str(os.getpid()),
+            "OUTSIDE": f'"{self.folder}"',
+        }
+        flags = [f"-D{name}={value}" for name, value in defined.items()]
+        path = to / f"{misdeed}.so"
+        command = [compiler(), "-shared", "-fPIC", "-O1", "-w", *flags, str(SOURCE), "-ldl"]
+        subprocess.run([*command, "-o", str(path)], check=True)
+        return path
+
+    def check_unharmed(self) -> None:
+        there = self.folder / "there"
+        assert there.read_text() == "mine"
+        assert there.stat().st_mode & 0o777 == 0o600
+        assert sorted(path.name for path in self.folder.iterdir()) == ["socket", "there"]
+        self.listener.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody called
+            self.listener.accept()
+
+
+@contextmanager
+def surroundings(folder: Path) -> Iterator[Surroundings]:
+    """In a new folder below that one."""
+    inside = folder / "outside"
+    inside.mkdir()
+    (inside / "there").write_text("mine")
+    (inside / "there").chmod(0o600)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(inside / "socket"))
+        listener.listen()
+        yield Surroundings(inside, listener)
+
+
+def check_costs_one_trial(
+    runner: Runner, around: Surroundings, misdeed: str, right: Path, to: Path
+) -> None:
+    """The misdeed is refused and told, harms nothing, and the next library is measured."""
+    measured = runner.measure(around.library(misdeed, to))
+    assert (measured.status, measured.timing) == ("run_error", {})
+    assert measured.error is not None and MISDEEDS[misdeed] in measured.error
+    around.check_unharmed()
+    assert runner.measure(right).status == "ok"

@@ -1,0 +1,118 @@
+"""What the processes that try and build candidates may do, on this machine and where a driver
+does not bear it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from templates.conv1d.workload import Conv1dWorkload
+from tests.tuner.measure import remote
+from tests.tuner.measure.greedy import GreedyBuild
+from tests.tuner.measure.test_confine import calls
+from tuner import cpu_facts
+from tuner.device import Device
+from tuner.measure import confined
+from tuner.measure.builder import Builder
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.measure.confine import FILE_BYTES
+from tuner.measure.runner import Runner
+
+WORKLOAD = Conv1dWorkload(M=100, N=7)
+LONG = 60.0
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return cpu_facts.device()
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[Builder]:
+    with Builder(workers=1) as builder:
+        yield builder
+
+
+@pytest.fixture
+def nothing_tried() -> Iterator[None]:
+    confined._borne.cache_clear()
+    yield
+    confined._borne.cache_clear()
+
+
+def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: Path) -> None:
+    found = confined.of_candidates("cpu", str(tmp_path))
+    total = psutil.virtual_memory().total
+    assert (found.folder, found.devices) == (str(tmp_path), ())
+    assert found.memory_bytes is not None and 0 < found.memory_bytes < total
+
+
+@calls
+def test_a_driver_that_starts_processes_is_let_and_that_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, nothing_tried: None, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(confined, "exercise", remote.fork_in)
+    with capture_logs() as logs:
+        found = [confined.of_candidates("cuda", str(tmp_path)) for _ in range(2)]
+    assert found == [confined.LIMITED] * 2
+    (said,) = logs
+    assert (said["event"], said["log_level"]) == ("candidates_not_confined", "warning")
+    assert "PermissionError" in said["reason"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers"), [(remote.write_in, 1), (remote.fail_in, 0)], ids=["fine", "never"]
+)
+def test_where_confinement_is_not_the_reason_candidates_are_confined(
+    monkeypatch: pytest.MonkeyPatch,
+    nothing_tried: None,
+    tmp_path: Path,
+    asked: Callable[[Path], None],
+    answers: int,
+) -> None:
+    """A driver that is out of order is asked again."""
+    monkeypatch.setattr(confined, "exercise", asked)
+    with capture_logs() as logs:
+        found = confined.of_candidates("cuda", str(tmp_path))
+    assert logs == []
+    assert found.folder == str(tmp_path)
+    assert confined._borne.cache_info().currsize == answers
+
+
+def test_the_last_rounds_process_has_limits_and_no_database(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://someone:secret@host/name")
+    with Runner(WORKLOAD.key, device) as runner:
+        assert runner.fresh(remote.variable, "TUNER_DATABASE_URL", timeout=LONG) is None
+        limits = runner.fresh(remote.limits, timeout=LONG)
+        assert limits["RLIMIT_FSIZE"] == (FILE_BYTES, FILE_BYTES)
+        assert limits["RLIMIT_CORE"] == (0, 0)
+        assert runner.fresh(remote.run_program, timeout=LONG) == 0
+
+
+def test_builders_have_limits(builder: Builder) -> None:
+    limits = builder.call(remote.limits, timeout=LONG)
+    most = max(confined.LEAST_BUILD_BYTES, psutil.virtual_memory().total // 2)
+    assert 0 < limits["RLIMIT_DATA"][1] <= most
+    assert limits["RLIMIT_FSIZE"] == (FILE_BYTES, FILE_BYTES)
+    assert limits["RLIMIT_CORE"] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "says"), [("python", "MemoryError"), ("native", "signal SIGABRT")]
+)
+def test_a_build_without_end_to_its_memory_costs_one_trial(
+    builder: Builder, device: Device, tmp_path: Path, behaviour: str, says: str
+) -> None:
+    template = GreedyBuild()
+    built = {}
+    for each in (behaviour, "right"):
+        config, library = template.config(each), tmp_path / f"{each}.so"
+        order = BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library)
+        built[each] = builder.submit(order).result()
+    assert built[behaviour].status == "build_error"
+    assert says in (built[behaviour].error or "")
+    assert (built["right"].status, built["right"].error) == ("ok", None)
