@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from api.messages import FieldError, field_errors, summary
 from api.problems import Problem
-from templates import Operator, operators
+from templates import Operator
 from templates.workload import Workload
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -47,33 +47,21 @@ class BestFilters(BaseModel):
         return workload, chosen
 
 
-def query_parameters() -> list[dict[str, Any]]:
-    """The query of every operator as OpenAPI parameters, for the one route that serves them all."""
-    parameters: dict[str, dict[str, Any]] = {}
-    for operator in operators():
-        schema = operator.workload.model_json_schema()
-        for name, field in schema["properties"].items():
-            said = f"{operator.name}: {field.pop('description', name)}"
-            if name in parameters:
-                parameters[name]["description"] += f"; {said}"
-                continue
-            example = operator.example.get(name)
-            parameters[name] = {
-                "name": name,
-                "in": "query",
-                "description": said,
-                "schema": field,
-                **({} if example is None else {"example": example}),
-            }
-    filters = BestFilters.model_json_schema()["properties"]
-    return [*parameters.values()] + [
+def query_parameters(operator: Operator) -> list[dict[str, Any]]:
+    """The query of one operator as OpenAPI parameters."""
+    workload = operator.workload.model_json_schema()
+    required = set(workload["required"])
+    fields = workload["properties"] | BestFilters.model_json_schema()["properties"]
+    return [
         {
             "name": name,
             "in": "query",
+            "required": name in required,
             "description": field.pop("description"),
             "schema": field,
+            **({"example": operator.example[name]} if name in operator.example else {}),
         }
-        for name, field in filters.items()
+        for name, field in fields.items()
     ]
 
 

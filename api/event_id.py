@@ -11,6 +11,8 @@ from api.problems import Problem
 
 NO_PROGRESS = "0" * 8
 _ID = re.compile(r"(\d{1,9})\.([01])\.(\d{1,9})\.([0-9a-f]{8})", re.ASCII)
+PATTERN = f"^({_ID.pattern})?$"
+"""Of the header, for the OpenAPI document; an empty one says nothing."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ _FIELDS = {
         field="cursor", message="was not made by this list; start again without one"
     ),
 }
+LISTED_ERRORS = 50  # a body has room for thousands
 QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
 _UNKNOWN = {"/jobs/": "unknown-job", "/artifacts/": "unknown-artifact"}
 
@@ -73,7 +74,7 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
         )
     fields = field_errors(found)
     kind = "body-not-json" if any(e["type"] == "json_invalid" for e in found) else "invalid-request"
-    return Problem(kind, summary(fields), errors=fields)
+    return Problem(kind, summary(fields), errors=fields[:LISTED_ERRORS])
 
 
 def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
@@ -130,7 +131,10 @@ def _allowed(request: Request) -> list[str]:
         scope = {**request.scope, "method": method}
         return any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
 
-    taken = {method for method in _METHODS if takes(method)}
+    # /jobs/nearest is no job, though the route of a job would take it
+    written_out = request.app.openapi()["paths"].get(request.scope["path"])
+    methods = _METHODS if written_out is None else map(str.upper, written_out)
+    taken = {method for method in methods if takes(method)}
     if "GET" in taken:
         taken.add("HEAD")
     return [method for method in _METHODS if method in taken]

@@ -26,6 +26,7 @@ from api.routes import (
     operators,
     pages,
     records,
+    signers,
     workers,
 )
 from api.settings import Settings
@@ -40,6 +41,7 @@ ROOMS = (
     operators,
     ladders,
     workers,
+    signers,
     records,
     keys,
     docs,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from templates import operators
 
 SHOWN_INPUT = 60
+SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
 SHOWN_ERRORS = 5
 
 _NOT_SHOWN = {"missing", "extra_forbidden", "union_tag_not_found", "json_invalid"}
@@ -60,12 +61,12 @@ def summary(errors: list[FieldError]) -> str:
     """All of them in one sentence each, the first few only where there are many."""
     said = [f"{error.field} {error.message}" for error in errors[:SHOWN_ERRORS]]
     if len(errors) > SHOWN_ERRORS:
-        said.append(f"and {len(errors) - SHOWN_ERRORS} more (see errors)")
+        said.append(f"and {len(errors) - SHOWN_ERRORS} more")
     return "; ".join(said)
 
 
 def _field(error: Mapping[str, Any]) -> str:
-    place, *path = [str(step) for step in error["loc"]]
+    place, *path = [_name(str(step)) for step in error["loc"]]
     if error["type"] == "json_invalid":
         return "body"
     # The union of orders is told apart by its operator, which is no step of the body.
@@ -77,6 +78,10 @@ def _field(error: Mapping[str, Any]) -> str:
     elif "field" in context:
         path.append(context["field"])
     return ".".join(path) or place
+
+
+def _name(step: str) -> str:
+    return step if len(step) <= SHOWN_NAME else f"{step[:SHOWN_NAME]}…"
 
 
 def _message(error: Mapping[str, Any]) -> str:

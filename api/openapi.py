@@ -1,8 +1,9 @@
-"""The OpenAPI document: FastAPI's, with the problem document and the events of a job in it, and
-which routes need a key as things are."""
+"""The OpenAPI document: FastAPI's, and what FastAPI does not know: problem documents, a job's
+events, links, and which routes need a key as things are."""
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from fastapi import FastAPI
@@ -10,10 +11,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from api.access import Access
+from api.links import add_links
+from api.parameters import made_exact
 from api.problems import ProblemDocument
 from api.schemas.events import BestEvent, ProgressEvent
 from api.schemas.jobs import JobView
 from api.schemas.trials import TrialView
+from templates.record import RecordLine
 
 _KEY = {
     "type": "http",
@@ -31,22 +35,31 @@ _EVENTS: dict[str, type[BaseModel]] = {
 
 
 def install(app: FastAPI) -> None:
-    generate = app.openapi
-    models: list[type[BaseModel]] = [ProblemDocument, *_EVENTS.values()]
+    generate, building = app.openapi, Lock()
 
     def openapi() -> dict[str, Any]:
-        document = generate()
-        _, schemas = models_json_schema(
-            [(model, "serialization") for model in models], ref_template=_TEMPLATE
-        )
-        document["components"]["schemas"].update(schemas["$defs"])
-        operation = document["paths"]["/jobs/{job_id}/events"]["get"]
-        operation["responses"]["200"] = _stream()
-        document["components"]["securitySchemes"] = {"key": _KEY}
+        with building:
+            complete = app.openapi_schema is not None
+            document = generate()  # which keeps what it made
+            if not complete:
+                _complete(document)
         access: Access | None = getattr(app.state, "access", None)  # none before the start
         return document if access is None else _guarded(document, access)
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend it
+
+
+def _complete(document: dict[str, Any]) -> None:
+    answers: list[type[BaseModel]] = [ProblemDocument, *_EVENTS.values()]
+    _, schemas = models_json_schema(
+        [*((model, "serialization") for model in answers), (RecordLine, "validation")],
+        ref_template=_TEMPLATE,
+    )
+    document["components"]["schemas"].update(schemas["$defs"])
+    document["components"]["securitySchemes"] = {"key": _KEY}
+    paths = document["paths"] = made_exact(document["paths"])
+    paths["/jobs/{job_id}/events"]["get"]["responses"]["200"] = _stream()
+    add_links(paths)
 
 
 def _guarded(document: dict[str, Any], access: Access) -> dict[str, Any]:
@@ -66,7 +79,18 @@ def _asking(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
 
 def _stream() -> dict[str, Any]:
     """``itemSchema`` is how OpenAPI 3.2 tells events; ``schema`` is for readers of 3.1."""
-    kinds = [
+    event = {"oneOf": _kinds()}
+    data = ", ".join(f"{name}: {model.__name__}" for name, model in _EVENTS.items())
+    return {
+        "description": f"Events, and the model of each one's data ({data})",
+        "content": {
+            "text/event-stream": {"schema": {"type": "array", "items": event}, "itemSchema": event}
+        },
+    }
+
+
+def _kinds() -> list[dict[str, Any]]:
+    return [
         {
             "type": "object",
             "required": ["event", "data", "id"],
@@ -82,10 +106,3 @@ def _stream() -> dict[str, Any]:
         }
         for name, model in _EVENTS.items()
     ]
-    data = ", ".join(f"{name}: {model.__name__}" for name, model in _EVENTS.items())
-    return {
-        "description": f"Events, and the model of each one's data ({data})",
-        "content": {
-            "text/event-stream": {"schema": {"type": "string"}, "itemSchema": {"oneOf": kinds}}
-        },
-    }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.errors import InvalidConfig, SpaceTooLarge
-from templates.knob import Config, Knob, copied
+from templates.knob import Config, Knob, copied, quoted
 
 Codes = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class Codec:
         for name in knobs:
             if name not in self._knobs:
                 known = ", ".join(self._knobs) or "none"
-                raise InvalidConfig(f"{name}: no such knob; there are: {known}")
+                raise InvalidConfig(f"{quoted(name)[1:-1]}: no such knob; there are: {known}")
         code, seen = 0, Config()
         for knob, worth in self._digits:
             if not knob.present(seen):
@@ -57,7 +57,8 @@ class Codec:
                 raise InvalidConfig(f"{knob.name}: missing; {allowed}")
             digit = knob.digit(knobs[knob.name])
             if digit is None:
-                raise InvalidConfig(f"{knob.name}: {knobs[knob.name]!r} is no choice; {allowed}")
+                given = quoted(knobs[knob.name])
+                raise InvalidConfig(f"{knob.name}: {given} is no choice; {allowed}")
             seen[knob.name] = knobs[knob.name]
             code += digit * worth
         return code

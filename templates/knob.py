@@ -1,6 +1,5 @@
 """One named choice of a schedule."""
 
-import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,17 +41,19 @@ class Knob:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidSpace(f"a knob can't be called {self.name!r}: give it a name")
+            raise InvalidSpace(f"a knob can't be called {quoted(self.name)}: give it a name")
         if not self.values:
-            raise InvalidSpace(f"knob {self.name!r} has no values: give it at least one")
+            raise InvalidSpace(f"knob {quoted(self.name)} has no values: give it at least one")
         for value in self.values:
             if _exact(value) is None or (isinstance(value, float) and not math.isfinite(value)):
-                raise InvalidSpace(f"knob {self.name!r}: {value!r} is no JSON scalar")
+                raise InvalidSpace(f"knob {quoted(self.name)}: {quoted(value)} is no JSON scalar")
             if isinstance(value, list) and not all(type(part) is int for part in value):
-                raise InvalidSpace(f"knob {self.name!r}: {value!r} is no list of integers")
+                raise InvalidSpace(
+                    f"knob {quoted(self.name)}: {quoted(value)} is no list of integers"
+                )
         # By Python's equality, so that 1, 1.0 and True can't meet in one knob.
         if len(distinct(self.values)) < len(self.values):
-            raise InvalidSpace(f"knob {self.name!r} has a value twice: values are distinct")
+            raise InvalidSpace(f"knob {quoted(self.name)} has a value twice: values are distinct")
         digits = {_exact(value): digit for digit, value in enumerate(self.values)}
         object.__setattr__(self, "_digits", digits)
 
@@ -81,17 +82,17 @@ def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Co
     pairs = []
     for name, asked in (when or {}).items():
         if name not in earlier:
-            raise InvalidSpace(f"a condition names knob {name!r}: declare that knob before")
+            raise InvalidSpace(f"a condition names knob {quoted(name)}: declare that knob before")
         knob = earlier[name]
         several = isinstance(asked, list | tuple) and knob.digit(asked) is None
         allowed: tuple[Value, ...] = tuple(asked) if several else (asked,)
         if not allowed:
-            raise InvalidSpace(f"a condition on {name!r} allows no value: name at least one")
+            raise InvalidSpace(f"a condition on {quoted(name)} allows no value: name at least one")
         for value in allowed:
             if knob.digit(value) is None:
                 raise InvalidSpace(
-                    f"a condition wants {name!r} to be {value!r}, which is not one of its values "
-                    f"{json.dumps(knob.values)}"
+                    f"a condition wants {quoted(name)} to be {quoted(value)}, which is not one of "
+                    f"its values {quoted(list(knob.values))}"
                 )
         pairs.append((name, allowed))
     return tuple(pairs)
@@ -144,3 +145,13 @@ def brief(value: object) -> str:
     """A value as people read it: of a long text its end, where a trace has what was decided."""
     text = str(value)
     return text if len(text) <= BRIEF else f"…{text[1 - BRIEF :]}"
+
+
+def quoted(value: object) -> str:
+    """A value from elsewhere in a message: its repr in ASCII, cut off; where it has none, as of an
+    integer of 10,000 digits, its type."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):
+        return f"this {type(value).__name__}"
+    return text if len(text) <= BRIEF else f"{text[: BRIEF - 1]}…"

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault
+from templates.knob import quoted
 from templates.template import Template
 from templates.trace import Trace
 from templates.workload import Workload
@@ -29,7 +30,7 @@ _WORDS = re.compile(r"[A-Za-z0-9_.+ -]{1,64}")
 _LARGEST = 2**53
 
 
-class _Line(BaseModel):
+class RecordLine(BaseModel):
     """A line of ``format=convtune``. What is optional came of it elsewhere, and is not believed."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -66,9 +67,11 @@ class Imported:
 
 
 class _Refused(Exception):
+    """``field`` may be a name that the log made up; the fault names its beginning, in ASCII."""
+
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
-        self.field = field
+        self.field = _shown(field)[1:].removesuffix('"')
 
 
 def parse(lines: Iterable[bytes]) -> list[Imported]:
@@ -106,7 +109,9 @@ def _object(line: bytes) -> dict[str, Any]:
 
     try:
         value = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise _Refused("record", "is nested too deeply") from error
+    except ValueError as error:
         raise _Refused("record", f"is no JSON ({str(error)[:80]})") from error
     if not isinstance(value, dict):
         raise _Refused("record", "must be a JSON object")
@@ -124,11 +129,10 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def _imported(number: int, value: dict[str, Any]) -> Imported:
     try:
-        line = _Line.model_validate(value)
+        line = RecordLine.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"])
-        raise _Refused(field, _said(first["msg"])) from error
+        raise _Refused(_place(*first["loc"]), _said(first["msg"])) from error
     workload = _workload(line)
     template = _template(line)
     _check_config(line)
@@ -141,7 +145,7 @@ def _imported(number: int, value: dict[str, Any]) -> Imported:
     )
 
 
-def _workload(line: _Line) -> Workload:
+def _workload(line: RecordLine) -> Workload:
     known = [each.name for each in operators()]
     if line.operator not in known:
         raise _Refused("operator", f"must be one of {', '.join(known)}")
@@ -149,11 +153,12 @@ def _workload(line: _Line) -> Workload:
         return operator(line.operator).workload.model_validate(line.workload)
     except ValidationError as error:
         first = error.errors()[0]
-        field = first.get("ctx", {}).get("field") or ".".join(map(str, first["loc"]))
-        raise _Refused(f"workload.{field}", _said(first["msg"])) from error
+        field = first.get("ctx", {}).get("field")
+        within = first["loc"] if field is None else (field,)
+        raise _Refused(_place("workload", *within), _said(first["msg"])) from error
 
 
-def _template(line: _Line) -> Template[Any]:
+def _template(line: RecordLine) -> Template[Any]:
     if line.template == Trace.name:
         raise _Refused(
             "template",
@@ -174,7 +179,7 @@ def _template(line: _Line) -> Template[Any]:
     return named[0]
 
 
-def _check_config(line: _Line) -> None:
+def _check_config(line: RecordLine) -> None:
     if line.config.get("template") != line.template:
         raise _Refused("config.template", f"must be {line.template}, the record's template")
     if len(line.config) > MAX_KNOBS:
@@ -200,6 +205,11 @@ def _scalar(value: Any, whole: bool) -> bool:
     return value is None or isinstance(value, bool)
 
 
+def _place(*steps: str | int) -> str:
+    """The field; the record where there is none, as of a name with half a character in it."""
+    return ".".join(str(step) or "''" for step in steps) or "record"
+
+
 def _time(time_us: float | None) -> float | None:
     return time_us if time_us is not None and 0 < time_us < math.inf else None
 
@@ -214,5 +224,5 @@ def _said(message: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value)
+    text = quoted(value) if isinstance(value, list | dict) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

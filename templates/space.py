@@ -10,7 +10,7 @@ from templates.codec import Codec, Codes
 from templates.drawing import draw
 from templates.enumeration import Constraint, from_runs, to_runs, valid_codes
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.knob import Config, Knob, Value, condition, copied, factorisations
+from templates.knob import Config, Knob, Value, condition, copied, factorisations, quoted
 
 
 class ConfigSpace:
@@ -79,7 +79,7 @@ class ConfigSpace:
         if knob.name == "template":
             raise InvalidSpace("a knob can't be called 'template': configurations use that name")
         if knob.name in self._knobs:
-            raise InvalidSpace(f"knob {knob.name!r} is declared twice")
+            raise InvalidSpace(f"knob {quoted(knob.name)} is declared twice")
         self._knobs[knob.name] = knob
 
     def _declaring(self) -> None:
@@ -137,7 +137,7 @@ class ConfigSpace:
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         if config.get("template") != self.template:
             raise InvalidConfig(
-                f"template: {config.get('template')!r} is another template's; "
+                f"template: {quoted(config.get('template'))} is another template's; "
                 f"this is the space of {self.template!r}"
             )
         knobs = {name: value for name, value in config.items() if name != "template"}
@@ -205,7 +205,7 @@ class ConfigSpace:
             names = [Constraint(str(name), None) for name in document["constraints"]]
             codes, size = from_runs(document["valid_runs"]), document["size"]
         except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidSpace(f"this is not the JSON of a space: {error!r}") from error
+            raise InvalidSpace(f"this is not the JSON of a space: {quoted(error)}") from error
         space._constraints = names
         space._codec = Codec(space.knobs)
         if size != len(codes) or not space._codec.possible(codes):

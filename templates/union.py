@@ -10,7 +10,7 @@ import numpy as np
 
 from templates.drawing import draw
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.knob import Config, Knob, Value, distinct
+from templates.knob import Config, Knob, Value, distinct, quoted
 from templates.space import ConfigSpace
 
 
@@ -70,7 +70,7 @@ class UnionSpace:
         place = self._place.get(name) if isinstance(name, str) else None
         if place is None:
             known = ", ".join(self._place) or "none"
-            raise InvalidConfig(f"template: {name!r} is not one of this job's: {known}")
+            raise InvalidConfig(f"template: {quoted(name)} is not one of this job's: {known}")
         return self._starts[place] + self.spaces[place].index(config)
 
     def sample(

@@ -39,7 +39,7 @@ def _number(value: object, info: ValidationInfo) -> object:
 
 Digits = BeforeValidator(_number)
 Whole = Annotated[int, Digits]
-Extent = Annotated[Whole, Field(ge=1, le=2**31 - 1)]
+Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # in this order JSON Schema has both
 
 
 class Workload(BaseModel, ABC):

@@ -10,19 +10,19 @@ from api.conditional import byte_range, matches
 from api.dependencies import EngineDep, IfNoneMatch
 from api.problems import documented
 from api.schemas.common import SHA256
-from db import artifacts
+from db import artifacts, signers
 from db.artifacts import ArtifactInfo
 
 router = APIRouter(tags=["artifacts"])
 
-_SUFFIXES = {"library": ".so", "manifest": ".json", "record": ".json"}
+_SUFFIXES = {"library": ".so", "manifest": ".json", "record": ".json", "signature": ".sig"}
 _SOURCE_SUFFIXES = {
     "text/x-cuda": ".cu",
     "text/x-llvm": ".ll",
     "text/x-asm": ".s",
     "text/x-c": ".c",
 }
-_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_BYTES: dict[str, Any] = {"*/*": {}}  # of the artifact's own type
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The bytes", "content": _BYTES},
     206: {"description": "The range asked for", "content": _BYTES},
@@ -55,7 +55,8 @@ def get_artifact(
     ] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """The bytes are checked against their name before they are sent; check them on arrival."""
+    """The bytes are checked against their name before they are sent, a signature against the
+    manifest that it is over and the keys of `GET /signers`; check them on arrival."""
     etag = f'"{sha256}"'
     info = artifacts.info(engine, sha256)
     headers = {
@@ -68,6 +69,8 @@ def get_artifact(
         return Response(status_code=304, headers=headers)
     part = byte_range(wanted, info.size) if if_range in {None, etag} else None
     content = artifacts.get(engine, sha256).content
+    if info.kind == "signature":
+        signers.check_signature(engine, sha256, content)
     if part is None:
         return Response(content, media_type=info.media_type, headers=headers)
     start, stop = part

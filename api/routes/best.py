@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
 
-from api.best_query import BestFilters, query_parameters
+from api.best_query import BestFilters
 from api.conditional import matches
 from api.dependencies import EngineDep
 from api.nearest import nearest, verification
@@ -28,12 +28,6 @@ from templates.workload import Workload
 
 router = APIRouter(tags=["best"])
 
-IF_NONE_MATCH = {
-    "name": "If-None-Match",
-    "in": "header",
-    "description": "an ETag that was answered before",
-    "schema": {"type": "string"},
-}
 NO_LENDER = ", and no tuned shape can lend its configuration"
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -53,7 +47,6 @@ _ORDERED: dict[int | str, dict[str, Any]] = {
     summary="The best for a shape",
     response_model=BestView,
     responses=_ANSWERS,
-    openapi_extra={"parameters": [*query_parameters(), IF_NONE_MATCH]},
 )
 async def get_best(operator: str, request: Request) -> Response:
     """The shape comes in the query, as in `/best/conv1d?M=16384&N=32`; `GET /operators` lists the

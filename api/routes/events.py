@@ -11,7 +11,7 @@ from zlib import crc32
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from api.event_id import EventId
+from api.event_id import PATTERN, EventId
 from api.feeds import POLL_SECONDS, Feed, Feeds
 from api.problems import Problem, documented
 from api.schemas.events import ProgressEvent
@@ -35,7 +35,11 @@ async def _listening(
     response: Response,
     last_event_id: Annotated[
         str | None,
-        Header(alias="Last-Event-ID", description="id of the last event received; go on after it"),
+        Header(
+            alias="Last-Event-ID",
+            description="id of the last event received; go on after it",
+            json_schema_extra={"pattern": PATTERN},
+        ),
     ] = None,
     after: Annotated[
         int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import chain
 from typing import Annotated, Any
 
@@ -10,7 +11,13 @@ from starlette.responses import StreamingResponse
 
 from api.dependencies import EngineDep
 from api.problems import Problem, documented
-from api.schemas.records import ImportedJob, ImportView, RecordsQuery
+from api.schemas.records import (
+    RECORD_EXAMPLE,
+    RECORD_SCHEMA,
+    ImportedJob,
+    ImportView,
+    RecordsQuery,
+)
 from db import listed
 from db.formats import WRITERS, export
 from db.listed import Listed, ListedOrder
@@ -31,8 +38,16 @@ _LOG: dict[int | str, dict[str, Any]] = {
 _BODY = {
     "requestBody": {
         "required": True,
-        "description": "lines of format=convtune or format=metaschedule",
-        "content": {"application/x-ndjson": _TEXT},
+        "description": "lines of format=convtune or format=metaschedule; as application/json "
+        "a single one, without line breaks",
+        "content": {
+            LOG_TYPES[0]: {
+                **_TEXT,
+                "itemSchema": RECORD_SCHEMA,
+                "example": json.dumps(RECORD_EXAMPLE) + "\n",
+            },
+            "application/json": {"schema": RECORD_SCHEMA, "example": RECORD_EXAMPLE},
+        },
     }
 }
 

@@ -45,6 +45,7 @@ _EXAMPLE: dict[str, Any] = {
         "source": _ARTIFACT,
         "manifest": _ARTIFACT,
         "record": _ARTIFACT,
+        "signature": _ARTIFACT,
     },
 }
 
@@ -73,12 +74,14 @@ class ArtifactLink(BaseModel):
 
 
 class ArtifactLinks(BaseModel):
-    """The compiled library, its device source, its manifest, its MetaSchedule record."""
+    """The compiled library, its device source, its manifest, its MetaSchedule record, and the
+    worker's signature over the manifest, which names the hashes of the others."""
 
     library: ArtifactLink | None = None
     source: ArtifactLink | None = None
     manifest: ArtifactLink | None = None
     record: ArtifactLink | None = None
+    signature: ArtifactLink | None = Field(None, description="null of a best that nobody signed")
 
     @classmethod
     def of(cls, best: Best) -> Self:

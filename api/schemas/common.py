@@ -32,7 +32,11 @@ def _known_operator(name: str) -> str:
     return name
 
 
-OperatorName = Annotated[str, AfterValidator(_known_operator)]
+OPERATOR_NAMES: dict[str, Any] = {"enum": [operator.name for operator in operators()]}
+"""As JSON Schema."""
+OperatorName = Annotated[
+    str, AfterValidator(_known_operator), Field(json_schema_extra=OPERATOR_NAMES)
+]
 
 
 class PageQuery(BaseModel):

@@ -12,6 +12,10 @@ from api.schemas.jobs import TrialStatus
 from db.formats import Format
 from db.jobs import Job
 from db.records import Filters, Kept
+from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.record import RecordLine
 
 _JOB: dict[str, Any] = {
     "id": JOB_ID,
@@ -22,6 +26,31 @@ _JOB: dict[str, Any] = {
     "configurations": 8,
     "created": True,
 }
+
+_SHAPE = Conv1dWorkload(M=16384, N=32)
+_AVX512 = DeviceLimits(kind="cpu", arch="x86-64-v4", units=1, vector_bytes=64)
+RECORD_EXAMPLE: dict[str, Any] = {
+    "convtune": 1,
+    "operator": _SHAPE.operator,
+    "workload": {"M": _SHAPE.M, "N": _SHAPE.N},
+    "target": CpuDirect.kind,
+    "template": CpuDirect.name,
+    "version": CpuDirect.version,
+    "config": CpuDirect().default(_SHAPE, _AVX512),
+}
+_RECORD = {"$ref": f"#/components/schemas/{RecordLine.__name__}"}
+RECORD_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        _RECORD,
+        {
+            "title": "MetaScheduleLine",
+            "type": "object",
+            "required": ["tuning_record", "convtune"],
+            "properties": {"convtune": _RECORD},
+        },
+    ]
+}
+"""A line of a log that can be imported."""
 
 
 class RecordsQuery(BaseModel):

@@ -191,8 +191,7 @@ def form_field(
     default = merged.get("default")
     choices = merged.get("enum") or ([True, False] if merged.get("type") == "boolean" else [])
     number = merged.get("type") in ("integer", "number")
-    extent = 1 if required and number else None  # the schema of some says nothing
-    low = merged.get("minimum", merged.get("exclusiveMinimum", extent))
+    low = merged.get("minimum", merged.get("exclusiveMinimum"))
     high = merged.get("maximum", merged.get("exclusiveMaximum"))
     short = name.rpartition(".")[2]
     free = short == "max_error"  # its default depends on the dtype: blank is the default

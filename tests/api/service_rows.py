@@ -4,11 +4,13 @@ import json
 from itertools import count
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Engine, func, select
 
-from db import artifacts, best, devices, queue, trials
+from db import artifacts, best, devices, queue, signed, trials
 from db.engine import reading
 from db.models import metadata
+from db.signers import NewSigner
 from templates import operator, templates_for
 from templates.limits import DeviceLimits
 
@@ -39,18 +41,31 @@ HOST = {
     "limits": CPU.to_json(),
 }
 LIBRARY = b"\x7fELF" + bytes(range(256)) * 4
-RECORD = ["conv1d", [[["GetBlock", "y"]], [1.5e-6]]]
+RECORD = {"workload": ["17", "base64"], "tuning_record": [[], [1.5e-6], {}, []]}
 
+SIGNING_KEY = Ed25519PrivateKey.generate()
+SIGNER = NewSigner(SIGNING_KEY.public_key().public_bytes_raw().hex(), "gpu-host-1")
 
 _number = count(1)  # no configuration is measured twice
 
 
-def files(tag: str = "") -> list[artifacts.NewArtifact]:
-    return [
+def files(tag: str = "", key: str = "") -> list[artifacts.NewArtifact]:
+    """The five of a winner; ``key`` is its workload's."""
+    named = [
         artifacts.NewArtifact(LIBRARY + tag.encode(), "library", "application/octet-stream"),
         artifacts.NewArtifact(f"// {tag}".encode(), "source", "text/x-cuda"),
-        artifacts.NewArtifact(json.dumps({"tag": tag}).encode(), "manifest", "application/json"),
-        artifacts.NewArtifact(json.dumps([*RECORD, tag]).encode(), "record", "application/json"),
+        artifacts.NewArtifact(
+            json.dumps({**RECORD, "tag": tag}).encode(), "record", "application/json"
+        ),
+    ]
+    manifest: dict[str, Any] = {"tag": tag, "workload_key": key}
+    manifest |= {file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named}
+    content = json.dumps(manifest).encode()
+    signature = signed.sign(SIGNING_KEY, content)
+    return [
+        *named,
+        artifacts.NewArtifact(content, "manifest", "application/json"),
+        artifacts.NewArtifact(signature.to_json(), "signature", "application/json"),
     ]
 
 
@@ -98,7 +113,7 @@ def tuned(
     time_us: float = 1.5,
     **changes: Any,
 ) -> queue.Job:
-    """A job that succeeded: two trials, a best with the template's default, its four files."""
+    """A job that succeeded: two trials, a best with the template's default, its five files."""
     device = devices.upsert_device(engine, fingerprint)
     job = running(engine, name, shape)
     trials.add(engine, job.id, job.attempt, [new_trial(device, next(_number)) for _ in range(2)])
@@ -124,7 +139,8 @@ def tuned(
         "versions": {"tvm": "0.27.0"},
     }
     new = best.NewBest(**values | changes)
-    best.finish_with_best(engine, job.id, job.attempt, new, files(f"{job.id}"))
+    made = files(job.id, job.workload_key)
+    best.finish_with_best(engine, job.id, job.attempt, new, made, SIGNER)
     return queue.get(engine, job.id)
 
 

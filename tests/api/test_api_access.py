@@ -25,14 +25,14 @@ from db.transaction import writing
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
 HTML = {"accept": "text/html"}
 OWN = {"sec-fetch-site": "same-origin"}
-OPEN = {
-    ("GET", "/healthz"),
-    ("GET", "/readyz"),
-    ("GET", "/ui/key"),
-    ("POST", "/ui/key"),
-    ("GET", "/static/{name:path}"),
-}
-"""As docs/how-to/use-keys.md names them."""
+USE_KEYS = Path(__file__).parents[2] / "docs/how-to/use-keys.md"
+SAFE = {"GET", "HEAD", "OPTIONS", "TRACE"}
+METHODS = (*sorted(SAFE), "POST", "PUT", "PATCH", "DELETE", "QUERY", "BREW")
+NO_ROUTES = (
+    "/nowhere", "/jobs/", "//jobs", "/JOBS", "/ui/", "/ui/keys", "/ui/key/", "/ui/key/x",
+    "/healthz/", "/healthz/x", "/HEALTHZ", "//healthz", "/readyz;x", "/static", "/statics/app.js",
+    "/x/static/app.js", "/jobs/..%2Fhealthz", "/%68ealthz/x", "/.well-known/x", "/redoc",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -74,25 +74,63 @@ def path_of(route: str) -> str:
     return re.sub(r"\{[^}]+\}", "0", route)
 
 
-def test_every_route_but_the_open_ones_asks_for_a_key(guarded: TestClient) -> None:
-    made(guarded, "admin")
-    routes = asked_of(guarded)
+def named_open() -> set[tuple[str, str]]:
+    """Method and path of what docs/how-to/use-keys.md says is open, a file for all files."""
+    rows = re.search(r"\| open to everybody \| \|\n(?:\|.*\n)+", USE_KEYS.read_text())
+    assert rows is not None
+    named = re.findall("`([A-Z]+) (/[^`]*)`", rows[0])
+    return {(method, path.replace("…", "app.js")) for method, path in named}
+
+
+def every_path(client: TestClient) -> list[str]:
+    """All that can be asked for: routes, files, and what is no route."""
+    routes = {path_of(path) for _, path in asked_of(client)} | {"/static/app.js"}
     assert len(routes) > 25
-    assert set(routes) >= OPEN
-    for method, route in routes:
-        for headers in ({}, sent("ct_nobodys"), {"authorization": "Basic YTpi"}, sent("")):
-            answer = guarded.request(method, path_of(route), headers=headers)
-            assert (answer.status_code == 401) == ((method, route) not in OPEN), (method, route)
-            if answer.status_code == 401:
-                assert answer.headers["www-authenticate"].startswith("Bearer ")
-                head = guarded.head(path_of(route), headers=headers)
-                assert method != "GET" or head.status_code == 401
+    assert routes >= {"/docs", "/openapi.json", "/metrics", "/"}
+    return sorted(routes | set(NO_ROUTES))
+
+
+@pytest.mark.parametrize("guards_reading", [False, True])
+def test_only_what_the_page_on_keys_names_answers_without_one(
+    request: pytest.FixtureRequest, guards_reading: bool
+) -> None:
+    service = request.getfixturevalue("guarded" if guards_reading else "client")
+    made(service, "admin")
+    opened = named_open()
+    assert {path for _, path in opened} <= set(every_path(service))
+    for path in every_path(service):
+        of_an_open_one = path in {known for _, known in opened} or path.startswith("/static/")
+        for method in METHODS:
+            asked = service.request(method, path, headers=OWN, follow_redirects=False)
+            if (method, path) in opened:
+                assert asked.status_code in {200, 303}, (method, path)
+            elif of_an_open_one or (method in SAFE and not guards_reading):
+                # answered as to whoever has a key; what is not GET or HEAD does nothing
+                assert asked.status_code != 401, (method, path)
+                assert method in {"GET", "HEAD"} or asked.status_code in {404, 405}, (method, path)
+            else:
+                assert asked.status_code == 401, (method, path)
+                assert asked.headers["www-authenticate"].startswith("Bearer ")
+
+
+@pytest.mark.parametrize(
+    "sent_along",
+    [{}, {"authorization": "Bearer ct_nobodys"}, {"authorization": "Basic YTpi"},
+     {"authorization": "Bearer "}, {"authorization": ""}, {"cookie": "convtune_key=ct_nobodys"}],
+)  # fmt: skip
+def test_what_is_no_key_opens_nothing(guarded: TestClient, sent_along: dict[str, str]) -> None:
+    made(guarded, "admin")
+    opened = {path for _, path in named_open()}
+    for path in every_path(guarded):
+        answer = guarded.get(path, headers=sent_along)
+        is_open = path in opened or path.startswith("/static/")
+        assert (answer.status_code == 401) != is_open, path
 
 
 def test_a_route_that_writes_asks_for_the_scope_to_submit(client: TestClient) -> None:
     reader, writer = made(client, "read"), made(client, "submit")
     for method, route in asked_of(client):
-        if method == "GET" or (method, route) in OPEN:
+        if method == "GET" or (method, route) in named_open():
             assert client.request(method, path_of(route)).status_code not in {401, 403}
             continue
         assert client.request(method, path_of(route)).status_code == 401

@@ -9,6 +9,16 @@ from service_rows import rows
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
+from tests.hostile import mangled, mutated
+
+JSON = {"content-type": "application/json"}
+GOOD: list[dict[str, Any]] = [
+    {"operator": "conv1d", "workload": {"M": 100, "N": 3, "mode": "same", "max_error": 1e-4}},
+    {"operator": "depthwise_conv2d", "workload": {"B": 1, "C": 2, "H": 8, "W": 9, "K": 3}},
+]
+REFUSAL = 20_000
+"""Bytes, whatever was sent."""
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -65,4 +75,34 @@ def test_any_order(client: TestClient, engine: Engine, body: Any) -> None:
     assert 400 <= response.status_code < 500, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["detail"]
+    assert rows(engine) == before
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["/jobs", "/jobs/nearest"]),
+    st.sampled_from(GOOD).flatmap(
+        lambda order: (
+            mutated(order).map(lambda changed: json.dumps(changed).encode())
+            | mangled(json.dumps(order).encode())
+        )
+    ),
+)
+@example("/jobs", b'{"%s": 1}' % (b"x" * 60_000))
+@example("/jobs", b'{"operator": "conv1d"%s}' % b"".join(b', "%d": 1' % n for n in range(4000)))
+@example("/jobs/nearest", b'{"operator": "%s"}' % (b"\\ud800" * 9000))
+@example("/jobs", b'{"operator": "conv1d", "workload": {"M": 1%s}}' % (b"0" * 4200))
+@example("/jobs", b'{"operator": "conv1d", "operator": "conv1d", "workload": {"M": 9, "N": 1}}')
+def test_an_order_that_was_changed(
+    client: TestClient, engine: Engine, path: str, body: bytes
+) -> None:
+    before = rows(engine)
+    answer = client.post(path, content=body, headers=JSON)
+    if answer.status_code in {200, 201}:
+        assert client.get(answer.headers["location"]).json() == answer.json()
+        return
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"]
+    assert len(answer.content) < REFUSAL
     assert rows(engine) == before

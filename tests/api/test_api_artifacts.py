@@ -4,11 +4,11 @@ import hashlib
 
 import pytest
 from problem_shape import problem
-from service_rows import files
+from service_rows import SIGNER, files
 from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
-from db import artifacts
+from db import artifacts, signers
 from db.engine import writing
 from db.models import artifacts as table
 
@@ -36,7 +36,9 @@ def test_the_whole(client: TestClient) -> None:
 
 
 def test_each_kind_has_its_name_and_type(client: TestClient, engine: Engine) -> None:
-    for file, suffix in zip(files("kinds"), ("so", "cu", "json", "json"), strict=True):
+    signers.register(engine, SIGNER)
+    suffixes = ("so", "cu", "json", "json", "sig")
+    for file, suffix in zip(files("kinds"), suffixes, strict=True):
         sha256 = artifacts.put(engine, file.content, file.kind, file.media_type)
         headers = client.get(f"/artifacts/{sha256}").headers
         assert headers["content-type"].split(";")[0] == file.media_type

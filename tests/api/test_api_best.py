@@ -47,7 +47,7 @@ def test_float16_has_a_best_and_a_usual_error_of_its_own(
 def test_its_artifacts_can_be_fetched(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     links = client.get(URL).json()["artifacts"]
-    assert set(links) == {"library", "source", "manifest", "record"}
+    assert set(links) == {"library", "source", "manifest", "record", "signature"}
     library = client.get(links["library"]["url"])
     assert library.content == LIBRARY + job.id.encode()
     assert links["library"]["size"] == len(library.content)

@@ -31,12 +31,14 @@ def test_every_route_of_the_design_is_there() -> None:
         "post /jobs/{job_id}/cancel",
         "get /jobs/{job_id}/trials",
         "get /jobs/{job_id}/events",
-        "get /best/{operator}",
+        "get /best/conv1d",
+        "get /best/depthwise_conv2d",
         "get /artifacts/{sha256}",
         "get /operators",
         "get /operators/{name}",
         "get /ladders/{operator}",
         "get /workers",
+        "get /signers",
         "get /records",
         "post /records",
         "get /",
@@ -63,7 +65,7 @@ def test_a_route_is_documented(method: str, path: str) -> None:
             items = resolved(schema.get("properties", {}).get("items", {}).get("items", {}))
             assert path == "/records" or schema.get("examples") or items.get("examples")
         else:
-            assert "schema" in content
+            assert "schema" in content or media_type == "*/*"
 
 
 def test_the_order_has_an_example_for_each_operator() -> None:
@@ -83,11 +85,46 @@ def test_each_event_says_what_it_carries() -> None:
     assert all(resolved(schema)["examples"] for schema in carried.values())
 
 
-def test_best_names_every_field_of_every_operator() -> None:
-    parameters = DOCUMENT["paths"]["/best/{operator}"]["get"]["parameters"]
-    names = [each["name"] for each in parameters if each["in"] == "query"]
-    assert len(names) == len(set(names))
-    assert {"M", "N", "mode", "B", "C", "H", "W", "K", "stride", "match", "device"} <= set(names)
+@pytest.mark.parametrize(
+    ("name", "required", "free"),
+    [("conv1d", "M N", "mode kind"), ("depthwise_conv2d", "B C H W K", "stride")],
+)
+def test_best_names_every_field_of_its_operator(name: str, required: str, free: str) -> None:
+    parameters = DOCUMENT["paths"][f"/best/{name}"]["get"]["parameters"]
+    queried = {each["name"]: each["required"] for each in parameters if each["in"] == "query"}
+    both = ["dtype", "max_error", "target", "device", "match"]
+    assert queried == dict.fromkeys(required.split(), True) | dict.fromkeys(
+        [*free.split(), *both], False
+    )
+
+
+def test_links_lead_from_an_order_to_its_files() -> None:
+    operations = {
+        said["operationId"]: (path, {each["name"] for each in said.get("parameters", [])})
+        for path, item in DOCUMENT["paths"].items()
+        for said in item.values()
+    }
+    led = {}
+    for path, item in DOCUMENT["paths"].items():
+        for said in item.values():
+            for answer in said["responses"].values():
+                for name, link in answer.get("links", {}).items():
+                    there, known = operations[link["operationId"]]
+                    assert set(link["parameters"]) <= known
+                    led[path, name] = there
+    job = "/jobs/{job_id}"
+    for path in ("/jobs", "/jobs/nearest", job, f"{job}/cancel", "/records"):
+        assert led[path, "job"] == job
+        assert led[path, "events"] == f"{job}/events"
+    for operator in ("conv1d", "depthwise_conv2d"):
+        assert led[f"/best/{operator}", "library"] == "/artifacts/{sha256}"
+        assert led[f"/best/{operator}", "tune"] == "/jobs"
+
+
+def test_a_parameter_is_never_null() -> None:
+    for method, path in OPERATIONS:
+        for each in DOCUMENT["paths"][path][method].get("parameters", []):
+            assert "null" not in str(each["schema"].get("anyOf", "")), (path, each["name"])
 
 
 def test_the_examples_are_what_the_service_would_answer() -> None:
@@ -120,6 +157,7 @@ def test_every_error_of_every_route_has_one_shape(
 def test_a_405_names_all_that_is_taken(client: TestClient) -> None:
     assert client.delete("/jobs").headers["allow"] == "GET, HEAD, POST"
     assert client.get("/jobs/1/cancel").headers["allow"] == "POST"
+    assert client.options("/jobs/nearest").headers["allow"] == "POST"
 
 
 def test_every_kind_of_problem_has_an_error_status() -> None:

@@ -66,7 +66,7 @@ def test_the_workers(client: TestClient, engine: Engine) -> None:
 def test_the_index_names_every_route(client: TestClient) -> None:
     index = client.get("/").json()
     assert index["service"] == "convtune"
-    assert {"POST /jobs", "GET /best/{operator}", "GET /artifacts/{sha256}"} <= set(index["routes"])
+    assert {"POST /jobs", "GET /best/conv1d", "GET /artifacts/{sha256}"} <= set(index["routes"])
 
 
 def test_ready_only_with_its_own_schema(client: TestClient, engine: Engine) -> None:

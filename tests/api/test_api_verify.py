@@ -3,7 +3,7 @@
 from typing import Any
 
 from problem_shape import problem
-from service_rows import GPU, HOST, files, tuned
+from service_rows import GPU, HOST, SIGNER, files, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
@@ -38,7 +38,7 @@ def verified(engine: Engine, job: dict[str, Any]) -> None:
         trials_measured=1,
         versions={},
     )
-    best.finish_with_best(engine, held.id, held.attempt, new, files(held.id))
+    best.finish_with_best(engine, held.id, held.attempt, new, files(held.id), SIGNER)
 
 
 def test_the_answer_is_verified_once_the_job_has_succeeded(

@@ -31,6 +31,12 @@ def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, mes
     assert message in error["msg"]
 
 
+def test_the_json_schema_has_the_limits_of_every_extent() -> None:
+    fields = DepthwiseConv2dWorkload.model_json_schema()["properties"]
+    limits = {name: (fields[name]["minimum"], fields[name]["maximum"]) for name in SHAPE}
+    assert limits == dict.fromkeys("BCHW", (1, 2**31 - 1)) | {"K": (1, 63)}
+
+
 @pytest.mark.parametrize("missing", list(SHAPE))
 def test_names_a_missing_field(missing: str) -> None:
     fields = {name: value for name, value in SHAPE.items() if name != missing}

@@ -1,0 +1,82 @@
+"""Which request an answer leads to, as OpenAPI's links: what a program follows without guessing.
+Where a best has not all artifacts, those links lead nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.schemas.best import ArtifactLinks
+from templates import operators
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A request, and where in the answer each of its parameters, or its body, is found."""
+
+    method: str
+    path: str
+    parameters: dict[str, str] = field(default_factory=dict)
+    body: str | None = None
+
+    def document(self, paths: dict[str, Any]) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "operationId": paths[self.path][self.method]["operationId"],
+            "parameters": {name: _from(place) for name, place in self.parameters.items()},
+        }
+        return said if self.body is None else {**said, "requestBody": _from(self.body)}
+
+
+def _from(place: str) -> str:
+    return f"$response.body#/{place}"
+
+
+def _about_job(place: str) -> dict[str, _Link]:
+    job = {"job_id": place}
+    return {
+        "job": _Link("get", "/jobs/{job_id}", job),
+        "trials": _Link("get", "/jobs/{job_id}/trials", job),
+        "events": _Link("get", "/jobs/{job_id}/events", job),
+        "cancel": _Link("post", "/jobs/{job_id}/cancel", job),
+        "records": _Link("get", "/records", {"job": place}),
+    }
+
+
+_JOB = _about_job("id")
+_BEST = {
+    "200": {
+        **{
+            kind: _Link("get", "/artifacts/{sha256}", {"sha256": f"artifacts/{kind}/sha256"})
+            for kind in ArtifactLinks.model_fields
+        },
+        "job": _Link("get", "/jobs/{job_id}", {"job_id": "job"}),
+    },
+    "404": {"tune": _Link("post", "/jobs", body="tune/body")},
+}
+_LINKS: dict[tuple[str, str, str], dict[str, _Link]] = {
+    ("post", "/jobs", "200"): _JOB,
+    ("post", "/jobs", "201"): _JOB,
+    ("post", "/jobs/nearest", "200"): _JOB,
+    ("post", "/jobs/nearest", "201"): _JOB,
+    ("get", "/jobs/{job_id}", "200"): _JOB,
+    ("post", "/jobs/{job_id}/cancel", "202"): _JOB,
+    ("post", "/records", "201"): _about_job("jobs/0/id"),
+    ("get", "/operators", "200"): {
+        "operator": _Link("get", "/operators/{name}", {"name": "items/0/name"})
+    },
+    ("get", "/operators/{name}", "200"): {
+        "ladders": _Link("get", "/ladders/{operator}", {"operator": "name"})
+    },
+} | {
+    ("get", f"/best/{operator.name}", status): links
+    for operator in operators()
+    for status, links in _BEST.items()
+}
+
+
+def add_links(paths: dict[str, Any]) -> None:
+    """Writes them into the document's paths."""
+    for (method, path, status), links in _LINKS.items():
+        paths[path][method]["responses"][status]["links"] = {
+            name: link.document(paths) for name, link in links.items()
+        }

@@ -1,0 +1,19 @@
+"""Whose signatures there are."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.dependencies import EngineDep
+from api.schemas.common import Listing
+from api.schemas.signers import SignerView
+from db import signers
+
+router = APIRouter(tags=["artifacts"])
+
+
+@router.get("/signers", summary="The public keys that libraries are signed with")
+def list_signers(engine: EngineDep) -> Listing[SignerView]:
+    """One for each worker host, or shared by them. A client keeps those that it met first, and asks
+    before it takes another."""
+    return Listing(items=[SignerView.of(signer) for signer in signers.list_signers(engine)])

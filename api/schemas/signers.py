@@ -1,0 +1,41 @@
+"""A signer as it is shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from db.signed import fingerprint
+from db.signers import Signer
+
+_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+_EXAMPLE: dict[str, Any] = {
+    "public_key": _KEY,
+    "fingerprint": fingerprint(_KEY),
+    "host": "gpu-host-1",
+    "created_at": "2025-11-20T16:00:00Z",
+}
+
+
+class SignerView(BaseModel):
+    """A key that workers sign with."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    public_key: str = Field(description="Ed25519, 64 hexadecimal digits")
+    fingerprint: str = Field(
+        description="what people compare: SHA-256 of the key, as SSH writes it"
+    )
+    host: str = Field(description="the first that registered it")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, signer: Signer) -> Self:
+        return cls(
+            public_key=signer.public_key,
+            fingerprint=signer.fingerprint,
+            host=signer.host,
+            created_at=signer.created_at,
+        )

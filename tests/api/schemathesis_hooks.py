@@ -1,0 +1,131 @@
+"""What schemathesis has to know of this service, and what is checked beside its own checks.
+
+Imported by schemathesis itself (schemathesis.toml), in the process that asks the service."""
+
+import json
+import math
+import re
+from typing import Any
+
+import schemathesis
+from schemathesis import Case, CheckContext, HookContext, Response
+
+from api.schemas.records import RECORD_EXAMPLE
+from templates import operator, operators
+
+NAMES = [each.name for each in operators()]
+CURSOR = (r"cursor was not made by this list",)
+REASONS: dict[str, tuple[str, ...]] = {
+    "GET /jobs": CURSOR,
+    "GET /jobs/{job_id}/trials": CURSOR,
+    "GET /ladders/{operator}": CURSOR,
+    "GET /jobs/{job_id}/events": (r"the job has \d+ trials and is in its stage",),
+    "GET /records": (r"of must be bests for metaschedule",),
+    "POST /jobs": (r"Idempotency-Key was used for another order",),
+}
+"""Why data that fits the schema may be refused all the same: what no schema can say, as the answer
+says it, by operation. schemathesis.toml admits the status there, and why it does."""
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+@schemathesis.hook
+def map_case(context: HookContext, case: Case) -> Case:
+    """Of data that fits the schema, what is within the limits between fields, of which no schema
+    knows: nearly all of it would be refused else."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return case
+    path, body = case.operation.path, case.body
+    if path.startswith("/best/"):
+        case.query = within_limits({name: number(each) for name, each in case.query.items()})
+    elif path == "/records" and isinstance(body, str):
+        case.body = "\n".join([json.dumps(RECORD_EXAMPLE)] * (1 + len(body) % 3))
+    elif path == "/records" and isinstance(body, dict):
+        case.body = of_this_release(whole(body))
+    elif isinstance(body, dict) and "workload" in body:
+        body = whole(body)
+        case.body = body | {"workload": within_limits(body["workload"])}
+    return case
+
+
+def number(text: Any) -> Any:
+    """Of a query, where some phases write numbers and others digits."""
+    try:
+        return whole(json.loads(str(text)))
+    except ValueError:
+        return text
+
+
+def whole(value: Any) -> Any:
+    """Integers written as such: to JSON Schema 17.0 is one, to us a length that comes as one is a
+    mistake."""
+    if isinstance(value, dict):
+        return {name: whole(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
+    shape = dict(shape)
+    if "N" in shape:
+        shape["M"] = min(shape["M"], 2**22)  # 2 * L * N is at most 2^40
+        shape["N"] = min(shape["M"], shape["N"])
+    if "K" in shape:
+        shape["K"] -= 1 - shape["K"] % 2
+        while math.prod(shape[name] for name in "BCHW") > 2**24:
+            largest = max("BCHW", key=lambda name: int(shape[name]))
+            shape[largest] //= 2
+    if shape.get("dtype") == "float16" and "max_error" in shape and shape["max_error"] != "":
+        shape["max_error"] = max(shape["max_error"], 5e-4)
+    return shape
+
+
+def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
+    """A record that names a shape, a template and its version; what else it says stays."""
+    if "tuning_record" in line:
+        ours = line["convtune"]
+        return line | {"convtune": of_this_release(ours) if isinstance(ours, dict) else ours}
+    name = line["operator"] if line["operator"] in NAMES else NAMES[len(line["operator"]) % 2]
+    chosen = next(each for each in operator(name).templates if each.kind == line["target"])
+    return line | {
+        "operator": name,
+        "workload": operator(name).example,
+        "template": chosen.name,
+        "version": chosen.version,
+        "config": {"template": chosen.name, "threads": len(line["config"])},
+    }
+
+
+@schemathesis.check
+def refuses_what_fits_for_a_reason(context: CheckContext, response: Response, case: Case) -> None:
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if response.status_code not in {400, 422}:
+        return
+    document = response.json()
+    faults = [f"{each['field']} {each['message']}" for each in document.get("errors", [])]
+    for said in faults or [document["detail"]]:
+        known = REASONS.get(case.operation.label, ())
+        assert any(re.match(start, said) for start in known), f"refused what fits: {said}"
+
+
+@schemathesis.check
+class EveryOperationAnswers:
+    """A run in which an operation only ever refused has tested little of it."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self.answered: set[str] = set()
+
+    def after_response(self, context: CheckContext, response: Response, case: Case) -> None:
+        self.asked.add(case.operation.label)
+        if 200 <= response.status_code < 300:
+            self.answered.add(case.operation.label)
+
+    def after_run(self, context: CheckContext) -> None:
+        refused = sorted(self.asked - self.answered)
+        assert not refused, f"never answered with success: {', '.join(refused)}"

@@ -1,0 +1,61 @@
+"""Whatever is sent to POST /records, the answer is jobs or a problem, and only jobs are written."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_rows import GPU, HOST, rows, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
+from tests.hostile import logs, mangled
+
+TYPE = {"content-type": "application/x-ndjson"}
+PROBLEM = 20_000
+"""Bytes that an answer may have, however long what it refuses is."""
+fuzzed = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def sent(client: TestClient, engine: Engine, log: bytes) -> Any:
+    """The answer, after a look at what it says and at what was stored."""
+    before = rows(engine)
+    answer = client.post("/records", content=log, headers=TYPE)
+    said = answer.json()
+    if answer.status_code == 201:
+        assert rows(engine)["jobs"] == before["jobs"] + sum(job["created"] for job in said["jobs"])
+        for job in said["jobs"]:
+            assert client.get(job["url"]).json()["trials"]["requested"] == job["configurations"]
+        return answer
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert all(each["field"].startswith("records.") for each in said["errors"])
+    assert "nothing was imported" in said["detail"]
+    assert len(answer.content) < PROBLEM
+    assert rows(engine) == before
+    return answer
+
+
+@fuzzed
+@given(logs([*LINES, *METASCHEDULE], OTHERS))
+def test_any_log(client: TestClient, engine: Engine, log: bytes) -> None:
+    sent(client, engine, log)
+
+
+@fuzzed
+@given(st.data())
+def test_our_own_logs_after_a_bad_disk(
+    client: TestClient, engine: Engine, data: st.DataObject
+) -> None:
+    if not rows(engine)["bests"]:
+        tuned(engine, "conv1d", {"M": 100, "N": 7}, GPU)
+        tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3}, HOST)
+    form = data.draw(st.sampled_from(["convtune", "metaschedule", "autotvm", "kerneltuner"]))
+    log = client.get(f"/records?format={form}&of=bests").content
+    sent(client, engine, data.draw(mangled(log)))
+
+
+@pytest.mark.parametrize("name", ["x" * 10**5, "\\ud800" * 1000, "\\u0000", ""])
+def test_names_that_fill_no_answer(client: TestClient, engine: Engine, name: str) -> None:
+    assert sent(client, engine, (f'{{"{name}": 1}}\n' * 30).encode()).status_code == 422

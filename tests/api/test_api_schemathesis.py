@@ -1,0 +1,107 @@
+"""schemathesis over the whole OpenAPI document, against the service in a process of its own: data
+that fits the schema and data that does not, for every operation, and the paths along the links.
+
+schemathesis.toml says how it is run, by hand too, and what is not asked of which operation."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from service_rows import GPU, HOST, tuned
+from test_api_ladders import climbed
+from test_api_process import SERVE, Service
+
+from db import keys
+from db.engine import migrate, open_engine
+from templates import operators
+
+HERE = Path(__file__).parent
+SEED = "20251120"
+SETTLED = {
+    "PYTHONHASHSEED": "0",
+    "HYPOTHESIS_STORAGE_DIRECTORY": str(HERE.parents[1] / ".hypothesis"),
+    "COLUMNS": "120",
+    "NO_COLOR": "1",
+}
+OPERATIONS = {"get": 17, "post": 4}
+
+Explore = Callable[..., str]
+
+
+@contextmanager
+def service(url: str, guards_reading: bool) -> Iterator[Explore]:
+    """Runs schemathesis with a key of some scope on a service that has something to answer to all
+    that the document's examples ask. Nothing may be found, and the service may not have failed."""
+    engine = open_engine(url)
+    migrate(engine)
+    for operator in operators():
+        tuned(engine, operator.name, operator.example)
+        climbed(engine, GPU, operator.name)
+    tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
+    secrets = {scope: keys.create(engine, f"a-{scope}", scope)[1] for scope in keys.SCOPES}
+    engine.dispose()
+    started = Service(
+        SERVE, TUNER_DATABASE_URL=url, TUNER_REQUIRE_KEY_TO_READ=str(guards_reading).lower()
+    )
+
+    def explore(scope: keys.Scope, *options: str) -> str:
+        key = f"Authorization: Bearer {secrets[scope]}"
+        asked = ["run", f"{started.url}/openapi.json", "--header", key, "--seed", SEED, *options]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "schemathesis.cli",
+                "--config-file",
+                "schemathesis.toml",
+                *asked,
+            ],
+            cwd=HERE,
+            env=os.environ | SETTLED,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    try:
+        yield explore
+    finally:
+        started.stop()
+    statuses = [
+        int(found) for line in started.lines for found in re.findall('"status": ([0-9]+)', line)
+    ]
+    assert set(statuses) >= {200, 404}
+    assert max(statuses) < 500
+
+
+def asked_of(said: str) -> int:
+    """How many operations."""
+    return int(re.findall("Tested: ([0-9]+)", said)[0])
+
+
+def test_every_operation(tmp_path: Path) -> None:
+    with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading=True) as explore:
+        said = explore("submit", "--max-examples", "10")
+    assert asked_of(said) == sum(OPERATIONS.values())
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in said
+
+
+@pytest.mark.parametrize("guards_reading", [False, True])
+def test_reading(tmp_path: Path, guards_reading: bool) -> None:
+    with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading) as explore:
+        said = explore("read", "--include-method", "GET", "--phases", "examples,fuzzing", "-n", "4")
+    assert asked_of(said) == OPERATIONS["get"]
+
+
+def test_on_postgresql(postgres_url: str) -> None:
+    with service(postgres_url, guards_reading=False) as explore:
+        said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "4")
+    assert asked_of(said) == sum(OPERATIONS.values())

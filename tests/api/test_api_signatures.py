@@ -1,0 +1,139 @@
+"""Signatures and signers over HTTP: served where they hold, refused where anything was touched."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from problem_shape import problem
+from service_rows import SIGNER, files, tuned
+from sqlalchemy import Engine, delete, update
+from starlette.testclient import TestClient
+
+from db import artifacts, signed, signers
+from db.engine import writing
+from db.models import artifacts as table
+from db.models import signers as registered
+
+SHAPE = {"M": 16384, "N": 32}
+URL = "/best/conv1d?M=16384&N=32"
+
+
+@pytest.fixture
+def links(client: TestClient, engine: Engine) -> dict[str, Any]:
+    tuned(engine, "conv1d", SHAPE)
+    found: dict[str, Any] = client.get(URL).json()["artifacts"]
+    return found
+
+
+def content(engine: Engine, sha256: str) -> bytes:
+    return artifacts.get(engine, sha256).content
+
+
+def written(engine: Engine, sha256: str, changed: bytes) -> None:
+    with writing(engine) as connection:
+        row = update(table).where(table.c.sha256 == sha256)
+        connection.execute(row.values(content=changed))
+
+
+def refused(client: TestClient, link: dict[str, Any], says: str) -> None:
+    document = problem(client.get(link["url"]), 500, "corrupt-artifact")
+    assert says in document["detail"]
+    assert link["sha256"] in document["detail"]
+    assert "tune its workload again" in document["detail"]
+
+
+def test_who_signs(client: TestClient, links: dict[str, Any]) -> None:
+    [signer] = client.get("/signers").json()["items"]
+    assert (signer["public_key"], signer["host"]) == (SIGNER.public_key, "gpu-host-1")
+    assert signer["fingerprint"] == signed.fingerprint(SIGNER.public_key)
+    assert signer["fingerprint"].startswith("SHA256:")
+
+
+def test_nobody_signs_yet(client: TestClient) -> None:
+    assert client.get("/signers").json() == {"items": [], "next_cursor": None}
+
+
+def test_what_is_served_holds(client: TestClient, links: dict[str, Any]) -> None:
+    got = {kind: client.get(link["url"]).content for kind, link in links.items()}
+    signature = signed.parse(got["signature"])
+    signature.check(got["manifest"])
+    assert signature.manifest == links["manifest"]["sha256"]
+    assert signature.public_key == SIGNER.public_key
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_flipped_bit_is_refused(
+    client: TestClient, engine: Engine, links: dict[str, Any], data: st.DataObject
+) -> None:
+    kind = data.draw(st.sampled_from(sorted(links)))
+    sha256 = links[kind]["sha256"]
+    sound = content(engine, sha256)
+    bit = data.draw(st.integers(0, 8 * len(sound) - 1))
+    flipped = bytearray(sound)
+    flipped[bit // 8] ^= 1 << bit % 8
+    written(engine, sha256, bytes(flipped))
+    refused(client, links[kind], "do not match their name")
+    if kind == "manifest":
+        refused(client, links["signature"], "over a manifest that is missing or damaged")
+    written(engine, sha256, sound)
+    assert client.get(links[kind]["url"]).content == sound
+
+
+def stored(engine: Engine, made: bytes) -> dict[str, Any]:
+    """A signature under its own name, as whoever may write to the database would have it."""
+    sha256 = artifacts.put(engine, made, "signature", "application/json")
+    return {"url": f"/artifacts/{sha256}", "sha256": sha256}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_flipped_bit_under_a_new_name_is_refused(
+    client: TestClient, engine: Engine, links: dict[str, Any], data: st.DataObject
+) -> None:
+    made = bytearray(content(engine, links["signature"]["sha256"]))
+    bit = data.draw(st.integers(0, 8 * len(made) - 1))
+    made[bit // 8] ^= 1 << bit % 8
+    refused(client, stored(engine, bytes(made)), "are a signature ")
+
+
+def test_a_manifest_that_is_gone(client: TestClient, engine: Engine) -> None:
+    *_, signature = files("alone")
+    link = stored(engine, signature.content)
+    signers.register(engine, SIGNER)
+    refused(client, link, "over a manifest that is missing or damaged")
+
+
+def test_a_signer_whom_nobody_registered(
+    client: TestClient, engine: Engine, links: dict[str, Any]
+) -> None:
+    with writing(engine) as connection:
+        connection.execute(delete(registered))
+    fingerprint = signed.fingerprint(SIGNER.public_key)
+    refused(client, links["signature"], f"by {fingerprint}, which no worker has registered")
+    assert client.get(links["library"]["url"]).status_code == 200
+
+
+def test_a_best_of_before_has_none(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", SHAPE)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("DELETE FROM best_artifacts WHERE kind = 'signature'")
+    assert client.get(URL).json()["artifacts"]["signature"] is None
+
+
+def test_nothing_takes_a_binary(client: TestClient) -> None:
+    """What comes in is JSON, or the text of a log: there is no way to upload a library."""
+    document = client.get("/openapi.json").json()
+    taken = {
+        media_type
+        for item in document["paths"].values()
+        for operation in item.values()
+        for media_type in operation.get("requestBody", {}).get("content", {})
+    }
+    assert "application/json" in taken
+    assert taken <= {"application/json", "application/x-ndjson"}
+    for item in document["paths"].values():
+        for operation in item.values():
+            assert "binary" not in str(operation.get("requestBody"))
+            assert "multipart" not in str(operation.get("requestBody"))

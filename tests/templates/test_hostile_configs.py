@@ -1,0 +1,95 @@
+"""Configurations, and the JSON of spaces, from anywhere: what is not in the space is refused by
+name, whatever it is made of."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.errors import InvalidConfig, InvalidSpace, SpaceTooLarge
+from templates.space import ConfigSpace
+from templates.union import UnionSpace
+from tests.hostile import VALUES, mutated, nested
+from tests.templates.devices import CPU, H200
+
+MESSAGE = 4000
+SHAPES: list[dict[str, Any]] = [{"M": 400, "N": 31}, {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}]
+SPACES = {
+    (template.operator, template.kind, template.name): template.space(workload, limits)
+    for operator, shape in zip(templates.operators(), SHAPES, strict=True)
+    for workload in [operator.workload.model_validate(shape)]
+    for limits in (CPU, H200)
+    for template in templates.templates_for(workload, limits)
+}
+UNIONS = [
+    UnionSpace([space for key, space in SPACES.items() if key[:2] == (operator.name, kind)])
+    for operator in templates.operators()
+    for kind in ("cpu", "cuda")
+]
+PLACES = st.sampled_from(UNIONS).flatmap(
+    lambda space: st.tuples(st.just(space), st.integers(0, len(space) - 1))
+)
+
+
+def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
+    with pytest.raises(InvalidConfig) as said:
+        space.index(config)
+    assert len(str(said.value)) < MESSAGE
+    str(said.value).encode()  # a lone surrogate could be written nowhere
+
+
+@settings(max_examples=300)
+@given(PLACES, st.data())
+def test_a_configuration_that_was_changed(
+    place: tuple[UnionSpace, int], data: st.DataObject
+) -> None:
+    space, index = place
+    config = data.draw(mutated(space[index]))
+    if config in space:
+        found = space[space.index(config)]
+        assert json.dumps(found, sort_keys=True) == json.dumps(config, sort_keys=True)
+    else:
+        refused(space, config)
+
+
+@settings(max_examples=100)
+@given(st.sampled_from([*SPACES.values(), *UNIONS]), VALUES)
+def test_anything(space: ConfigSpace | UnionSpace, value: Any) -> None:
+    refused(space, value)
+    refused(space, {"template": value})
+    for template in {key[2] for key in SPACES}:
+        refused(space, {"template": template, "threads": value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, nested(5000), float("nan"), "\ud800" * 10_000],
+    ids=["digits", "deep", "NaN", "surrogates"],
+)
+def test_what_has_no_short_text(value: Any) -> None:
+    for space in (*SPACES.values(), *UNIONS):
+        for config in (value, {"template": value}, space[0] | {"x": value}):
+            refused(space, config)
+        name = next(name for name in space[0] if name != "template")
+        refused(space, space[0] | {name: value})
+        refused(space, space[0] | {"\ud800" * 10_000: 1})
+
+
+DOCUMENTS = [
+    json.loads(json.dumps(space.to_json())) for space in SPACES.values() if len(space) < 99
+]
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(DOCUMENTS).flatmap(mutated) | VALUES)
+def test_the_json_of_a_space_that_was_changed(document: Any) -> None:
+    try:
+        space = ConfigSpace.from_json(document)
+    except (InvalidSpace, SpaceTooLarge) as error:
+        str(error).encode()
+        assert len(str(error)) < MESSAGE
+        return
+    assert all(config in space for config in space)

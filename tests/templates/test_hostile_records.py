@@ -1,0 +1,86 @@
+"""Logs from anywhere: taken whole, or refused by line and field."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+
+from templates.errors import InvalidRecords
+from templates.record import MAX_FAULTS, MAX_RECORDS, Imported, parse
+from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
+from tests.hostile import logs, nested
+
+MESSAGE = 2000
+
+
+def read(log: bytes) -> list[Imported] | InvalidRecords:
+    """All of it, each record such as can be stored; or the refusal, after a look at its shape."""
+    try:
+        found = parse(log.split(b"\n"))
+    except InvalidRecords as refused:
+        assert 0 < len(refused.faults) <= MAX_FAULTS
+        for fault in refused.faults:
+            assert 1 <= fault.line <= log.count(b"\n") + 1
+            assert fault.field
+            assert len(fault.message) < MESSAGE
+            assert len(fault.field) < 100
+            str(fault).encode()
+        assert "nothing was imported" in str(refused)
+        return refused
+    assert 0 < len(found) <= MAX_RECORDS
+    for each in found:
+        kept = json.dumps([each.config, each.source, each.workload.model_dump()], allow_nan=False)
+        assert not re.search(r"\\u0000|\\ud[89a-f]", kept)
+    return found
+
+
+def test_the_lines_are_right() -> None:
+    for lines in (LINES, METASCHEDULE):
+        found = read("\n".join(map(json.dumps, lines)).encode())
+        assert isinstance(found, list)
+        assert len(found) == len(lines)
+
+
+@settings(max_examples=400)
+@given(logs([*LINES, *METASCHEDULE], OTHERS))
+def test_a_log_of_which_something_is_wrong(log: bytes) -> None:
+    read(log)
+
+
+@pytest.mark.parametrize("log", [OTHERS[0], OTHERS[1], OTHERS[3]], ids=["autotvm", "t4", "tvm"])
+def test_the_logs_of_other_tools(log: bytes) -> None:
+    assert isinstance(read(log), InvalidRecords)
+
+
+@pytest.mark.parametrize("field", ["config", "workload", "device", "timing", "error", "convtune"])
+def test_every_depth(field: str) -> None:
+    """Up to what the interpreter can take and beyond: there is a depth at which one can be read
+    that can't be written."""
+    good = json.dumps(LINES[0])
+    for depth in [*range(1, 20), *range(700, 1000), 10_000, 100_000]:
+        deep = "[" * depth + "]" * depth
+        for value in (deep, f'{{"template": "direct", "x": {deep}}}'):
+            read(f'{good[:-1]}, "{field}x": 1, "{field}": {value}}}'.encode())
+            read(
+                json.dumps(LINES[0] | {field: 0})
+                .replace(f'"{field}": 0', f'"{field}": {value}')
+                .encode()
+            )
+
+
+@pytest.mark.parametrize("name", ["x" * 10**6, "\ud800" * 1000, "\0", '"', "\\", "\n", ""])
+def test_the_name_of_a_field_is_anything(name: str) -> None:
+    line = LINES[0]
+    for changed in (
+        line | {name: 1},
+        line | {"workload": line["workload"] | {name: 1}},
+        line | {"config": line["config"] | {name: 1}},
+    ):
+        assert isinstance(read(json.dumps(changed).encode()), InvalidRecords)
+
+
+def test_a_huge_line() -> None:
+    assert isinstance(read(b"x" * 2**23), InvalidRecords)
+    assert isinstance(read(json.dumps(LINES[0] | {"error": "x" * 2**23}).encode()), list)
+    assert isinstance(read(json.dumps(LINES[0] | {"config": nested(900)}).encode()), InvalidRecords)

@@ -1,0 +1,83 @@
+"""``tuner import`` of a log from anywhere: all of it is stored, or nothing, and it says why."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given, settings
+from sqlalchemy import Engine, func, select
+
+from db import listed
+from db.engine import migrate, open_engine
+from db.models import metadata
+from db.transaction import reading
+from templates.errors import InvalidRecords
+from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
+from tests.hostile import logs
+from tuner import cli, records
+from tuner.errors import UnusableFile
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    opened = open_engine(f"sqlite:///{tmp_path_factory.mktemp('imports') / 'convtune.db'}")
+    migrate(opened)
+    return opened
+
+
+def rows(engine: Engine) -> dict[str, int]:
+    with reading(engine) as connection:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        }
+
+
+@settings(max_examples=200)
+@given(logs([*LINES, *METASCHEDULE], OTHERS))
+def test_all_or_nothing(engine: Engine, log: bytes) -> None:
+    before = rows(engine)
+    try:
+        jobs = records.take_in(engine, io.BytesIO(log), "log")
+    except InvalidRecords as refused:
+        event("refused")
+        assert all(fault.line and fault.field for fault in refused.faults)
+        assert rows(engine) == before
+        return
+    event("taken")
+    stored = [listed.of_job(engine, job.id) for job, _ in jobs]
+    assert [len(each) for each in stored] == [job.trials_requested for job, _ in jobs]
+    assert rows(engine)["jobs"] == before["jobs"] + sum(created for _, created in jobs)
+
+
+def test_more_bytes_than_a_log_may_have(engine: Engine, tmp_path: Path) -> None:
+    endless = tmp_path / "endless"
+    with endless.open("wb") as stream:
+        stream.truncate(10 * records.MAX_BYTES)  # of which a file system stores nothing
+    before = rows(engine)
+    with endless.open("rb") as stream, pytest.raises(UnusableFile, match="split it"):
+        records.take_in(engine, stream, "endless")
+    assert rows(engine) == before
+
+
+@pytest.mark.parametrize(
+    "log",
+    [b'{"\\ud800": 1}', b'{"\\u001b[2J": 1}', b"\x1b[31m", b"\xff\xfe\x00", b"", b"[" * 10**6],
+)  # fmt: skip
+def test_the_command_says_so_in_one_line(
+    log: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    (tmp_path / "log").write_bytes(log)
+    monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'new.db'}")
+    monkeypatch.setattr(sys, "argv", ["tuner", "import", str(tmp_path / "log")])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    said = capsysbinary.readouterr().err
+    assert left.value.code == 1
+    assert said.startswith(b"tuner: record 1: ")
+    assert said.count(b"\n") == 1
+    assert said.rstrip(b"\n").decode().isprintable()
