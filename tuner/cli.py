@@ -11,7 +11,20 @@ from typer.core import TyperGroup
 
 from db.errors import StorageError
 from templates.errors import TemplateError
-from tuner.commands import best, db, doctor, installation, jobs, keys, ladder, records, tune
+from tuner.commands import (
+    best,
+    db,
+    doctor,
+    installation,
+    jobs,
+    keys,
+    ladder,
+    records,
+    rpc_server,
+    signers,
+    trust,
+    tune,
+)
 from tuner.errors import TunerError
 from tuner.shape_options import examples
 from tuner.worker import Stopped
@@ -29,7 +42,10 @@ class _Ordered(TyperGroup):
         "import",
         "serve",
         "worker",
+        "rpc-server",
         "keys",
+        "signers",
+        "trust",
         "db",
         "doctor",
     )
@@ -53,7 +69,20 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for each in (tune, best, jobs, ladder, records, installation, keys, db, doctor):
+for each in (
+    tune,
+    best,
+    jobs,
+    ladder,
+    records,
+    installation,
+    rpc_server,
+    keys,
+    signers,
+    trust,
+    db,
+    doctor,
+):
     each.add_to(app)
 
 

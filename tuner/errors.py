@@ -4,11 +4,16 @@ TunerError
 ├── UnknownStrategy      no search strategy has that name
 ├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
+├── NoServer             the RPC tracker has no server for a worker
+├── ForeignServer        an RPC server has another device or other versions
 ├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NothingWorked        no configuration was built, right and timed
 ├── UnusableFile         a log can't be read from, or written to, where it should be
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
+├── UntrustedSigner      nobody signed a library, or nobody who is trusted here
+├── BadSigningKey        the key to sign with can't be used
+├── NotAKey              something else than a public key was to be trusted
 ├── MissingRuntime       what runs a library is not installed here
 ├── ForeignDevice        a library was compiled for instructions that this CPU lacks
 ├── WrongArgument        an array given to a library does not fit it
@@ -67,6 +72,21 @@ class NoDevice(TunerError):
         super().__init__(f"target cuda: {missing}; use --target cpu, or run on a GPU host")
 
 
+class NoServer(TunerError):
+    """Start the tracker, or a server under the key that the message names."""
+
+    def __init__(self, tracker: tuple[str, int], key: str, why: str) -> None:
+        host, port = tracker
+        super().__init__(
+            f"no RPC server of key {key!r} by the tracker {host}:{port} ({why}); start one with "
+            f"`tuner rpc-server --tracker {host}:{port} --key {key}`, on the host of the device"
+        )
+
+
+class ForeignServer(TunerError):
+    """Give servers of other devices another key; install the same convtune on all hosts."""
+
+
 class NoCompiler(TunerError):
     """Install convtune with its dependencies, or have a service tune the shape."""
 
@@ -97,6 +117,30 @@ class UnusableFile(TunerError):
 
 class BrokenArtifact(TunerError):
     """Fetch the artifact again; if its bytes stay wrong, tune the workload again."""
+
+
+class UntrustedSigner(TunerError):
+    """Find out whose key it is, and trust it as the message says; or tune the workload again."""
+
+
+class BadSigningKey(TunerError):
+    """Mend the file, or move it away: another key is made then, which clients must trust anew."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the signing key {path}: {why}; or move it away: another is made, which whoever "
+            "loads what is tuned here has to trust anew"
+        )
+
+
+class NotAKey(TunerError):
+    """Give what GET /signers and ``tuner trust`` show as a public key."""
+
+    def __init__(self, given: object, digits: int) -> None:
+        super().__init__(
+            f"{str(given)[:80]!r} is no public key to trust: one has {digits} lower-case "
+            "hexadecimal digits, as GET /signers and `tuner trust URL` show"
+        )
 
 
 class MissingRuntime(TunerError):

@@ -14,8 +14,8 @@ import structlog
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
-from tuner.measure.finals import EMPTY, Entry, Finals, run_finals, verify
-from tuner.measure.runner import Runner
+from tuner.measure.finals import EMPTY, Entry, Finals
+from tuner.measure.measuring import Measuring
 from tuner.plan import Config, Plan
 
 log = structlog.get_logger()
@@ -27,7 +27,6 @@ NAIVE = "naive"
 PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
 """Beyond these one call of the naive schedule takes a second."""
-ROUND_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def finalists(trials: Sequence[tuple[Config, float]]) -> list[Config]:
 def decide(
     plan: Plan,
     builder: Builder,
-    runner: Runner,
+    runner: Measuring,
     folder: Path,
     chosen: Sequence[Config],
     beside: Mapping[str, Built] = MappingProxyType({}),
@@ -81,7 +80,7 @@ def decide(
     for best in sorted(contestants, key=_median):
         library = libraries[best.name]
         try:
-            max_error = runner.fresh(verify, runner.order(library), timeout=ROUND_SECONDS)
+            max_error = runner.verify(library)
         except ChildFailed as error:
             dropped[best.name] = str(error)
             continue
@@ -115,28 +114,27 @@ def _build(
     return {name: b for name, b in built.items() if b.status == "ok"}
 
 
-def _round(runner: Runner, libraries: dict[str, Path]) -> Finals:
+def _round(runner: Measuring, libraries: dict[str, Path]) -> Finals:
     """What takes the process down with it, a library or a peer, must not take the job."""
-    order = runner.order(libraries[EMPTY])
     try:
-        return runner.fresh(run_finals, order, libraries, timeout=ROUND_SECONDS)
+        return runner.finals(libraries)
     except ChildFailed as error:
         log.warning("finals_repeated", reason=str(error))
         reason = str(error)
     faulty = {
         name: f"{measured.status}: {measured.error}"
         for name, path in libraries.items()
-        if name != EMPTY and (measured := runner.measure(path)).status != "ok"
+        if name != EMPTY and (measured := runner.submit(path).result()).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
     if faulty:
         try:
-            finals = runner.fresh(run_finals, order, sound, timeout=ROUND_SECONDS)
+            finals = runner.finals(sound)
             return replace(finals, dropped=finals.dropped | faulty)
         except ChildFailed as error:
             log.warning("finals_without_peers", reason=str(error))
             reason = str(error)
-    finals = runner.fresh(run_finals, order, sound, False, timeout=ROUND_SECONDS)
+    finals = runner.finals(sound, with_peers=False)
     left_out = {PEERS: f"left out: the round with them failed ({reason})"}
     return replace(finals, dropped=finals.dropped | faulty | left_out)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
 from db import history, queue
@@ -24,11 +25,14 @@ from templates.template import Template
 from tuner.device import Device
 from tuner.errors import NothingWorked
 from tuner.eta import eta_seconds
+from tuner.farm.farm import Farm
+from tuner.farm.runner import FarmRunner
 from tuner.final import decide, finalists
 from tuner.hold import Hold
 from tuner.listed import ListedPlan, plan_of
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
+from tuner.measure.measuring import Measuring
 from tuner.measure.record import metaschedule_record
 from tuner.measure.runner import Runner
 from tuner.measure.trial import Measured
@@ -69,12 +73,16 @@ class JobRun:
         builder: Builder,
         *,
         settings: Settings,
+        key: Ed25519PrivateKey,
         among: Sequence[Template[Any]] | None = None,
+        farm: Farm | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._engine, self._hold, self._job = engine, hold, hold.job
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
+        self._farm = farm
+        self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         self._plan = plan_of(engine, self._job, device, seed, among, hold.check)
         self._seed = seed
@@ -90,7 +98,8 @@ class JobRun:
     def run(self) -> None:
         """Search, decide, store the best and end the job.
 
-        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner.
+        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner,
+        NoServer where the farm has lost its last.
         """
         self._remember()
         if self._job.warm_start:
@@ -98,9 +107,7 @@ class JobRun:
         self._report()
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
-            with Runner(
-                self._plan.workload.key, self._device, self._seed, self._settings.run_seconds
-            ) as runner:
+            with self._runner() as runner:
                 self._search(runner, folder)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
@@ -123,7 +130,15 @@ class JobRun:
                     timeout=RECORD_SECONDS,
                 ),
                 trials_measured=self._statuses.total(),
+                key=self._key,
             )
+
+    def _runner(self) -> Runner | FarmRunner:
+        """What measures: the device here, or servers that have such a one."""
+        key, timeout = self._plan.workload.key, self._settings.run_seconds
+        if self._farm is not None:
+            return self._farm.runner(key, self._seed, timeout)
+        return Runner(key, self._device, self._seed, timeout)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
         """What else is searched for, by name, where settings ask for it."""
@@ -143,7 +158,7 @@ class JobRun:
         log.info("metaschedule_searched", status=found.status, error=found.error)
         return {metaschedule_peer.NAME: found}
 
-    def _search(self, runner: Runner, folder: Path) -> None:
+    def _search(self, runner: Measuring, folder: Path) -> None:
         results = measured(
             self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Generator
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
-from tuner.measure.runner import Runner
+from tuner.measure.measuring import Measuring
 from tuner.measure.trial import Measured
 from tuner.plan import Config, Plan
 
@@ -19,10 +21,29 @@ BATCH = 8
 CHECK_SECONDS = 1.0
 
 
+@dataclass
+class _Candidate:
+    config: Config
+    build: Future[Built]
+    run: Future[Measured] | None = None
+
+    @property
+    def measurable(self) -> bool:
+        return self.run is None and self.build.done() and self.build.result().status == "ok"
+
+    @property
+    def ended(self) -> bool:
+        return not self.measurable and all(each.done() for each in self.futures)
+
+    @property
+    def futures(self) -> tuple[Future[Any], ...]:
+        return (self.build,) if self.run is None else (self.build, self.run)
+
+
 def measured(
     plan: Plan,
     builder: Builder,
-    runner: Runner,
+    runner: Measuring,
     folder: Path,
     *,
     left: Callable[[], int],
@@ -31,40 +52,57 @@ def measured(
     """Results in the order in which the plan proposed them; None where the build failed.
 
     ``left()`` says how many more are wanted; at 0 what was built ahead is dropped. ``check()``
-    is called again and again while builds are waited for, and may raise. On a GPU the next
-    batch is built while one runs; on a CPU building would disturb the timing, so a batch is
-    built before any of it runs.
+    is called again and again while something is waited for, and may raise. Where building does not
+    disturb the runner the next batch is built while one runs; else a batch is built before any of
+    it runs.
     """
-    overlap = plan.device.kind == "cuda"
-    batch = max(BATCH, builder.workers)
-    pending: deque[tuple[Config, Future[Built]]] = deque()
+    batch = max(BATCH, builder.workers, 2 * runner.at_once)
+    pending: deque[_Candidate] = deque()
     numbers = itertools.count()
     try:
         while (wanted := left()) > 0:
-            if not pending or (overlap and len(pending) <= batch):
+            if not pending or (runner.apart and len(pending) <= batch):
                 for config in plan.ask(min(batch, wanted - len(pending))):
                     library = folder / f"{next(numbers)}.so"
-                    pending.append((config, builder.submit(plan.order(config, library))))
+                    build = builder.submit(plan.order(config, library))
+                    pending.append(_Candidate(config, build))
             if not pending:
                 return
-            awaited = [future for _, future in pending]
-            while wait(awaited[:1] if overlap else awaited, CHECK_SECONDS).not_done:
+            builds = [each.build for each in pending]
+            while not runner.apart and wait(builds, CHECK_SECONDS).not_done:
                 check()
-            config, future = pending.popleft()
-            built = future.result()
-            if built.status != "ok":
-                yield config, built, None
-                continue
-            result = runner.measure(built.order.library)
-            built.order.library.unlink(missing_ok=True)
-            yield config, built, result
+            while not pending[0].ended:
+                _run(pending, runner)
+                under_way = [each for one in pending for each in one.futures if not each.done()]
+                if pending[0].ended or wait(under_way, CHECK_SECONDS, FIRST_COMPLETED).done:
+                    continue
+                check()
+            head = pending.popleft()
+            built = head.build.result()
+            result = None if head.run is None else head.run.result()
+            if result is not None:
+                built.order.library.unlink(missing_ok=True)
+            yield head.config, built, result
     finally:  # a job that ends early leaves no builds before the next one's
-        for _, future in pending:
-            future.cancel()
+        for each in pending:
+            each.build.cancel()
+            if each.run is not None:
+                each.run.cancel()
+
+
+def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
+    """Give the runner what is built, the first first, up to what it takes at once."""
+    under_way = sum(each.run is not None and not each.run.done() for each in pending)
+    for each in pending:
+        if under_way >= runner.at_once:
+            return
+        if each.measurable:
+            each.run = runner.submit(each.build.result().order.library)
+            under_way += 1
 
 
 def best_of(
-    plan: Plan, builder: Builder, runner: Runner, folder: Path, trials: int
+    plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
 ) -> tuple[Config | None, int]:
     """The fastest of so many trials, None where none worked, and how many there were: fewer where
     the space runs out."""

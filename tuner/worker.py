@@ -18,23 +18,29 @@ import structlog
 from sqlalchemy.engine import Engine
 
 import templates
-from db import devices, events, queue, workers
+from db import devices, events, queue, signed, signers, workers
 from db.errors import DatabaseUnavailable, LeaseLost
 from db.jobs import Job
 from templates.template import Template
 from tuner import __version__
 from tuner.device import Device
-from tuner.errors import TunerError
+from tuner.errors import NoServer, TunerError
+from tuner.farm.farm import Farm
 from tuner.hold import Cancelled, Hold
 from tuner.job import JobRun, Progress
 from tuner.measure.builder import Builder
+from tuner.measure.confined import bearable, exercise
 from tuner.metrics import WorkerMetrics
+from tuner.publish import signer_of
 from tuner.settings import Settings
+from tuner.signing_key import own_key, public_key_of
 
 log = structlog.get_logger()
 
 BEAT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
+SERVER_SECONDS = 10.0
+"""Until a tracker without a free server is asked again."""
 NEW_TRIALS = 100  # looked for at each report; one is the rule
 
 
@@ -44,7 +50,9 @@ class Stopped(BaseException):
 
 class Worker:
     """One device, one job at a time, a pool of builders that lives as long as the worker. With
-    ``only``, just the templates of those names are searched."""
+    ``only``, just the templates of those names are searched.
+
+    Raises BadSigningKey: before a search, not after it."""
 
     def __init__(
         self,
@@ -52,10 +60,13 @@ class Worker:
         device: Device,
         settings: Settings,
         only: Collection[str] | None = None,
+        farm: Farm | None = None,
     ) -> None:
-        self._only = only
+        self._only, self._farm = only, farm
         self._engine, self._device, self._settings = engine, device, settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self._key = own_key(settings.signing_key)
+        signers.register(engine, signer_of(self._key))
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
         self._builder = Builder(settings.build_workers, settings.build_seconds)
         self._seen = -BEAT_SECONDS
@@ -64,12 +75,16 @@ class Worker:
     def run(self, once: bool = False) -> None:
         """Take jobs until stopped; with ``once``, only until none waits.
 
-        A database that does not answer is asked again; with ``once``, DatabaseUnavailable is
-        raised.
+        A database that does not answer is asked again, and so is a farm without a free server; with
+        ``once``, DatabaseUnavailable or NoServer is raised.
         """
-        log.info("worker_started", worker=self.name, device=self._device.name)
+        signer = signed.fingerprint(public_key_of(self._key))
+        log.info("worker_started", worker=self.name, device=self._device.name, signer=signer)
         try:
             with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
+                self._builder.warm_up()
+                if self._device.kind == "cuda" and self._farm is None:
+                    bearable(exercise)  # the first job would wait for it
                 self._take_jobs(once)
         except Stopped:
             self._give_back_what_was_just_claimed()
@@ -86,6 +101,12 @@ class Worker:
                     raise
                 log.warning("database_unavailable", reason=str(error))
                 time.sleep(RETRY_SECONDS)
+                continue
+            except NoServer as error:
+                if once:
+                    raise
+                log.warning("no_server", reason=str(error))
+                time.sleep(SERVER_SECONDS)
                 continue
             if job is not None:
                 self.take(job)
@@ -109,6 +130,9 @@ class Worker:
             except DatabaseUnavailable as error:
                 outcome = "left"
                 log.warning("job_left_to_its_lease", reason=str(error))
+            except NoServer as error:
+                log.warning("job_without_server", reason=str(error))
+                self._give_back(job)
             except Stopped:
                 self._give_back(job)
                 raise
@@ -117,6 +141,8 @@ class Worker:
 
     def close(self) -> None:
         self._builder.close()
+        if self._farm is not None:
+            self._farm.close()
         try:
             workers.leave(self._engine, self.name)
         except DatabaseUnavailable as error:
@@ -124,12 +150,14 @@ class Worker:
 
     def _next(self) -> Job | None:
         """A job, held by this worker now; where none waits, say from time to time that it lives."""
+        if time.monotonic() - self._seen > BEAT_SECONDS:
+            self._beat(None)
+            self._seen = time.monotonic()
+        if self._farm is not None:
+            self._farm.must_be_free()
         job = queue.claim(self._engine, self.name, (self._device.kind,))
         if job is not None:
             self._seen = -BEAT_SECONDS
-        elif time.monotonic() - self._seen > BEAT_SECONDS:
-            self._beat(None)
-            self._seen = time.monotonic()
         return job
 
     def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
@@ -139,10 +167,10 @@ class Worker:
             log.info("job_succeeded")
         except Cancelled:
             return self._end(job, "cancelled")
+        except (LeaseLost, DatabaseUnavailable, NoServer):
+            raise
         except TunerError as error:
             return self._end(job, "failed", str(error))
-        except (LeaseLost, DatabaseUnavailable):
-            raise
         except Exception as error:
             log.exception("job_crashed")
             return self._end(job, "failed", f"{type(error).__name__}: {error}")
@@ -158,7 +186,9 @@ class Worker:
                 self._device_id,
                 self._builder,
                 settings=self._settings,
+                key=self._key,
                 among=self._among(job),
+                farm=self._farm,
                 watch=self._counting(job, watch),
             ).run()
 

@@ -103,7 +103,7 @@ class Bench:
             len(stored),
             _failed(stored),
             numbers[0] if numbers else None,
-            *_pace(stored),
+            *pace(stored),
             phases,
             sum(phases.values()),
         )
@@ -196,7 +196,7 @@ def _phases(job: Job, stored: list[Trial]) -> dict[str, float]:
     }
 
 
-def _pace(stored: list[Trial]) -> tuple[float, dict[str, float]]:
+def pace(stored: list[Trial]) -> tuple[float, dict[str, float]]:
     """Trials a second, and the mean seconds of each step; without the first trials, which wait for
     the processes to import TVM."""
     warm = stored[len(stored) // 10 :]

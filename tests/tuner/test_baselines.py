@@ -1,5 +1,6 @@
 """What failed or is wrong stands beside a best as such, and never hides."""
 
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from io import StringIO
 from itertools import pairwise
@@ -20,7 +21,7 @@ from tuner.measure import finals as round_
 from tuner.measure.clock import interleaved
 from tuner.measure.finals import Entry, Finals
 from tuner.measure.kernel import Kernel
-from tuner.measure.trial import RunOrder, write_cases
+from tuner.measure.trial import Measured, RunOrder, write_cases
 from tuner.report import show_best
 
 
@@ -93,19 +94,18 @@ class Runner:
     def __init__(self, *crashing: str) -> None:
         self._crashing = crashing
 
-    def order(self, library: Path) -> Path:
-        return library
-
-    def measure(self, library: Path) -> Any:
+    def submit(self, library: Path) -> Future[Measured]:
         failed = library.name in self._crashing
-        return SimpleNamespace(status="run_error" if failed else "ok", error="signal 11")
+        future: Future[Measured] = Future()
+        future.set_result(Measured("run_error" if failed else "ok", error="signal 11"))
+        return future
 
-    def fresh(self, _: Any, __: Any, given: dict[str, Path], peers: bool = True, **___: Any) -> Any:
+    def finals(self, given: dict[str, Path], with_peers: bool = True) -> Finals:
         if any(path.name in self._crashing for path in given.values()):
             raise ChildCrashed("signal 11")
-        if peers and "peer" in self._crashing:
+        if with_peers and "peer" in self._crashing:
             raise ChildCrashed("signal 11")
-        names = [*given, *(["peer"] if peers else [])]
+        names = [*given, *(["peer"] if with_peers else [])]
         return Finals({name: entry(name, 1.0, 1e-7) for name in names}, {}, {})
 
 

@@ -216,3 +216,49 @@ def test_a_port(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     said, code = refusal("serve", capsys)
     assert "TUNER_PORT" in said
     assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("--rpc-tracker 10.0.0.1:9190", "--rpc-tracker and --rpc-key come together"),
+        ("--rpc-key h200", "--rpc-tracker and --rpc-key come together"),
+        ("--rpc-tracker nowhere --rpc-key h200", "--rpc-tracker nowhere: give host:port"),
+        ("--rpc-tracker h:0 --rpc-key h200", "--rpc-tracker h:0: give host:port"),
+        ("--rpc-tracker h:65536 --rpc-key h200", "--rpc-tracker h:65536: give host:port"),
+        ("--rpc-tracker h:1 --rpc-key k --target cpu", "leave --target out"),
+        ("--rpc-tracker h:1 --rpc-key k --gpus all", "leave it or --rpc-tracker out"),
+    ],
+)
+def test_a_worker_of_a_farm_is_told_what_is_wrong(
+    options: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, code = refusal(f"worker {options}", capsys)
+    assert named in said
+    assert code == 2
+
+
+def test_a_farm_searches_nothing_beside_the_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_METASCHEDULE", "1")
+    said, _ = refusal("worker --rpc-tracker h:1 --rpc-key k", capsys)
+    assert "TUNER_METASCHEDULE" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("--key h200", "--tracker"),
+        ("--tracker h:1", "--key"),
+        ("--tracker h --key k", "--tracker h: give host:port"),
+        ("--tracker h:1 --key k --gpus all --target cpu", "leave --target cpu out"),
+        ("--tracker h:1 --key k --port 0", "--port"),
+    ],
+)
+def test_an_rpc_server_is_told_what_is_wrong(
+    options: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, code = refusal(f"rpc-server {options}", capsys)
+    assert named in said
+    assert code == 2

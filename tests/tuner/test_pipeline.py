@@ -46,13 +46,31 @@ class Builder:
 
 
 class Runner:
-    def __init__(self, events: list[str]) -> None:
-        self.events = events
+    """``at_once`` libraries are measured side by side: each is done when the one that came so many
+    later has come, or none is to come."""
 
-    def measure(self, library: Path) -> Measured:
+    def __init__(self, events: list[str], kind: str, at_once: int = 1) -> None:
+        self.events, self.apart, self.at_once = events, kind == "cuda", at_once
+        self.under_way: list[tuple[Path, Future[Measured]]] = []
+        self.most = 0
+
+    def submit(self, library: Path) -> Future[Measured]:
         assert library.exists()
         self.events.append(f"run {library.stem}")
-        return Measured("ok")
+        future: Future[Measured] = Future()
+        self.under_way.append((library, future))
+        self.most = max(self.most, sum(not each.done() for _, each in self.under_way))
+        if self.at_once == 1:
+            future.set_result(Measured("ok"))
+        elif self.most >= self.at_once:
+            self.finish()
+        return future
+
+    def finish(self) -> None:
+        """The last first."""
+        for _, future in reversed(self.under_way):
+            if not future.done():
+                future.set_result(Measured("ok"))
 
 
 def plan(kind: Any) -> Plan:
@@ -73,7 +91,7 @@ def run(
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_results_come_in_order_and_libraries_go(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
-    results = run(kind, tmp_path, 20, Builder(events), Runner(events))
+    results = run(kind, tmp_path, 20, Builder(events), Runner(events, kind))
     assert [result[0] for result in results] == [f"right {n}" for n in range(20)]
     assert results[1] == ("right 1", "build_error", None)
     assert results[2] == ("right 2", "ok", "ok")
@@ -94,14 +112,14 @@ def ahead(events: list[str]) -> list[int]:
 
 def test_on_a_cpu_nothing_is_built_while_a_kernel_is_timed(tmp_path: Path) -> None:
     events: list[str] = []
-    run("cpu", tmp_path, 20, Builder(events), Runner(events))
+    run("cpu", tmp_path, 20, Builder(events), Runner(events, "cpu"))
     first_of_second_batch = events.index(f"build right {BATCH}")
     assert events[first_of_second_batch - 1] == f"run {BATCH - 1}"
 
 
 def test_on_a_gpu_the_next_batch_is_built_meanwhile(tmp_path: Path) -> None:
     events: list[str] = []
-    run("cuda", tmp_path, SIZE, Builder(events), Runner(events))
+    run("cuda", tmp_path, SIZE, Builder(events), Runner(events, "cuda"))
     assert min(ahead(events)[: SIZE - 2 * BATCH]) >= BATCH - 1
 
 
@@ -109,14 +127,15 @@ def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
     events: list[str] = []
     builder = Builder(events, late="right 5")
     wanted = iter([20, 20, 0])
-    results = run("cuda", tmp_path, 0, builder, Runner(events), left=lambda: next(wanted))
+    results = run("cuda", tmp_path, 0, builder, Runner(events, "cuda"), left=lambda: next(wanted))
     assert [result[0] for result in results] == ["right 0", "right 1"]
     assert builder.futures[5].cancelled()
 
 
-@pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 3)])
+@pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 4)])
 def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Path) -> None:
-    """On a CPU for any of its batch, on a GPU for the one that is next."""
+    """On a CPU for any of its batch, on a GPU for the one that is next; one behind it is measured
+    meanwhile."""
     events: list[str] = []
     builder = Builder(events, late="right 4")
 
@@ -124,7 +143,7 @@ def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Pa
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        run(kind, tmp_path, 20, builder, Runner(events), check=check)
+        run(kind, tmp_path, 20, builder, Runner(events, kind), check=check)
     assert builder.futures[4].cancelled()
     assert len([event for event in events if event.startswith("run")]) == runs
 
@@ -132,4 +151,15 @@ def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Pa
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
-    assert len(run(kind, tmp_path, 1000, Builder(events), Runner(events))) == SIZE
+    assert len(run(kind, tmp_path, 1000, Builder(events), Runner(events, kind))) == SIZE
+
+
+@pytest.mark.parametrize("at_once", [2, 6, 12])
+def test_a_farm_is_given_several_at_once(at_once: int, tmp_path: Path) -> None:
+    """Results still come in the order of the proposals, though the last are measured first."""
+    events: list[str] = []
+    runner = Runner(events, "cuda", at_once)
+    wanted = SIZE - SIZE % at_once
+    results = run("cuda", tmp_path, wanted, Builder(events), runner, check=runner.finish)
+    assert [result[0] for result in results] == [f"right {n}" for n in range(wanted)]
+    assert runner.most == at_once

@@ -28,6 +28,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
 
+def address(text: str, option: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise typer.BadParameter(f"{option} {text}: give host:port, as in 10.0.0.1:9190")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 @contextmanager
 def database(settings: Settings) -> Iterator[Engine]:
     """The database, its schema brought up to date."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Annotated
 
 import structlog
 import typer
 
 from tuner import logs
-from tuner.commands.common import Target, TargetOption, database
+from tuner.commands.common import Target, TargetOption, address, database
 from tuner.detect import detect
+from tuner.farm.farm import Farm
 from tuner.gpus import chosen
 from tuner.measure.linker import linker
 from tuner.scratch import scratch
 from tuner.settings import Settings
 from tuner.shape_options import examples
+from tuner.signing_key import own_key
 from tuner.supervise import supervise
 from tuner.worker import Stopped, Worker, stop_on_signals
 
@@ -29,23 +32,49 @@ def worker(
         str | None,
         typer.Option(metavar="all|0,1,…", help="a worker process for each of these GPUs"),
     ] = None,
+    rpc_tracker: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="measure on servers of this TVM RPC tracker"),
+    ] = None,
+    rpc_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="of those servers, as h200")
+    ] = None,
 ) -> None:
-    """Take jobs from the database and run them on this machine's device."""
+    """Take jobs from the database and run them on this machine's device, or, with --rpc-tracker,
+    build here and measure on the devices of other machines."""
     settings = Settings()
     logs.configure(settings.log_format)
     linker()
+    own_key(settings.signing_key)
     if gpus is not None:
         if target is Target.cpu:
             raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
+        if rpc_tracker is not None:
+            raise typer.BadParameter("--gpus are this machine's; leave it or --rpc-tracker out")
         _one_each(chosen(gpus), settings, once)
         return
-    device = detect(target.value)
     stop_on_signals()
-    with database(settings) as engine, scratch():
+    with ExitStack() as stack:
         try:
-            Worker(engine, device, settings).run(once)
+            farm = _farm(rpc_tracker, rpc_key, target, settings)
+            device = detect(target.value) if farm is None else farm.device
+            engine = stack.enter_context(database(settings))
+            stack.enter_context(scratch())
+            Worker(engine, device, settings, farm=farm).run(once)
         except Stopped:
             structlog.get_logger().info("worker_stopped")
+
+
+def _farm(tracker: str | None, key: str | None, target: Target, settings: Settings) -> Farm | None:
+    if tracker is None and key is None:
+        return None
+    if tracker is None or key is None:
+        raise typer.BadParameter("--rpc-tracker and --rpc-key come together")
+    if target is not Target.auto:
+        raise typer.BadParameter("the RPC servers have the device: leave --target out")
+    if settings.metaschedule:
+        raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
+    return Farm(address(tracker, "--rpc-tracker"), key)
 
 
 def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
@@ -87,6 +116,9 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=examples("tuner serve", "tuner serve --host 0.0.0.0 --port 80"))(serve)
     app.command(
         epilog=examples(
-            "tuner worker", "tuner worker --target cpu --once", "tuner worker --gpus all"
+            "tuner worker",
+            "tuner worker --target cpu --once",
+            "tuner worker --gpus all",
+            "tuner worker --rpc-tracker 10.0.0.1:9190 --rpc-key h200",
         )
     )(worker)

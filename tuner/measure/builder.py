@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, Built, build
+from tuner.measure.compile import BuildOrder, Built, build, import_compiler
+from tuner.measure.confined import of_builds
 from tuner.measure.linker import linker
 
 BUILD_SECONDS = 60.0
@@ -30,9 +31,15 @@ class Builder:
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-        self._children = [Child(ENVIRONMENT, NICENESS) for _ in range(workers)]
+        limits = of_builds()
+        self._children = [Child(ENVIRONMENT, NICENESS, limits) for _ in range(workers)]
         for child in self._children:
             self._idle.put(child)
+
+    def warm_up(self) -> None:
+        """Start the processes now, so that the first order does not wait for them to import TVM."""
+        for _ in self._children:
+            self._threads.submit(self._call, import_compiler, (), self._timeout)
 
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Start a build as soon as a process is free. Its result is a :class:`Built`, never an

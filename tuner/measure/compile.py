@@ -44,6 +44,11 @@ class Built:
     seconds: dict[str, float] | None = None
 
 
+def import_compiler() -> None:
+    """What takes seconds in a new process."""
+    import tvm  # noqa: F401
+
+
 def program_of(template: Template[Any] | Trace) -> str:
     """The import path by which a child finds a template."""
     kind = type(template)

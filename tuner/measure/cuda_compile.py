@@ -7,6 +7,7 @@ for a kernel that takes 0.17 s with the few lines below, and both packages must 
 from __future__ import annotations
 
 from tuner.cuda import checked
+from tuner.measure.stub_driver import load_driver_or_stub
 from tuner.runtime import load_runtime
 
 OPTIONS = (
@@ -72,6 +73,7 @@ def install(arch: str) -> None:
     """Make TVM compile its CUDA source with :func:`cubin` for that arch."""
     import tvm_ffi
 
+    load_driver_or_stub()
     load_runtime("cuda")  # without it TVM would keep the source as it is
     tvm_ffi.register_global_func(
         "tvm_callback_cuda_compile", lambda source: cubin(source, arch), override=True

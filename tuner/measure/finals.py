@@ -25,6 +25,8 @@ ROUND_BUDGET_SECONDS = 3.0
 PEER_BUDGET_SECONDS = 0.5
 LEAST_ROUNDS = 3
 EMPTY = "empty"
+ROUND_SECONDS = 900.0
+"""What all of a round may take."""
 
 
 @dataclass(frozen=True)

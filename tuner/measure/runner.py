@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
-
-import psutil
 
 from tuner.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.measure.child import Child
-from tuner.measure.confine import Confinement
+from tuner.measure.confined import LIMITED, of_candidates
+from tuner.measure.finals import EMPTY, ROUND_SECONDS, Finals, run_finals, verify
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
-MEMORY_SHARE = 0.75
-"""Of the machine's memory, for candidates."""
 
 T = TypeVar("T")
 
@@ -38,7 +35,7 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(
-            runtime_only(device), confinement=_confinement(device, self._folder.name)
+            runtime_only(device), confinement=of_candidates(device.kind, self._folder.name)
         )
         self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
         self._written = self._thread.submit(
@@ -65,7 +62,7 @@ class Runner:
         """What came of the library; a crash or a hang of its process is a value too."""
         order = self.order(library)
         try:
-            return self._child.call(measure, order, timeout=self._timeout)
+            measured = self._child.call(measure, order, timeout=self._timeout)
         except ChildTimeout as error:
             return Measured("run_timeout", error=str(error))
         except ChildCrashed as error:
@@ -73,13 +70,43 @@ class Runner:
         except ChildError as error:
             self._child.close()  # a CUDA error stays with the process it happened in
             return Measured("run_error", error=str(error))
+        if measured.status == "wrong_answer" and self._device.kind == "cuda":
+            self._child.close()  # it may have written into the references, which lie there
+        return measured
+
+    @property
+    def at_once(self) -> int:
+        """One: the next is measured when the last is stored."""
+        return 1
+
+    @property
+    def apart(self) -> bool:
+        """A CPU that builds times badly; a GPU does not mind."""
+        return self._device.kind == "cuda"
+
+    def submit(self, library: Path) -> Future[Measured]:
+        """:meth:`measure`, as soon as what was submitted before is measured."""
+        return self._thread.submit(self.measure, library)
+
+    def finals(self, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
+        """The round of these, ``empty`` among them. Raises ChildFailed."""
+        order = self.order(libraries[EMPTY])
+        return self.fresh(run_finals, order, libraries, with_peers, timeout=ROUND_SECONDS)
+
+    def verify(self, library: Path) -> float:
+        """The largest error of the library as it lies on disk. Raises ChildFailed."""
+        return self.fresh(verify, self.order(library), timeout=ROUND_SECONDS)
+
+    def ready(self) -> None:
+        """Wait until inputs and references are there. Raises ChildFailed."""
+        self._written.result()
 
     def fresh(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in a process that has run nothing before. The usual child is ended
         first: two would share the device."""
         self._written.result()
         self._child.close()
-        child = Child(runtime_only(self._device))
+        child = Child(runtime_only(self._device), confinement=LIMITED)
         try:
             return child.call(function, *arguments, timeout=timeout)
         finally:
@@ -96,14 +123,6 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _confinement(device: Device, folder: str) -> Confinement | None:
-    """None on a GPU: its driver starts processes and writes where it likes."""
-    if device.kind != "cpu":
-        return None
-    memory = int(MEMORY_SHARE * psutil.virtual_memory().total)
-    return Confinement(writable=(folder,), memory_bytes=memory)
 
 
 def runtime_only(device: Device) -> dict[str, str]:

@@ -1,0 +1,73 @@
+"""A worker that builds here and measures on RPC servers, from an order to its best."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import Database, Worker, until
+
+from db import best, queue
+from tests.tuner.farm.farmed import Server, Tracker
+from tuner.farm.runner import PATIENCE_SECONDS
+
+SHAPE = {"M": 512, "N": 8}
+
+
+@pytest.fixture
+def tracker(tmp_path: Path) -> Iterator[Tracker]:
+    started = Tracker(tmp_path)
+    yield started
+    started.kill()
+
+
+def over(tracker: Tracker, database: Database, folder: Path, *options: str) -> Worker:
+    """``python -m tuner.worker`` with the tracker's servers."""
+    address = "{}:{}".format(*tracker.address)
+    farm = ("--rpc-tracker", address, "--rpc-key", "cpu")
+    return Worker(database.url, folder, *farm, *options, module=["tuner.worker"])
+
+
+def test_a_job_is_measured_on_two_servers(
+    database: Database, tracker: Tracker, tmp_path: Path
+) -> None:
+    servers = [Server(tmp_path, f"server-{n}", tracker, "cpu").ready() for n in range(2)]
+    try:
+        job = database.submit(SHAPE, trials=10)
+        worker = over(tracker, database, tmp_path, "--once")
+        assert worker.wait() == 0, worker.events
+        ended = queue.get(database.engine, job.id)
+        assert (ended.state, ended.error) == ("succeeded", None)
+        assert [trial.number for trial in database.trials(job)] == list(range(1, 11))
+        [found] = best.lookup(database.engine, job.workload_key)
+        names = {each["name"] for each in found.baselines}
+        assert {"numpy.convolve", "naive"} <= names  # peers of the servers' machine
+        assert found.time_us > 0
+    finally:
+        for server in servers:
+            server.stop()
+
+
+@pytest.mark.timeout(300)
+def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
+    database: Database, tracker: Tracker, tmp_path: Path
+) -> None:
+    first = Server(tmp_path, "first", tracker, "cpu").ready()
+    job = database.submit(SHAPE, trials=60)
+    worker = over(tracker, database, tmp_path)
+    try:
+        until(lambda: database.trials(job))
+        first.kill()
+        until(
+            lambda: queue.get(database.engine, job.id).state == "queued",
+            PATIENCE_SECONDS + 60,
+        )
+        before = database.trials(job)
+        second = Server(tmp_path, "second", tracker, "cpu").ready()
+        until(lambda: queue.get(database.engine, job.id).state == "succeeded", 120)
+        second.stop()
+        assert database.trials(job)[: len(before)] == before
+        assert len(database.trials(job)) == 60
+        assert queue.get(database.engine, job.id).attempt == 2
+    finally:
+        worker.stop()
+    assert worker.said("job_without_server")

@@ -1,0 +1,115 @@
+"""Two GPUs of one host: two workers over PostgreSQL, and one worker over TVM's RPC tracker.
+
+python -m tests.benchmarks.several_gpus --write docs/benchmarks/several-gpus
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.benchmarks.several_gpus import farm, workers
+from tests.benchmarks.several_gpus.installation import BUILDERS
+from tests.benchmarks.tuned import knobs, provenance, stated, write
+from tuner.detect import detect
+from tuner.measure.child import Child
+from tuner.versions import versions
+
+PARTS = {"workers": workers.measured, "farm": farm.measured}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    parser.add_argument("--logs", type=Path, help="folder for the processes' logs")
+    options = parser.parse_args()
+    child = Child()
+    device = child.call(detect, "cuda", timeout=120)
+    child.close()
+    result = provenance("python -m tests.benchmarks.several_gpus", device)
+    with TemporaryDirectory(prefix="convtune-several-") as name:
+        folder = options.logs or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in options.parts:
+            result[part] = PARTS[part](folder)
+            print(part, result[part], flush=True)
+    page = _page(result)
+    print(page)
+    if options.write:
+        write(options.write, result, page)
+    if any(not kept for _, kept in _bars(result)):
+        sys.exit("a bar is missed")
+
+
+def _bars(result: dict[str, Any]) -> list[tuple[str, bool]]:
+    bars = []
+    if "workers" in result:
+        found = result["workers"]
+        bars.append(
+            (
+                f"two workers' time is {found['ratio']:.2f} of one's (at most {found['bar']})",
+                found["ratio"] <= found["bar"],
+            )
+        )
+    for row in result.get("farm", {}).get("rows", []):
+        name = f"{row['operator']}, {row['search']}"
+        bars += [
+            (f"{name}: {row['pace']:.2f} times the trials a second (at least 1.6)",
+             row["pace"] >= farm.BAR_PACE),
+            (f"{name}: winners differ from the local one's by {row['winner']:.1%} (at most 3 %)",
+             row["winner"] <= farm.BAR_WINNER),
+        ]  # fmt: skip
+    return bars
+
+
+def _page(result: dict[str, Any]) -> str:
+    lines = [
+        "# Several GPUs",
+        "",
+        f"Two of: {stated(result, versions('cuda'))}",
+        "",
+        f"    {result['command']}",
+        "",
+        f"Both GPUs are of one host. Each worker has {BUILDERS} builders.",
+        "",
+    ]
+    if "workers" in result:
+        found = result["workers"]
+        one, two = found["seconds"][1], found["seconds"][2]
+        lines += [
+            f"{found['jobs']} jobs of {found['trials']} trials in one PostgreSQL, from their order "
+            f"to the end of the last: one worker on one GPU {one:.1f} s, two workers on two "
+            f"(`tuner worker --gpus 0,1`) {two:.1f} s, {found['ratio']:.2f} of it.",
+            "",
+        ]
+    if "farm" in result:
+        lines += _farm_table(result["farm"])
+    lines += [f"- {text}: {'met' if kept else 'missed'}" for text, kept in _bars(result)]
+    return "\n".join([*lines, ""])
+
+
+def _farm_table(found: dict[str, Any]) -> list[str]:
+    lines = [
+        f"One worker, {found['trials']} trials a job, warm medians of the finalists' round in µs. "
+        "`random` proposes the same configurations everywhere, so that what differs is the "
+        "measuring; what `xgb` proposes depends on the times.",
+        "",
+        "| shape | search | measured by | trials a second | best | configuration |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        shape = f"{row['operator']} {knobs(row['workload'])}"
+        lines += [
+            f"| {shape} | {row['search']} | {how} | {each['pace']:.1f} | {each['time_us']:.2f} "
+            f"| `{knobs(each['config'])}` |"
+            for how, each in row["how"].items()
+        ]
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    main()

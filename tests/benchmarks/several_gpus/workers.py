@@ -1,0 +1,50 @@
+"""Eight jobs for two workers on two GPUs, and for one on one, over one PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from db import workers
+from db.engine import open_engine
+from db.schema import migrate
+from tests.benchmarks.several_gpus.installation import ended, running, submit, until, worker
+from tests.chaos.postgres import own_server
+
+TRIALS = 64
+BAR = 0.6
+JOBS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("depthwise_conv2d", {"B": 32, "C": 96, "H": 56, "W": 56, "K": 7}),
+    ("conv1d", {"M": 500_000, "N": 1023, "mode": "valid"}),
+    ("depthwise_conv2d", {"B": 32, "C": 256, "H": 28, "W": 28, "K": 5}),
+    ("conv1d", {"M": 1_500_000, "N": 127, "mode": "same"}),
+    ("depthwise_conv2d", {"B": 16, "C": 512, "H": 14, "W": 14, "K": 13}),
+    ("conv1d", {"M": 200_000, "N": 255}),
+    ("depthwise_conv2d", {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}),
+    ("conv1d", {"M": 16_384, "N": 32}),
+)
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Seconds from the order to the end of the last job. Two workers come first: what the machine
+    has read from its disk by then is to the good of the one."""
+    seconds = {count: _seconds(count, folder) for count in (2, 1)}
+    ratio = seconds[2] / seconds[1]
+    return {
+        "jobs": len(JOBS), "trials": TRIALS, "seconds": seconds, "ratio": ratio, "bar": BAR,
+    }  # fmt: skip
+
+
+def _seconds(count: int, folder: Path) -> float:
+    gpus = ",".join(str(n) for n in range(count))
+    with own_server() as server:
+        engine = open_engine(server.url)
+        migrate(engine)
+        command, environment = worker(server.url, count, "--gpus", gpus)
+        with running(command, folder / f"workers-{count}.log", environment):
+            until(lambda: len(workers.list_workers(engine)) == count, 120)
+            jobs = [submit(engine, name, shape, trials=TRIALS) for name, shape in JOBS]
+            done = ended(engine, jobs, 600)
+        engine.dispose()
+    ends = [job.finished_at for job in done if job.finished_at is not None]
+    return (max(ends) - min(job.created_at for job in done)).total_seconds()

@@ -1,0 +1,93 @@
+"""A tracker and its servers as processes of their own, on loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[3]
+SECONDS = 90.0
+
+
+class Process:
+    """A process with what it says, in a file. It has a session of its own."""
+
+    def __init__(self, folder: Path, name: str, *command: str) -> None:
+        self.log = folder / f"{name}.log"
+        with self.log.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=ROOT,
+                env=os.environ | {"TMPDIR": str(folder), "TUNER_LOG_FORMAT": "json"},
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    def said(self, event: str) -> bool:
+        return event in self.log.read_text()
+
+    def sessions(self) -> list[psutil.Process]:
+        """The processes of sessions that workers have with it now."""
+        return psutil.Process(self.process.pid).children()
+
+    def kill(self) -> None:
+        """``kill -9``, of what it has forked too: as a host that loses its power."""
+        own = psutil.Process(self.process.pid)
+        for each in [own, *own.children(recursive=True)]:
+            each.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(20)
+
+
+class Tracker(Process):
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        self.address = (host, free_port())
+        port = self.address[1]
+        listening = ("--host", host, "--port", str(port), "--port-end", str(port + 1))
+        super().__init__(folder, "tracker", "tvm.exec.rpc_tracker", *listening)
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(self.address) == 0
+
+
+class Server(Process):
+    """``module`` is what runs; the servers of the product by default."""
+
+    def __init__(
+        self, folder: Path, name: str, tracker: Tracker, key: str, module: str = "tuner.farm.server"
+    ) -> None:
+        given = {"tracker": tracker.address, "key": key, "host": "127.0.0.1"}
+        given |= {"port": free_port(), "address": "127.0.0.1", "target": "cpu"}
+        super().__init__(folder, name, module, json.dumps(given))
+
+    def ready(self) -> "Server":
+        until(lambda: self.said("rpc_server_started"))
+        return self
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def until(look: Callable[[], object], seconds: float = SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
+        time.sleep(0.05)

@@ -1,0 +1,18 @@
+"""An RPC server that says it has another device than this machine's."""
+
+from dataclasses import replace
+
+from tuner import cpu_facts
+from tuner.device import Device
+from tuner.farm import server
+
+
+def another(_: str) -> Device:
+    return replace(cpu_facts.device(), name="Another CPU")
+
+
+if __name__ == "__main__":
+    from tests.tuner.farm import other_device  # a child finds it by that name
+
+    server.detect = other_device.another
+    server.main()

@@ -1,0 +1,213 @@
+"""Measuring on RPC servers: real tracker, real servers, real libraries."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from tests.tuner.farm.farmed import Process, Server, Tracker, free_port, until
+from tests.tuner.measure.planted import Planted
+from tuner import cpu_facts
+from tuner.errors import ChildFailed, NoServer
+from tuner.farm import runner as lanes
+from tuner.farm.farm import Farm
+from tuner.farm.runner import FarmRunner
+from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
+from tuner.measure.finals import EMPTY as EMPTY_NAME
+
+WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
+LIMIT = 4.0
+
+
+@pytest.fixture(scope="module")
+def libraries(folder: Path) -> dict[str, Path]:
+    """Of each behaviour, and the empty program."""
+    target, template = cpu_facts.device().target, Planted()
+    found = {}
+    for behaviour in (*template.behaviours, EMPTY_NAME):
+        library = folder / f"{behaviour}.so"
+        order = BuildOrder(
+            WORKLOAD.key, program_of(template), template.config(behaviour), target, library
+        )
+        if behaviour == EMPTY_NAME:
+            order = BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, target, library)
+        built = build(order)
+        assert built.status == "ok", built.error
+        found[behaviour] = library
+    return found
+
+
+@pytest.fixture
+def farm(tracker: Tracker, servers: list[Server]) -> Iterator[Farm]:
+    farm = Farm(tracker.address, "pair")
+    yield farm
+    farm.close()
+
+
+@pytest.fixture
+def runner(farm: Farm) -> Iterator[FarmRunner]:
+    with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+        yield runner
+
+
+def test_its_device_is_the_servers(farm: Farm) -> None:
+    here = cpu_facts.device()
+    assert (farm.device.name, farm.device.arch, farm.device.target) == (
+        here.name,
+        here.arch,
+        here.target,
+    )
+
+
+def test_every_behaviour_is_told_and_a_deadly_one_costs_one_trial(
+    runner: FarmRunner, libraries: dict[str, Path]
+) -> None:
+    wanted = ["right", "crash", "wrong", "hang", "partial", "right", "right"]
+    futures = [runner.submit(libraries[each]) for each in wanted]
+    found = [future.result(60) for future in futures]
+    assert [each.status for each in found] == [
+        *("ok", "run_error", "wrong_answer", "run_timeout", "wrong_answer", "ok", "ok")
+    ]
+    assert "signal SIGABRT" in str(found[1].error)
+    assert found[0].timing["warm"]["median_us"] > 0
+    assert found[0].max_error is not None and found[0].max_error <= WORKLOAD.max_error
+
+
+def test_two_servers_measure_side_by_side(runner: FarmRunner, libraries: dict[str, Path]) -> None:
+    """Two that hang until their limit take hardly longer than one."""
+    assert runner.at_once == 4
+    for future in [runner.submit(libraries["right"]) for _ in range(4)]:
+        future.result(60)
+    until(lambda: runner._connected == 2)
+    start = time.monotonic()
+    hanging = [runner.submit(libraries["hang"]) for _ in range(2)]
+    assert {future.result(60).status for future in hanging} == {"run_timeout"}
+    assert time.monotonic() - start < 1.9 * LIMIT
+
+
+def test_the_round_and_the_last_look_are_made_there(
+    runner: FarmRunner, libraries: dict[str, Path]
+) -> None:
+    chosen = {name: libraries[name] for name in ("right", "wrong", EMPTY_NAME)}
+    finals = runner.finals(chosen, with_peers=False)
+    assert finals.entries.keys() == {"right", EMPTY_NAME}
+    assert finals.empty_us > 0
+    assert finals.dropped["wrong"].startswith("error")
+    assert 0 < runner.verify(libraries["right"]) <= WORKLOAD.max_error
+    with pytest.raises(ChildFailed, match="WrongAnswer"):
+        runner.verify(libraries["wrong"])
+    with pytest.raises(ChildFailed, match="signal SIGABRT"):
+        runner.finals(chosen | {"crash": libraries["crash"]}, with_peers=False)
+
+
+def test_what_nobody_waits_for_is_not_measured(
+    runner: FarmRunner, libraries: dict[str, Path]
+) -> None:
+    first = [runner.submit(libraries["right"]) for _ in range(2)]
+    dropped = [runner.submit(libraries["hang"]) for _ in range(8)]
+    assert sum(future.cancel() for future in dropped) >= 6
+    start = time.monotonic()
+    assert runner.submit(libraries["right"]).result(60).status == "ok"
+    assert time.monotonic() - start < 8 * LIMIT
+    assert all(future.result(60).status == "ok" for future in first)
+
+
+def test_a_session_leaves_nothing_behind(
+    farm: Farm, servers: list[Server], libraries: dict[str, Path], folder: Path
+) -> None:
+    with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+        runner.submit(libraries["right"]).result(60)
+        assert any(server.sessions() for server in servers)
+    until(lambda: not any(server.sessions() for server in servers))
+    until(lambda: not any(path.is_dir() for path in folder.iterdir()))
+    farm.must_be_free()
+
+
+def test_another_server_takes_over_from_one_that_is_lost(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path]
+) -> None:
+    victim, survivor = (Server(folder, f"loss-{n}", tracker, "loss").ready() for n in range(2))
+    farm = Farm(tracker.address, "loss")
+    try:
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            until(lambda: runner._connected == 2)
+            hanging = [runner.submit(libraries["hang"]) for _ in range(2)]
+            after = runner.submit(libraries["right"])
+            time.sleep(0.5)
+            victim.kill()
+            assert [future.result(60).status for future in hanging] == ["run_timeout"] * 2
+            assert after.result(60).status == "ok"
+    finally:
+        farm.close()
+        survivor.stop()
+
+
+def test_without_any_server_what_waits_is_given_back(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(lanes, "CONNECT_SECONDS", 4.0)
+    only = Server(folder, "only", tracker, "only").ready()
+    farm = Farm(tracker.address, "only")
+    try:
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            assert runner.submit(libraries["right"]).result(60).status == "ok"
+            only.kill()
+            with pytest.raises(NoServer, match=r"key 'only'.*none was free for 1 s.*rpc-server"):
+                runner.submit(libraries["right"]).result(60)
+            with pytest.raises(NoServer):
+                runner.submit(libraries["right"])
+        until(lambda: _refused(farm))
+    finally:
+        farm.close()
+
+
+def _refused(farm: Farm) -> bool:
+    try:
+        farm.must_be_free()
+    except NoServer as error:
+        return "none of its 0 is free" in str(error)
+    return False
+
+
+def test_a_server_of_another_device_is_left_out(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path]
+) -> None:
+    ours = Server(folder, "ours", tracker, "mixed").ready()
+    farm = Farm(tracker.address, "mixed")
+    other = Server(folder, "other", tracker, "mixed", "tests.tuner.farm.other_device").ready()
+    try:
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            futures = [runner.submit(libraries["right"]) for _ in range(6)]
+            assert {future.result(60).status for future in futures} == {"ok"}
+            time.sleep(1.0)
+            assert runner._connected == 1
+    finally:
+        farm.close()
+        ours.stop()
+        other.stop()
+
+
+def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> None:
+    host, port = tracker.address
+    stock = Process(
+        folder,
+        "stock",
+        *("tvm.exec.rpc_server", "--host", "127.0.0.1"),
+        *("--tracker", f"{host}:{port}", "--key", "stock"),
+    )
+    try:
+        until(lambda: "bind to" in stock.log.read_text())
+        with pytest.raises(NoServer, match="TVM's own, which measures by another protocol"):
+            Farm(tracker.address, "stock")
+    finally:
+        stock.kill()
+
+
+def test_without_a_tracker_the_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.farm.farm.CONNECT_SECONDS", 3.0)
+    port = free_port()
+    with pytest.raises(NoServer, match=rf"tracker 127.0.0.1:{port} .*--tracker 127.0.0.1:{port}"):
+        Farm(("127.0.0.1", port), "any")

@@ -1,0 +1,62 @@
+"""The near end of a session with an RPC server, in a process of its own: one that waits for a
+server that has vanished can be killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tuner.farm import wire
+
+STOCK = (
+    "the server is TVM's own, which measures by another protocol; "
+    "start it with `tuner rpc-server` instead"
+)
+
+_sessions: list[Any] = []
+
+
+class Lost(Exception):
+    """The tracker or the server does not answer, or is none."""
+
+
+def servers(tracker: tuple[str, int], key: str) -> tuple[int, int]:
+    """How many servers the tracker has under the key, and how many of them are free."""
+    from tvm import rpc
+
+    summary = rpc.connect_tracker(*tracker).summary()
+    known = [each["key"] for each in summary["server_info"]]
+    return known.count(f"server:{key}"), summary["queue_info"].get(key, {}).get("free", 0)
+
+
+def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:
+    """Wait for a free server and begin a session; what it says of itself. Raises Lost."""
+    from tvm import rpc
+
+    _sessions.clear()  # which ends the one before
+    try:
+        session = rpc.connect_tracker(*tracker).request(key, max_retry=1)
+    except RuntimeError as error:
+        raise Lost(str(error)) from error
+    _sessions.append(session)
+    try:
+        session.get_function(wire.FUNCTION.format("describe"))
+    except AttributeError as error:
+        raise Lost(STOCK) from error
+    return ask("describe", {}, {})
+
+
+def ask(name: str, given: dict[str, Any], files: dict[str, Path]) -> dict[str, Any]:
+    """The answer of one of the server's functions, the files uploaded before it under their names.
+    Raises Lost."""
+    (session,) = _sessions
+    try:
+        for uploaded, path in files.items():
+            session.upload(str(path), uploaded)
+        answer: dict[str, Any] = json.loads(
+            session.get_function(wire.FUNCTION.format(name))(json.dumps(given))
+        )
+    except (RuntimeError, OSError) as error:
+        raise Lost(f"{type(error).__name__}: {error}") from error
+    return answer

@@ -1,0 +1,265 @@
+"""A job's measuring on several RPC servers at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from tuner.device import Device
+from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
+from tuner.farm import link, wire
+from tuner.measure.child import Child
+from tuner.measure.finals import ROUND_SECONDS, Finals
+from tuner.measure.runner import REFERENCE_SECONDS
+from tuner.measure.trial import Measured
+
+log = structlog.get_logger()
+
+ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
+CONNECT_SECONDS = 30.0
+"""A server is waited for so long before the tracker is asked anew."""
+PAUSE_SECONDS = 1.0
+PATIENCE_SECONDS = 60.0
+"""So long without any server, and the job is given back."""
+TRIES = 3
+"""What has lost so many servers is not sent to another."""
+CARRY_SECONDS = 60.0
+"""For an upload, and the far end's own cleaning up, on top of what a call may take there."""
+
+
+@dataclass
+class _Task:
+    """A call of one of the server's functions. ``future`` is what ``read`` makes of its answer."""
+
+    name: str
+    given: dict[str, Any]
+    files: dict[str, Path]
+    seconds: float
+    read: Callable[[dict[str, Any]], Any]
+    lost: int = 0
+    future: Future[Any] = field(default_factory=Future)
+
+    def begin(self) -> bool:
+        """False where nobody waits for it any more."""
+        return self.lost > 0 or self.future.set_running_or_notify_cancel()
+
+    def end(self, answer: dict[str, Any]) -> None:
+        try:
+            value = self.read(answer)
+        except Exception as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(value)
+
+
+class FarmRunner:
+    """One thread and one child process a server. What was under way on a server that is lost goes
+    to the next that is there."""
+
+    def __init__(
+        self,
+        tracker: tuple[str, int],
+        key: str,
+        device: Device,
+        servers: int,
+        workload_key: str,
+        *,
+        seed: int,
+        timeout: float,
+    ) -> None:
+        self._tracker, self._key, self._device = tracker, key, device
+        self._opening = {"workload_key": workload_key, "seed": seed, "timeout": timeout}
+        self._timeout = timeout
+        self._tasks: deque[_Task] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._dead: TunerError | None = None
+        self._connected, self._alone_since = 0, time.monotonic()
+        self._children = [Child(ENVIRONMENT) for _ in range(servers)]
+        self._threads = [
+            threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
+            for child in self._children
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def at_once(self) -> int:
+        """Two a server, so that none waits for the worker."""
+        return 2 * len(self._children)
+
+    @property
+    def apart(self) -> bool:
+        """What is built here disturbs nobody there."""
+        return True
+
+    def submit(self, library: Path) -> Future[Measured]:
+        """Measure on whichever server is next. Raises NoServer, as its future does."""
+        given, files = {"library": library.name}, {library.name: library}
+        return self._add(_Task("measure", given, files, self._timeout, _measured))
+
+    def finals(self, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
+        """The round on one server. Raises ChildFailed, NoServer."""
+        names = {name: path.name for name, path in libraries.items()}
+        given = {"libraries": names, "with_peers": with_peers}
+        files = {path.name: path for path in libraries.values()}
+        task = _Task("finals", given, files, ROUND_SECONDS, _finals)
+        found: Finals = self._add(task).result()
+        return found
+
+    def verify(self, library: Path) -> float:
+        """The largest error there. Raises ChildFailed, NoServer."""
+        given, files = {"library": library.name}, {library.name: library}
+        return float(self._add(_Task("verify", given, files, ROUND_SECONDS, _error)).result())
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for child in self._children:
+            child.kill()
+        for thread in self._threads:
+            thread.join()
+        for child in self._children:
+            child.close()
+        self._end(NoServer(self._tracker, self._key, "the job has ended"))
+
+    def __enter__(self) -> FarmRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _add(self, task: _Task) -> Future[Any]:
+        with self._changed:
+            if self._dead is not None:
+                raise self._dead
+            self._tasks.append(task)
+            self._changed.notify()
+        return task.future
+
+    def _lane(self, child: Child) -> None:
+        while not self._closed:
+            if not self._connect(child):
+                self._give_up_if_alone()
+                time.sleep(PAUSE_SECONDS)
+                continue
+            self._count(1)
+            try:
+                self._serve(child)
+            finally:
+                self._count(-1)
+
+    def _serve(self, child: Child) -> None:
+        """Send one task after the other, until the server is lost or all is over."""
+        while (task := self._next()) is not None:
+            if not task.begin():
+                continue
+            try:
+                answer = child.call(
+                    link.ask,
+                    task.name,
+                    task.given,
+                    task.files,
+                    timeout=task.seconds + CARRY_SECONDS,
+                )
+            except ChildFailed as error:
+                self._lose(task, error)
+                return
+            task.end(answer)
+
+    def _next(self) -> _Task | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._tasks or self._closed)
+            return None if self._closed else self._tasks.popleft()
+
+    def _lose(self, task: _Task, error: ChildFailed) -> None:
+        task.lost += 1
+        if self._closed:
+            return
+        log.warning("rpc_server_lost", key=self._key, doing=task.name, reason=str(error))
+        if task.lost >= TRIES:
+            task.end({"failed": f"{TRIES} RPC servers were lost over it; the last: {error}"})
+            return
+        with self._changed:
+            self._tasks.appendleft(task)
+            self._changed.notify()
+
+    def _connect(self, child: Child) -> bool:
+        try:
+            said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
+            wire.check_same(said["same"])
+            device = wire.device_from_json(said["device"])
+            if _identity(device) != _identity(self._device):
+                raise ForeignServer(
+                    f"a server of key {self._key!r} has {device.name} ({device.driver}), others "
+                    f"{self._device.name} ({self._device.driver}): give it another key"
+                )
+            answer = child.call(link.ask, "open", self._opening, {}, timeout=REFERENCE_SECONDS)
+        except ForeignServer as error:
+            child.close()
+            log.warning("rpc_server_refused", reason=str(error))
+            return False
+        except ChildFailed as error:
+            if not self._closed:
+                log.info("rpc_server_awaited", key=self._key, reason=str(error))
+            return False
+        if "failed" in answer:  # the workload's inputs or references: so they would anywhere
+            self._end(ChildFailed(answer["failed"]))
+            return False
+        return True
+
+    def _count(self, change: int) -> None:
+        with self._changed:
+            self._connected += change
+            self._alone_since = time.monotonic()
+
+    def _give_up_if_alone(self) -> None:
+        with self._changed:
+            alone = self._connected == 0 and not self._closed
+            if not alone or time.monotonic() - self._alone_since < PATIENCE_SECONDS:
+                return
+        why = f"none was free for {PATIENCE_SECONDS:g} s"
+        self._end(NoServer(self._tracker, self._key, why))
+
+    def _end(self, error: TunerError) -> None:
+        """What waits will not be done, nor what is still to come."""
+        with self._changed:
+            self._dead = self._dead or error
+            tasks, self._tasks = list(self._tasks), deque()
+        for task in tasks:
+            if task.begin():
+                task.future.set_exception(self._dead)
+
+
+def _identity(device: Device) -> dict[str, Any]:
+    """By what results are kept apart: not by limits, some of which vary with a CPU's clock."""
+    return {name: fact for name, fact in device.fingerprint().items() if name != "limits"}
+
+
+def _answered(answer: dict[str, Any]) -> dict[str, Any]:
+    if "failed" in answer:
+        raise ChildFailed(answer["failed"])
+    return answer
+
+
+def _measured(answer: dict[str, Any]) -> Measured:
+    if "failed" in answer:
+        return Measured("run_error", error=answer["failed"])
+    return wire.measured_from_json(answer)
+
+
+def _finals(answer: dict[str, Any]) -> Finals:
+    return wire.finals_from_json(_answered(answer))
+
+
+def _error(answer: dict[str, Any]) -> float:
+    return float(_answered(answer)["max_error"])

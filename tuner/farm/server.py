@@ -1,0 +1,66 @@
+"""TVM's RPC server with this machine's device behind it. Runs until it is asked to end.
+
+``python -m tuner.farm.server '{"tracker": ["10.0.0.1", 9190], "key": "h200", …}'``; its command
+is ``tuner rpc-server``, which starts it anew where it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import structlog
+
+from tuner import logs
+from tuner.detect import detect
+from tuner.farm.runner import ENVIRONMENT
+from tuner.farm.session import Session
+from tuner.measure.child import Child
+from tuner.measure.confined import bearable, exercise
+from tuner.settings import Settings
+
+log = structlog.get_logger()
+
+DETECT_SECONDS = 120.0
+PORTS = 100
+"""The server takes the first free port of so many."""
+
+
+def serve(
+    tracker: tuple[str, int], key: str, host: str, port: int, address: str | None, target: str
+) -> None:
+    """Offer the device to the tracker, under the key, at ``address``: where workers reach the
+    server that listens on ``host``; None leaves that to the tracker. Returns where TVM's server has
+    given up."""
+    child = Child()
+    try:
+        device = child.call(detect, target, timeout=DETECT_SECONDS)
+    finally:
+        child.close()
+    if device.kind == "cuda":
+        bearable(exercise)  # sessions are forked from here, and know it then
+    os.environ |= ENVIRONMENT  # nothing is compiled here
+    import tvm_ffi
+    from tvm.rpc.server import PopenRPCServerState
+
+    for name, function in Session(device).functions().items():
+        tvm_ffi.register_global_func(name, function)
+    # TVM's Server runs this in a child of its own, where nobody would see its thread end
+    state = PopenRPCServerState(
+        host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address, silent=True
+    )
+    log.info("rpc_server_started", key=key, address=address, port=state.port, device=device.name)
+    state.thread.join()
+    log.warning("rpc_server_ended", key=key)
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    logs.configure(Settings().log_format)
+    serve(**given | {"tracker": tuple(given["tracker"])})
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

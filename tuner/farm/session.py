@@ -1,0 +1,112 @@
+"""The far end of a session: what a worker may ask of an RPC server. Each function takes and gives
+the text of a JSON object; TVM carries it.
+
+Runs in the process that TVM's server forks for a session. No candidate is loaded here: they run
+in the runner's own child, under its deadline and its limits, as on any worker's device.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Any
+
+from tuner.device import Device
+from tuner.errors import ChildFailed
+from tuner.farm import wire
+from tuner.measure.runner import Runner
+
+IDLE_SECONDS = 600.0
+"""A session that is asked nothing for so long ends: its worker's host may have vanished."""
+LOOK_SECONDS = 5.0
+
+Answer = Callable[[str], str]
+
+
+class Session:
+    """One worker's use of this machine's device; at most one runner at a time."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._runner: Runner | None = None
+        self._busy, self._asked = False, time.monotonic()
+
+    def functions(self) -> dict[str, Answer]:
+        """By the names under which TVM is to know them."""
+        asked = (self.describe, self.open, self.measure, self.finals, self.verify)
+        return {wire.FUNCTION.format(each.__name__): self._answering(each) for each in asked}
+
+    def describe(self, _: dict[str, Any]) -> dict[str, Any]:
+        """The device, and the versions that must be the worker's too."""
+        self._begin()
+        return {"device": wire.device_to_json(self._device), "same": wire.SAME}
+
+    def open(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Draw the inputs of a ``workload_key`` by ``seed`` and work out their references;
+        ``timeout`` is for each measurement, in seconds."""
+        self.close()
+        self._runner = Runner(given["workload_key"], self._device, given["seed"], given["timeout"])
+        self._runner.ready()
+        return {}
+
+    def measure(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Check and time the uploaded ``library``."""
+        library = _uploaded(given["library"])
+        try:
+            return wire.measured_to_json(self._opened().measure(library))
+        finally:
+            library.unlink(missing_ok=True)
+
+    def finals(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The round of the uploaded ``libraries`` by name."""
+        libraries = {name: _uploaded(file) for name, file in given["libraries"].items()}
+        return wire.finals_to_json(self._opened().finals(libraries, given["with_peers"]))
+
+    def verify(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The largest error of the uploaded ``library``."""
+        return {"max_error": self._opened().verify(_uploaded(given["library"]))}
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+        self._runner = None
+
+    def _opened(self) -> Runner:
+        if self._runner is None:
+            raise LookupError("open comes first")
+        return self._runner
+
+    def _begin(self) -> None:
+        """Only in the session's own process, after the fork."""
+        tempfile.tempdir = str(Path.cwd())  # TVM's for this session, which its server removes
+        Finalize(None, self.close, exitpriority=1)
+        threading.Thread(target=self._end_when_idle, daemon=True).start()
+
+    def _end_when_idle(self) -> None:
+        while self._busy or time.monotonic() - self._asked < IDLE_SECONDS:
+            time.sleep(LOOK_SECONDS)
+        self.close()
+        os._exit(0)  # the other thread waits in TVM for a word from the worker
+
+    def _answering(self, function: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
+        def answer(text: str) -> str:
+            self._busy = True
+            try:
+                return json.dumps(function(json.loads(text)))
+            except ChildFailed as error:
+                return json.dumps({"failed": str(error)})
+            finally:
+                self._busy, self._asked = False, time.monotonic()
+
+        return answer
+
+
+def _uploaded(name: str) -> Path:
+    """A file of this session; TVM puts uploads into its folder."""
+    return Path.cwd() / Path(name).name
