@@ -13,7 +13,7 @@ from db.errors import CorruptArtifact, NotFound
 from db.models import artifacts
 from db.transaction import reading, writing
 
-ArtifactKind = Literal["library", "source", "manifest", "record"]
+ArtifactKind = Literal["library", "source", "manifest", "record", "signature"]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 
 from db import artifacts as files
+from db import signers
 from db.artifacts import NewArtifact
 from db.columns import now, storable, upsert, utc
 from db.devices import Device
@@ -28,6 +29,7 @@ from db.errors import NotFound
 from db.lease import held, set_job, succeed
 from db.models import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.pages import Page, page, read_cursor
+from db.signers import NewSigner
 from db.transaction import reading, writing
 
 
@@ -73,14 +75,22 @@ def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
 
 
 def finish_with_best(
-    engine: Engine, job_id: str, attempt: int, best: NewBest, artifacts: Sequence[NewArtifact]
+    engine: Engine,
+    job_id: str,
+    attempt: int,
+    best: NewBest,
+    artifacts: Sequence[NewArtifact],
+    signer: NewSigner | None = None,
 ) -> None:
     """Store the artifacts, make this the best, end the job as succeeded: all of it or nothing.
 
     The best refers to `artifacts` by their kinds; its own dict may name further, stored ones.
-    Raises LeaseLost, NotFound."""
+    `signer`, who signed them, is registered with them: the database may be another than at the
+    worker's start. Raises LeaseLost, NotFound."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
+        if signer is not None:
+            signers.write(connection, signer)
         stored: dict[str, str] = {new.kind: files.write(connection, new) for new in artifacts}
         _write(connection, job, replace(best, artifacts={**best.artifacts, **stored}))
         succeed(connection, job["seq"], **_shown(best))

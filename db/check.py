@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Engine, exists, func, not_, select, text
 from sqlalchemy.exc import DatabaseError
 
+from db.check_signatures import broken_chains, unsigned
 from db.errors import SchemaMismatch
 from db.models import (
     artifacts,
@@ -47,7 +48,7 @@ def check(engine: Engine) -> Findings:
     except SchemaMismatch as error:
         findings.wrong.append(str(error))
         return findings
-    looks = [_dangling, _artifacts, _artifacts_of_bests, _jobs_of_bests, _sums]
+    looks = [_dangling, _artifacts, _artifacts_of_bests, broken_chains, _jobs_of_bests, _sums]
     if engine.dialect.name == "sqlite":
         looks.insert(0, _integrity)
     for look in looks:
@@ -60,6 +61,7 @@ def check(engine: Engine) -> Findings:
     with reading(engine) as connection:
         _trials_of_bests(connection, findings)
         _unnamed(connection, findings)
+        _unsigned(connection, findings)
     return findings
 
 
@@ -163,4 +165,11 @@ def _unnamed(connection: Connection, findings: Findings) -> None:
         findings.notes.append(
             f"artifacts that are of no best any more: {count}, of {total} bytes; "
             "tuner db prune takes them away"
+        )
+
+
+def _unsigned(connection: Connection, findings: Findings) -> None:
+    if count := unsigned(connection):
+        findings.notes.append(
+            f"bests that nobody signed: {count}; clients load no such library: tune them again"
         )

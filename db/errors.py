@@ -93,10 +93,10 @@ class BackupRefused(StorageError):
 
 
 class CorruptArtifact(StorageError):
-    """The stored bytes do not hash to their name: tune the workload again to replace them."""
+    """The stored bytes do not hash to their name, or are a signature that does not hold: tune the
+    workload again to replace them."""
 
-    def __init__(self, sha256: str) -> None:
+    def __init__(self, sha256: str, why: str = "do not match their name") -> None:
         super().__init__(
-            f"the stored bytes of artifact {sha256} do not match their name; "
-            "tune its workload again to replace them"
+            f"the stored bytes of artifact {sha256} {why}; tune its workload again to replace them"
         )

@@ -246,6 +246,14 @@ workers = Table(
     Column("seen_at", Double, nullable=False),
 )
 
+signers = Table(
+    "signers",
+    metadata,
+    Column("public_key", String(64), primary_key=True),  # Ed25519, hexadecimal
+    Column("host", Text, nullable=False),  # that registered it first
+    Column("created_at", Double, nullable=False),
+)
+
 api_keys = Table(
     "api_keys",
     metadata,

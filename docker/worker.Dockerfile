@@ -24,7 +24,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --user-group --create-home convtune \
-    && install --directory --owner=convtune --group=convtune /data
+    && install --directory --owner=convtune --group=convtune /data \
+    && install --directory --mode=0700 --owner=convtune --group=convtune /keys
 COPY --from=build /opt/convtune /opt/convtune
 COPY docker/worker_health.py /opt/convtune/
 ENV PATH=/opt/convtune/bin:$PATH \
@@ -32,9 +33,11 @@ ENV PATH=/opt/convtune/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     TUNER_DATABASE_URL=sqlite:////data/convtune.db \
+    TUNER_SIGNING_KEY=/keys/signing_key.pem \
     TUNER_LOG_FORMAT=json
 USER 10001
-VOLUME /data
+# the key outlives the container only in a volume that has a name; the service needs none of it
+VOLUME ["/data", "/keys"]
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s \
     CMD ["python", "/opt/convtune/worker_health.py"]
 CMD ["python", "-m", "tuner.worker"]

@@ -115,11 +115,24 @@ class Artifact(Answer):
     size: int
 
 
+class Signer(Answer):
+    """A key that workers of the service sign with."""
+
+    public_key: str = Field(pattern="^[0-9a-f]{64}$")
+    host: str
+    created_at: datetime
+
+
+class Signers(Answer):
+    items: list[Signer]
+
+
 class Artifacts(Answer):
     library: Artifact | None = None
     source: Artifact | None = None
     manifest: Artifact | None = None
     record: Artifact | None = None
+    signature: Artifact | None = None
 
 
 class DeviceTime(Device):

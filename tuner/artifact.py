@@ -1,23 +1,31 @@
-"""The winner as files: library, device source, manifest, MetaSchedule record."""
+"""The winner as files: library, device source, MetaSchedule record, the manifest that names them,
+and its signature."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from db import signed
 from db.artifacts import NewArtifact
 from templates.workload import Workload
 from tuner.device import Device
+from tuner.manifest import VERSION
 from tuner.measure.cases import CASES
 
-MANIFEST_VERSION = 1
 SOURCE_TYPES = {"cuda": "text/x-cuda", "cpu": "text/x-asm"}
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def files(kind: str, library: bytes, source: str, record: dict[str, Any]) -> list[NewArtifact]:
+    """What a manifest names, of a winner on that kind of device."""
+    return [
+        NewArtifact(library, "library", "application/x-sharedlib"),
+        NewArtifact(source.encode(), "source", SOURCE_TYPES[kind]),
+        NewArtifact(_json(record), "record", "application/json"),
+    ]
 
 
 def manifest(
@@ -29,7 +37,7 @@ def manifest(
     versions: dict[str, str],
     timing: dict[str, Any],
     max_error: float,
-    library: bytes,
+    named: Sequence[NewArtifact],
 ) -> dict[str, Any]:
     """What a user must know of a library to call it and to trust it."""
     arguments = (
@@ -38,7 +46,7 @@ def manifest(
         ("output", workload.output_shape),
     )
     return {
-        "manifest_version": MANIFEST_VERSION,
+        "manifest_version": VERSION,
         "operator": workload.operator,
         "workload": workload.model_dump(),
         "workload_key": workload.key,
@@ -51,7 +59,6 @@ def manifest(
         "timing": timing,
         "max_error": max_error,
         "checks": list(CASES),
-        "library": {"sha256": sha256(library), "size": len(library)},
         "signature": {
             "function": "main",
             "arguments": [
@@ -59,19 +66,16 @@ def manifest(
                 for name, shape in arguments
             ],
         },
-    }
+    } | {file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named}
 
 
-def artifacts(
-    kind: str, library: bytes, source: str, described: dict[str, Any], record: dict[str, Any]
-) -> Sequence[NewArtifact]:
-    """The files of a winner on that kind of device, ready to be stored."""
-    return (
-        NewArtifact(library, "library", "application/x-sharedlib"),
-        NewArtifact(source.encode(), "source", SOURCE_TYPES[kind]),
-        NewArtifact(_json(described), "manifest", "application/json"),
-        NewArtifact(_json(record), "record", "application/json"),
-    )
+def sealed(described: dict[str, Any], key: Ed25519PrivateKey) -> list[NewArtifact]:
+    """The manifest and its signature."""
+    content = _json(described)
+    return [
+        NewArtifact(content, "manifest", "application/json"),
+        NewArtifact(signed.sign(key, content).to_json(), "signature", "application/json"),
+    ]
 
 
 def _json(value: dict[str, Any]) -> bytes:

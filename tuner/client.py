@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,10 @@ from urllib.parse import quote
 
 import httpx2
 
-from tuner.answers import Answer, Artifact, Best, Job, Trial, Trials
+import templates
+from templates.errors import TemplateError
+from tuner import trust
+from tuner.answers import Answer, Artifact, Best, Job, Signer, Signers, Trial, Trials
 from tuner.cache import Cache
 from tuner.errors import (
     JobFailed,
@@ -22,13 +25,17 @@ from tuner.errors import (
     StillRunning,
 )
 from tuner.listening import Listening
-from tuner.parsed import parsed, refusal
+from tuner.parsed import parsed, refusal, stranger
+from tuner.pins import Pins
+from tuner.signing_key import default_path, own_public_key
 from tuner.source import Source
+from tuner.trust import Trusted
 
 LOOK_SECONDS = 1.0
 """What the first look of a wait may take however short the wait is."""
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
+KINDS = ("cpu", "cuda")
 
 A = TypeVar("A", bound=Answer)
 
@@ -36,7 +43,9 @@ A = TypeVar("A", bound=Answer)
 class Client(Source):
     """A service at ``url``. ``timeout`` is what each request may take, in seconds; ``cache`` the
     folder for downloads, by default convtune in the user's cache folder; ``key`` an API key, where
-    the service asks for one, by default TUNER_API_KEY's.
+    the service asks for one, by default TUNER_API_KEY's. ``signers`` are the public keys whose
+    libraries are loaded, by default those of TUNER_SIGNERS; where neither names any, this machine's
+    own and those that the service had when a library of its was first loaded here.
 
     Every call raises ServiceError where the service refuses, with the fields at fault, and
     ServiceUnreachable where none answers. Close it, or use it in a ``with``.
@@ -48,7 +57,9 @@ class Client(Source):
         timeout: float = 30.0,
         cache: Path | None = None,
         key: str | None = None,
+        signers: Collection[str] | None = None,
     ) -> None:
+        self._named = trust.named(signers)
         key = os.environ.get("TUNER_API_KEY") if key is None else key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
@@ -57,6 +68,7 @@ class Client(Source):
             raise ServiceUnreachable(url, str(error)) from error
         self._timeout = timeout
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
+        self.where = self.url
         self.cache = Cache(cache)
 
     def submit(
@@ -157,7 +169,13 @@ class Client(Source):
         query = {name: text for name, text in filters.items() if text is not None}
         query = {**(workload or {}), **shape, **query}
         path = f"/best/{quote(operator, safe='')}"
-        return self._ask(Best, "GET", path, kept=True, params=query)
+        best = self._ask(Best, "GET", path, kept=True, params=query)
+        self._must_answer(best, operator, {**(workload or {}), **shape}, target)
+        return best
+
+    def signers(self) -> list[Signer]:
+        """The keys that the service's workers sign with, trusted here or not, oldest first."""
+        return self._ask(Signers, "GET", "/signers").items
 
     def verify_nearest(
         self,
@@ -198,6 +216,8 @@ class Client(Source):
         with Local(cache=self.cache.folder) as local:
             best = local.tune(operator, workload, bar=bar, **order)
             local.load(best)
+        if self._named is not None:
+            self._named |= trust.own(default_path()).keys  # load() takes what was tuned here
         return best
 
     def close(self) -> None:
@@ -208,6 +228,36 @@ class Client(Source):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _must_answer(
+        self, best: Best, operator: str, asked: Mapping[str, Any], target: str | None
+    ) -> None:
+        """Raises ServiceError where that is the answer to another question: a library of another
+        workload can be rightly signed too."""
+        try:
+            wanted = templates.operator(operator).workload.model_validate_strings(
+                {name: str(value) for name, value in asked.items() if value is not None}
+            )
+        except (TemplateError, ValueError) as error:
+            why = f"it takes a workload that this client does not: {error}"
+            raise stranger(None, self.url, why) from error
+        if (best.operator, best.workload) != (operator, wanted.model_dump()):
+            why = f"asked for {wanted.key}, it answers with {best.operator} {best.workload}"
+            raise stranger(None, self.url, why)
+        if target in KINDS and best.device.kind != target:
+            raise stranger(None, self.url, f"asked for {target}, it answers for {best.device.kind}")
+
+    def _trusted(self, signer: str) -> Trusted:
+        if self._named is not None:
+            return trust.by_name(self._named)
+        if signer == own_public_key(default_path()):  # tuned here: the service need not be there
+            return trust.own(default_path())
+        pins = Pins()
+        pinned = pins.of(self.url)
+        if pinned is None:
+            keys = [each.public_key for each in self.signers()]
+            pinned = pins.meet(self.url, keys) if keys else frozenset()
+        return trust.served(self.url, pinned)
 
     @contextmanager
     def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:

@@ -25,11 +25,13 @@ from tuner.answers import Best, Job
 from tuner.client import Client
 from tuner.cuda_facts import missing
 from tuner.errors import NotTuned, ServiceUnreachable, TunerError
+from tuner.signing_key import own_key, public_key_of
 
 M, N = 16384, 32
 TRIALS = {"cpu": 64, "cuda": 192}
 START_SECONDS = 60.0
 MAX_ERROR = 1e-5
+SIGNING_KEY = "signing_key.pem"
 
 console = Console(width=100)
 
@@ -41,7 +43,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="convtune-demo-") as name:
         folder = Path(name)
         port = free_port()
-        with running(folder, port, kind), Client(f"http://127.0.0.1:{port}") as client:
+        signer = public_key_of(own_key(folder / SIGNING_KEY))
+        client = Client(f"http://127.0.0.1:{port}", signers=[signer])
+        with running(folder, port, kind), client:
             until_ready(client)
             console.print(f"service on {client.url}, one worker, database in {folder}")
             job = _tuned(client, kind)
@@ -110,6 +114,7 @@ def running(
     folder, and shown if one of them ends by itself."""
     environment = os.environ | {
         "TUNER_DATABASE_URL": f"sqlite:///{folder / 'demo.db'}",
+        "TUNER_SIGNING_KEY": str(folder / SIGNING_KEY),
         "TUNER_LOG_FORMAT": "console",
         "TUNER_POLL_SECONDS": "0.2",
     }

@@ -15,6 +15,7 @@ from tuner.device import Device
 from tuner.errors import TunerError
 from tuner.job import Progress
 from tuner.settings import Settings
+from tuner.signing_key import own_key
 from tuner.worker import Worker
 
 POLL_SECONDS = 1.0
@@ -24,6 +25,7 @@ def tuned_here(
     engine: Engine, settings: Settings, device: Device, order: JobOrder, bar: JobBar | None = None
 ) -> Job:
     """The job of that order once it has succeeded. Raises TunerError where it does not."""
+    own_key(settings.signing_key)  # first: without one nothing is worth ordering
     job, _ = queue.submit(engine, order)
     if not job.ended:
         worker = Worker(engine, device, settings)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import templates
-from templates.errors import TemplateError
 from templates.workload import BYTES_PER_ELEMENT
-from tuner import tensors
+from tuner import manifest as manifests
+from tuner import tensors, trust
 from tuner.cpu_facts import missing_instructions
-from tuner.errors import BrokenArtifact, ForeignDevice, WrongArgument
-from tuner.runtime import KINDS, load_runtime
+from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
+from tuner.manifest import Manifest
+from tuner.runtime import load_runtime
 
-MANIFEST_VERSION = 1
 _AS_IT_IS = nullcontext()
 
 
@@ -31,29 +29,20 @@ class Library:
     ``workload`` says the shapes, ``manifest`` what else is known of it, ``path`` where it is.
     """
 
-    def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
-        """Raises BrokenArtifact where the bytes are not those that the manifest names, or are no
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """With a manifest whose signature was checked: :func:`load` does that.
+
+        Raises BrokenArtifact where the bytes are not those that the manifest names, or are no
         library; ForeignDevice, MissingRuntime."""
         self.path = path
-        try:
-            self.manifest = dict(manifest)
-            version = manifest["manifest_version"]
-            sha256: str = manifest["library"]["sha256"]
-            self.workload = templates.parse_key(manifest["workload_key"])
-            self.kind: str = manifest["device"]["kind"]
-            vector_bytes: int = manifest["device"]["limits"]["vector_bytes"]
-        except (LookupError, TypeError, AttributeError, ValueError, TemplateError) as error:
-            raise BrokenArtifact(f"the manifest of {path} is damaged: {error!r}") from error
-        if version != MANIFEST_VERSION or self.kind not in KINDS:
-            raise BrokenArtifact(
-                f"the manifest of {path} is of version {version} for {self.kind}, and this program "
-                f"reads version {MANIFEST_VERSION}; install the convtune that wrote it"
-            )
-        check_sha256(path, sha256)  # before the loader sees them: damaged ones may end the process
-        missing = missing_instructions(vector_bytes) if self.kind == "cpu" else None
+        self.manifest = manifest.all
+        self.workload = manifest.workload
+        self.kind: str = manifest.device.kind
+        limits = manifest.device.limits
+        missing = missing_instructions(limits.vector_bytes) if self.kind == "cpu" else None
         if missing:
             raise ForeignDevice(
-                f"{path} was compiled for {manifest['device'].get('name')}, with {missing} "
+                f"{path} was compiled for {manifest.device.name}, with {missing} "
                 "instructions that this CPU lacks; ask for the best of this machine's device, "
                 "or tune the workload here"
             )
@@ -61,7 +50,7 @@ class Library:
         self._shapes = work.input_shape, work.weight_shape, work.output_shape
         size = BYTES_PER_ELEMENT[work.dtype]
         self._bytes = tuple(math.prod(shape) * size for shape in self._shapes)
-        self._main = _main(path, self.kind)
+        self._main = _main(path, self.kind, manifest.library.sha256)
 
     def __call__(self, x: Any, w: Any, out: Any = None) -> Any:
         """The output for input ``x`` and weight ``w``: ``out``, or a new array of x's own library.
@@ -115,17 +104,35 @@ class Library:
         return f"<Library {self.workload.key} for {self.kind} at {self.path}>"
 
 
-def load(path: Path, manifest: Path | None = None) -> Library:
-    """The library at ``path`` with the manifest there, by default the ``.json`` beside it.
+def load(
+    path: Path,
+    manifest: Path | None = None,
+    signature: Path | None = None,
+    *,
+    signers: Collection[str] | None = None,
+) -> Library:
+    """The library at ``path`` with the manifest and the signature there, by default the ``.json``
+    beside it and the ``.sig`` beside that. ``signers`` are the public keys that are trusted, by
+    default those of TUNER_SIGNERS, or else this machine's own and all that are pinned on it.
 
-    Raises BrokenArtifact, ForeignDevice, MissingRuntime."""
+    Raises UntrustedSigner, BrokenArtifact, ForeignDevice, MissingRuntime."""
     path = Path(path)
     manifest = path.with_suffix(".json") if manifest is None else Path(manifest)
+    signature = manifest.with_suffix(".sig") if signature is None else Path(signature)
+    given = trust.named(signers)
+    trusted = trust.here() if given is None else trust.by_name(given)
     try:
-        described = json.loads(manifest.read_bytes())
-    except (OSError, ValueError) as error:
+        described = manifest.read_bytes()
+    except OSError as error:
         raise BrokenArtifact(f"{path} has no manifest at {manifest}: {error}") from error
-    return Library(path, described)
+    try:
+        signed = signature.read_bytes()
+    except OSError as error:
+        raise UntrustedSigner(
+            f"{path} has no signature at {signature} ({error}); fetch it with its signature, "
+            "or tune the workload again"
+        ) from error
+    return Library(path, manifests.verified(described, signed, lambda _: trusted, str(path)))
 
 
 def check_sha256(path: Path, sha256: str) -> None:
@@ -138,10 +145,11 @@ def check_sha256(path: Path, sha256: str) -> None:
         raise BrokenArtifact(f"{path} must hash to {sha256}, but hashes to {found}")
 
 
-def _main(path: Path, kind: str) -> Any:
+def _main(path: Path, kind: str, sha256: str) -> Any:
     load_runtime(kind)
     import tvm_ffi
 
+    check_sha256(path, sha256)  # at the last moment: what is loaded runs at once
     try:
         return tvm_ffi.load_module(str(path.resolve()))["main"]
     except (AttributeError, RuntimeError) as error:

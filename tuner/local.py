@@ -16,7 +16,7 @@ from db.engine import open_engine
 from db.errors import StorageError
 from db.jobs import JobOrder
 from db.schema import check_schema, migrate
-from tuner import logs
+from tuner import logs, trust
 from tuner.answers import Artifact, Best
 from tuner.bar import JobBar
 from tuner.cache import Cache
@@ -30,16 +30,20 @@ from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
 from tuner.shape_options import as_options
 from tuner.source import Source
+from tuner.trust import Trusted
 
 
 class Local(Source):
     """The database of TUNER_DATABASE_URL, or of ``settings``, used as a service is: what `tuner
-    tune`, a worker or :meth:`tune` found there. Close it, or use it in a ``with``."""
+    tune`, a worker or :meth:`tune` found there. Libraries are loaded that this machine's own key
+    signed, or one of TUNER_SIGNERS. Close it, or use it in a ``with``."""
 
     def __init__(self, settings: Settings | None = None, cache: Path | None = None) -> None:
         self._settings = settings or Settings()
         self.cache = Cache(cache)
+        self._named = trust.named(None) or frozenset()
         self._engine = open_engine(self._settings.database_url)
+        self.where = self._engine.url.render_as_string(hide_password=True)
         try:
             migrate(self._engine)
             check_schema(self._engine)
@@ -114,6 +118,9 @@ class Local(Source):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _trusted(self, signer: str) -> Trusted:
+        return trust.own(self._settings.signing_key, self._named)
 
     @contextmanager
     def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:

@@ -24,7 +24,7 @@ def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str
         raise stranger(status, url, f"{what} is no {kind.__name__}") from error
 
 
-def stranger(status: int, url: str, why: str) -> ServiceError:
+def stranger(status: int | None, url: str, why: str) -> ServiceError:
     """Something answers, and it is another program or another release."""
     return ServiceError(
         status, f"what answers at {url} is no convtune service that this client knows: {why}"

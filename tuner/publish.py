@@ -1,17 +1,21 @@
-"""The winner into the storage: best, artifacts and the job's end, all or nothing."""
+"""The winner into the storage: best, signed artifacts and the job's end, all or nothing."""
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
 from db.best import NewBest, finish_with_best
 from db.jobs import Job
+from db.signers import NewSigner
 from tuner import artifact
 from tuner.final import Winner
 from tuner.measure.roofline import roofline
 from tuner.plan import Plan
+from tuner.signing_key import public_key_of
 from tuner.versions import TVM, versions
 
 
@@ -24,10 +28,13 @@ def publish(
     *,
     record: dict[str, Any],
     trials_measured: int,
+    key: Ed25519PrivateKey,
 ) -> None:
-    """End the job as succeeded. Raises LeaseLost where it is no longer this worker's."""
+    """Sign the winner and end the job as succeeded. Raises LeaseLost where it is no longer this
+    worker's."""
     workload, device = plan.workload, plan.device
     used = versions(device.kind)
+    named = artifact.files(device.kind, winner.library, winner.built.source, record)
     described = artifact.manifest(
         workload,
         device,
@@ -36,7 +43,7 @@ def publish(
         versions=used,
         timing=winner.timing,
         max_error=winner.max_error,
-        library=winner.library,
+        named=named,
     )
     best = NewBest(
         operator=workload.operator,
@@ -56,5 +63,10 @@ def publish(
         trials_measured=trials_measured,
         versions=used,
     )
-    files = artifact.artifacts(device.kind, winner.library, winner.built.source, described, record)
-    finish_with_best(engine, job.id, job.attempt, best, files)
+    files = [*named, *artifact.sealed(described, key)]
+    finish_with_best(engine, job.id, job.attempt, best, files, signer_of(key))
+
+
+def signer_of(key: Ed25519PrivateKey) -> NewSigner:
+    """As whom this host is registered."""
+    return NewSigner(public_key_of(key), socket.gethostname())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tuner.signing_key import default_path
 
 
 class Settings(BaseSettings):
@@ -25,6 +28,10 @@ class Settings(BaseSettings):
     build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
     run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
     poll_seconds: float = Field(1.0, gt=0, description="how often an idle worker asks for a job")
+    signing_key: Path = Field(
+        default_factory=default_path,
+        description="the key that what is tuned here is signed with; made where there is none",
+    )
     metaschedule: bool = Field(
         False,
         description="after each search let MetaSchedule's own search as long, to stand beside it",

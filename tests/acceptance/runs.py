@@ -13,6 +13,7 @@ from tuner.hold import Hold
 from tuner.job import JobRun, Progress
 from tuner.measure.builder import Builder
 from tuner.settings import Settings
+from tuner.signing_key import own_key
 
 
 class Bench:
@@ -37,6 +38,7 @@ class Bench:
         """Claim the job and run it to its end, which is given back. Raises what the run does."""
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
+        settings = Settings(run_seconds=self.run_seconds, metaschedule=self.metaschedule)
         with Hold(database.engine, held) as hold:
             JobRun(
                 database.engine,
@@ -44,7 +46,8 @@ class Bench:
                 self.device,
                 self.device_id(database),
                 self.builder,
-                settings=Settings(run_seconds=self.run_seconds, metaschedule=self.metaschedule),
+                settings=settings,
+                key=own_key(settings.signing_key),
                 among=among,
                 watch=watch,
             ).run()

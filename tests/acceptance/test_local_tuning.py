@@ -8,7 +8,7 @@ import pytest
 from processes import Database
 
 from tuner.client import Client
-from tuner.errors import NoCompiler, NotTuned, UnknownStrategy
+from tuner.errors import NoCompiler, NotTuned, UnknownStrategy, UntrustedSigner
 from tuner.local import Local
 from tuner.settings import Settings
 
@@ -30,6 +30,11 @@ def test_a_client_tunes_here_and_loads(
         again = client.tune("conv1d", M=512, N=8, target="cpu", trials=2, search="random")
         assert again == best  # reused: no second search
         library = client.load(best)
+    with Client(NOWHERE, cache=tmp_path / "cache", signers=["0" * 64]) as strict:
+        with pytest.raises(UntrustedSigner):
+            strict.load(best)
+        mine = strict.tune("conv1d", SHAPE, target="cpu", trials=2, search="random")
+        assert strict.load(mine).path == library.path
     x, w = np.arange(512, dtype=np.float32), np.ones(8, np.float32)
     assert np.allclose(library(x, w), np.convolve(x, w))
     assert (best.match, best.trials, best.devices[0].time_us) == ("exact", 2, best.time_us)

@@ -123,7 +123,8 @@ def test_from_order_to_library(
     names = {baseline["name"] for baseline in best["baselines"]}
     assert names >= {"default", "naive"}
     assert name == "depthwise" or any(each.startswith("numpy.") for each in names)
-    assert set(best["artifacts"]) == {"library", "source", "manifest", "record"}
+    assert set(best["artifacts"]) == {"library", "source", "manifest", "record", "signature"}
+    assert None not in best["artifacts"].values()
 
     program = HEAD.replace("http://localhost:8000", service.url).replace(PLAIN_QUERY, path)
     assert service.url in program

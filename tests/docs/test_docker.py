@@ -172,9 +172,16 @@ def test_the_shared_database_is_where_the_images_expect_it() -> None:
     services = composed(DOCKER / "compose.yaml")["services"]
     assert {name: each["volumes"] for name, each in services.items()} == {
         "api": ["data:/data"],
-        "worker": ["data:/data"],
+        "worker": ["data:/data", "keys:/keys"],
     }
     assert services["worker"]["gpus"] == "all"
+
+
+def test_the_workers_key_outlives_its_container() -> None:
+    [image] = [path.read_text() for path in DOCKERFILES if path.name.startswith("worker")]
+    assert "TUNER_SIGNING_KEY=/keys/signing_key.pem" in image
+    assert json.loads(instructions(DOCKER / "worker.Dockerfile", "VOLUME")[0]) == ["/data", "/keys"]
+    assert "TUNER_SIGNING_KEY" not in (DOCKER / "api.Dockerfile").read_text()
 
 
 def test_a_worker_is_healthy_while_it_beats(

@@ -14,7 +14,8 @@ INSTALLED = {
     },
     "httpx2": {"httpx2", "httpcore2", "h11", "anyio", "idna", "truststore"},
     "apache-tvm-ffi": {"tvm_ffi"},
-    "convtune": {"tuner", "templates"},
+    "cryptography": {"cryptography", "cffi", "_cffi_backend", "pycparser"},
+    "convtune": {"tuner", "templates", "db"},
 }  # fmt: skip
 """Distributions, with those that come with them, and their modules."""
 FOUND_ONLY = "tvm"

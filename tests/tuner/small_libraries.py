@@ -1,10 +1,10 @@
 """Libraries of small workloads, serial and parallel, as a worker would leave them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 import templates
@@ -15,6 +15,7 @@ from tuner.device import Device
 from tuner.measure.cases import Array
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, build, program_of
+from tuner.signing_key import default_path, own_key
 
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("conv1d", {"M": 16384, "N": 32}),
@@ -26,6 +27,7 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "depthwise": ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 20, "K": 3}),
 }
 THREADING = ("serial", "parallel")
+SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
@@ -34,8 +36,9 @@ def workload(name: str) -> Workload:
 
 
 def build_all(folder: Path) -> dict[str, Path]:
-    """``full-serial``, ``full-parallel``, … with a manifest beside each. The compiler stays in a
-    process of its own, so that this one may show that it does without."""
+    """``full-serial``, ``full-parallel``, … with a manifest beside each, and its signature by this
+    machine's own key. The compiler stays in a process of its own, so that this one may show that it
+    does without."""
     child = Child()
     try:
         device = child.call(detect, "cpu", timeout=60)
@@ -64,10 +67,17 @@ def _build(child: Child, path: Path, device: Device) -> Path:
         versions={},
         timing={"warm": {"median": 20.0}},
         max_error=1e-7,
-        library=path.read_bytes(),
+        named=artifact.files("cpu", path.read_bytes(), SOURCE, RECORD),
     )
-    path.with_suffix(".json").write_text(json.dumps(described))
+    seal(path, described)
     return path
+
+
+def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = None) -> None:
+    """Write a manifest and its signature beside the library."""
+    made = artifact.sealed(described, key or own_key(default_path()))
+    for file, suffix in zip(made, (".json", ".sig"), strict=True):
+        path.with_suffix(suffix).write_bytes(file.content)
 
 
 def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:

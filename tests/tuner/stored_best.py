@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from small_libraries import workload
+from small_libraries import RECORD, SOURCE, workload
 from sqlalchemy import Engine
 
 from db import best, devices, queue, trials
+from db.artifacts import NewArtifact
 from tuner import artifact
+from tuner.publish import signer_of
+from tuner.signing_key import default_path, own_key
 
 TVM = "0.27.0"
 
@@ -70,6 +73,11 @@ def store(engine: Engine, library: Path) -> queue.Job:
         trials_measured=3,
         versions={"apache-tvm": TVM},
     )
-    files = artifact.artifacts("cpu", library.read_bytes(), "; assembly", manifest, {})
-    best.finish_with_best(engine, job.id, job.attempt, new, files)
+    files = [
+        *artifact.files("cpu", library.read_bytes(), SOURCE, RECORD),
+        NewArtifact(library.with_suffix(".json").read_bytes(), "manifest", "application/json"),
+        NewArtifact(library.with_suffix(".sig").read_bytes(), "signature", "application/json"),
+    ]
+    signer = signer_of(own_key(default_path()))
+    best.finish_with_best(engine, job.id, job.attempt, new, files, signer)
     return queue.get(engine, job.id)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm_ffi
-from small_libraries import THREADING, WORKLOADS, arrays, error, expected, workload
+from small_libraries import THREADING, WORKLOADS, arrays, error, expected, seal, workload
 
 from tuner import cpu_facts, tensors
 from tuner.errors import (
@@ -20,13 +20,14 @@ from tuner.errors import (
     ForeignDevice,
     MissingRuntime,
     TunerError,
+    UntrustedSigner,
     WrongArgument,
     WrongDevice,
     WrongDtype,
     WrongLayout,
     WrongShape,
 )
-from tuner.load import Library, load
+from tuner.load import load
 
 BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
@@ -220,10 +221,17 @@ def test_damaged_bytes_never_reach_the_loader(
         load(path, whole.with_suffix(".json"))
 
 
-def doctored(libraries: dict[str, Path], **changes: Any) -> dict[str, Any]:
-    text = libraries["full-serial"].with_suffix(".json").read_text()
-    manifest: dict[str, Any] = json.loads(text)
-    return manifest | changes
+def described(libraries: dict[str, Path]) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(libraries["full-serial"].with_suffix(".json").read_text())
+    return manifest
+
+
+def doctored(libraries: dict[str, Path], folder: Path, **changes: Any) -> Path:
+    """A library whose manifest is another, and rightly signed."""
+    path = folder / "doctored.so"
+    path.write_bytes(libraries["full-serial"].read_bytes())
+    seal(path, described(libraries) | changes)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -235,23 +243,25 @@ def doctored(libraries: dict[str, Path], **changes: Any) -> dict[str, Any]:
         {"library": None},
         {"device": "cpu"},
         {"device": {"kind": "abacus", "limits": {"vector_bytes": 4}}},
-        {"manifest_version": 2},
+        {"device": {"kind": "cpu", "name": "", "limits": {"vector_bytes": True}}},
+        {"library": {"sha256": "0" * 63, "size": 1}},
+        {"manifest_version": 1},
+        {"manifest_version": None},
     ],
 )
 def test_a_damaged_manifest_is_said_to_be_so(
-    libraries: dict[str, Path], changes: dict[str, Any]
+    libraries: dict[str, Path], tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(BrokenArtifact, match="the manifest of"):
-        Library(libraries["full-serial"], doctored(libraries, **changes))
+        load(doctored(libraries, tmp_path, **changes))
 
 
 def test_a_manifest_that_is_none(libraries: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(BrokenArtifact, match=r"no manifest at .*alone\.json"):
         load(tmp_path / "alone.so")
-    for text in ("{", "[]", "null"):
-        (tmp_path / "alone.json").write_text(text)
-        with pytest.raises(BrokenArtifact, match="manifest"):
-            load(libraries["full-serial"], tmp_path / "alone.json")
+    (tmp_path / "alone.json").write_text("{}")
+    with pytest.raises(UntrustedSigner, match=r"no signature at .*alone\.sig"):
+        load(tmp_path / "alone.so")
 
 
 @pytest.mark.parametrize("content", [b"no library at all", None])
@@ -261,28 +271,31 @@ def test_a_file_that_is_no_kernel(
     content = content or Path(np.random.bit_generator.__file__).read_bytes()  # loads, has no main
     path = tmp_path / "other.so"
     path.write_bytes(content)
-    described = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    seal(path, described(libraries) | {"library": named})
     with pytest.raises(BrokenArtifact, match="can't be loaded"):
-        Library(path, doctored(libraries, library=described))
+        load(path)
 
 
 def test_instructions_that_this_cpu_lacks(
-    libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device = doctored(libraries)["device"]
+    device = described(libraries)["device"]
     device["limits"]["vector_bytes"] = 64
     monkeypatch.setattr(cpu_facts, "_flags", lambda: {"sse2", "avx2"})
     with pytest.raises(ForeignDevice, match="avx512f"):
-        Library(libraries["full-serial"], doctored(libraries, device=device))
+        load(doctored(libraries, tmp_path, device=device))
 
 
-def test_a_cuda_library_without_a_driver_says_what_is_missing(libraries: dict[str, Path]) -> None:
+def test_a_cuda_library_without_a_driver_says_what_is_missing(
+    libraries: dict[str, Path], tmp_path: Path
+) -> None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        device = doctored(libraries)["device"] | {"kind": "cuda"}
+        device = described(libraries)["device"] | {"kind": "cuda"}
         with pytest.raises(MissingRuntime, match=r"libcuda\.so\.1.*NVIDIA driver"):
-            Library(libraries["full-serial"], doctored(libraries, device=device))
+            load(doctored(libraries, tmp_path, device=device))
     else:
         pytest.skip("this machine has the driver")
 

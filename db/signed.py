@@ -1,0 +1,88 @@
+"""A signed manifest: what a signature is over, how it is written, and whether it holds.
+
+No table and no SQL here: the worker that signs, the storage and service that look after signatures,
+and the client that trusts them go by these same lines.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+ALGORITHM = "ed25519"
+DOMAIN = b"convtune signed manifest, version 1\0"
+"""Before the manifest's bytes: what is signed here can't be taken for what is signed elsewhere with
+the same key, nor the other way round."""
+MOST_BYTES = 1024
+"""A signature has 352."""
+
+_DIGITS = {"manifest": 64, "public_key": 64, "signature": 128}
+
+
+class BadSignature(Exception):
+    """Why a signature does not hold, to follow on its name: "is over another manifest"."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All three are lower-case hexadecimal: the SHA-256 of the manifest, the 32 bytes of an Ed25519
+    public key, and the 64 of the signature by it."""
+
+    manifest: str
+    public_key: str
+    signature: str
+
+    def to_json(self) -> bytes:
+        """The one way in which it is written."""
+        return json.dumps({"algorithm": ALGORITHM, **self.__dict__}, indent=1).encode()
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.public_key)
+
+    def check(self, manifest: bytes) -> None:
+        """Raises BadSignature where this is none over those bytes."""
+        if hashlib.sha256(manifest).hexdigest() != self.manifest:
+            raise BadSignature("is over another manifest")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
+            key.verify(bytes.fromhex(self.signature), DOMAIN + manifest)
+        except (InvalidSignature, ValueError) as error:
+            raise BadSignature(f"was not made by the key it names, {self.fingerprint}") from error
+
+
+def sign(key: Ed25519PrivateKey, manifest: bytes) -> Signature:
+    return Signature(
+        manifest=hashlib.sha256(manifest).hexdigest(),
+        public_key=key.public_key().public_bytes_raw().hex(),
+        signature=key.sign(DOMAIN + manifest).hex(),
+    )
+
+
+def parse(content: bytes) -> Signature:
+    """Raises BadSignature unless these are the very bytes of :meth:`Signature.to_json`: none of
+    them can be another without being noticed."""
+    try:
+        fields = json.loads(content[: MOST_BYTES + 1])
+        found = Signature(**{name: fields[name] for name in _DIGITS})
+        whole = all(is_hex(fields[name], digits) for name, digits in _DIGITS.items())
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise BadSignature("can't be read") from error
+    if not whole or found.to_json() != content:
+        raise BadSignature("is not written as one is")
+    return found
+
+
+def fingerprint(public_key: str) -> str:
+    """Of a public key as people compare it, in the form that SSH has."""
+    digest = hashlib.sha256(bytes.fromhex(public_key)).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def is_hex(value: object, digits: int) -> bool:
+    """Whether it is a text of so many lower-case hexadecimal digits."""
+    return isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None

@@ -1,0 +1,217 @@
+"""Signers, and what of a best is what its worker signed."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from alembic import command
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, delete, inspect, select, text, update
+from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
+
+from db import artifacts, best, models, prune, queue, signed, signers, trials
+from db.artifacts import NewArtifact
+from db.check import check
+from db.engine import check_schema, migrate, open_engine
+from db.errors import DuplicateTrial
+from db.schema import _config
+from db.transaction import reading, writing
+
+KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+KINDS = ("library", "source", "record", "manifest", "signature")
+
+
+def signer(key: Ed25519PrivateKey = KEY) -> signers.NewSigner:
+    return signers.NewSigner(key.public_key().public_bytes_raw().hex(), "gpu-host")
+
+
+def sealed(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
+    named = [*FILES, NewArtifact(b'{"trace": []}', "record", "application/json")]
+    said: dict[str, Any] = {
+        file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named
+    }
+    content = json.dumps(said | {"workload_key": of} | changes).encode()
+    return [
+        *named,
+        NewArtifact(content, "manifest", "application/json"),
+        NewArtifact(signed.sign(key, content).to_json(), "signature", "application/json"),
+    ]
+
+
+def tuned(engine: Engine, length: int = 64, **changes: Any) -> dict[str, str]:
+    """The names of a best's files, by kind."""
+    submitted(engine, length)
+    job, gpu = claimed(engine), device(engine).id
+    with suppress(DuplicateTrial):
+        trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
+    files = sealed(job.workload_key, **changes)
+    best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu), files, signer())
+    return {file.kind: file.sha256 for file in files}
+
+
+def test_a_signer_is_registered_once(engine: Engine) -> None:
+    assert signers.list_signers(engine) == []
+    signers.register(engine, signer())
+    before = everything(engine)
+    signers.register(engine, signers.NewSigner(signer().public_key, "another host"))
+    assert everything(engine) == before
+    signers.register(engine, signer(OTHER))
+    first, second = signers.list_signers(engine)
+    assert (first.public_key, first.host) == (signer().public_key, "gpu-host")
+    assert first.created_at.tzname() == "UTC"
+    assert first.created_at <= second.created_at
+    assert first.fingerprint != second.fingerprint
+
+
+def test_a_fingerprint_is_written_as_ssh_does() -> None:
+    key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    assert signed.fingerprint(key) == "SHA256:If4x36FUomFia/hUBG/SJxt77UtqvkWqWId+9H+XIbk"
+
+
+def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engine) -> None:
+    tuned(engine)
+    assert [found.public_key for found in signers.list_signers(engine)] == [signer().public_key]
+    submitted(engine, 65)
+    job, gpu = claimed(engine), device(engine).id
+    given = new_best(job, gpu, artifacts={"manifest": "0" * 64})
+    before = everything(engine)
+    with pytest.raises(Exception, match="no artifact"):
+        best.finish_with_best(engine, job.id, job.attempt, given, FILES, signer(OTHER))
+    assert everything(engine) == before
+
+
+def test_a_sound_best(engine: Engine) -> None:
+    tuned(engine)
+    found = check(engine)
+    assert (found.wrong, found.notes) == ([], [])
+
+
+def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
+    tuned(engine)
+    with writing(engine) as connection:
+        of_kind = models.best_artifacts.c.kind == "signature"
+        connection.execute(delete(models.best_artifacts).where(of_kind))
+    found = check(engine)
+    assert found.wrong == []
+    assert [note for note in found.notes if note.startswith("bests that nobody signed: 1;")]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_flipped_bit_is_found(engine: Engine, data: st.DataObject) -> None:
+    """Also where the row was given the name that its new bytes hash to."""
+    with reading(engine) as connection:
+        if connection.execute(select(models.bests.c.id)).first() is None:
+            connection.close()
+            tuned(engine)
+    kind = data.draw(st.sampled_from(KINDS))
+    renamed = data.draw(st.booleans())
+    with reading(engine) as connection:
+        of_kind = models.best_artifacts.c.kind == kind
+        name = connection.execute(
+            select(models.best_artifacts.c.sha256).where(of_kind)
+        ).scalar_one()
+    sound = artifacts.get(engine, name)
+    bit = data.draw(st.integers(0, 8 * sound.size - 1))
+    changed = bytearray(sound.content)
+    changed[bit // 8] ^= 1 << bit % 8
+    new = NewArtifact(bytes(changed), sound.kind, sound.media_type)
+    links = update(models.best_artifacts).where(of_kind)
+    row = update(models.artifacts).where(models.artifacts.c.sha256 == name)
+    with writing(engine) as connection:
+        if renamed:
+            artifacts.write(connection, new)
+            connection.execute(links.values(sha256=new.sha256))
+        else:
+            connection.execute(row.values(content=new.content))
+    wrong = check(engine).wrong
+    with writing(engine) as connection:
+        connection.execute(links.values(sha256=name))
+        connection.execute(row.values(content=sound.content))
+    assert any(line.startswith("best 1 (") or name in line for line in wrong)
+    assert check(engine).wrong == []
+
+
+def first_line(engine: Engine) -> str:
+    return check(engine).wrong[0]
+
+
+def test_what_is_signed_by_nobody_known(engine: Engine) -> None:
+    tuned(engine, key=OTHER)
+    assert "SHA256:" in first_line(engine)
+    assert "which no worker has registered; tune it again" in first_line(engine)
+
+
+def test_a_best_with_the_files_of_another(engine: Engine) -> None:
+    tuned(engine)
+    tuned(engine, 65)
+    mine = models.best_artifacts.alias()
+    theirs = select(mine.c.sha256).where(
+        mine.c.best_id == 2, mine.c.kind == models.best_artifacts.c.kind
+    )
+    moved = update(models.best_artifacts).where(models.best_artifacts.c.best_id == 1)
+    with writing(engine) as connection:
+        connection.execute(moved.values(sha256=theirs.scalar_subquery()))
+    assert "its signed manifest is of another workload" in first_line(engine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"library": None}, "its manifest can't be read"),
+        ({"library": {"sha256": "0" * 64, "size": 9}}, "its library is not the one"),
+        ({"record": {"sha256": FILES[0].sha256, "size": 12}}, "its record is not the one"),
+        ({"workload_key": "{}"}, "is of another workload"),
+    ],
+)
+def test_a_manifest_that_says_something_else(
+    engine: Engine, changes: dict[str, Any], says: str
+) -> None:
+    tuned(engine, **changes)
+    assert says in first_line(engine)
+
+
+def test_prune_keeps_the_signature_of_a_best_and_takes_the_one_before(engine: Engine) -> None:
+    first = tuned(engine)
+    second = tuned(engine, timing=2)  # the same workload: it takes the first one's place
+    assert first["signature"] != second["signature"]
+    assert prune.prune(engine, 0).artifacts == 2  # manifest and signature; the others are shared
+    left = {row[0] for row in everything(engine)["artifacts"]}
+    assert left == set(second.values())
+    assert len(signers.list_signers(engine)) == 1
+    assert check(engine).wrong == []
+
+
+@pytest.fixture
+def old(blank_url: str) -> Iterator[Engine]:
+    """Of revision 0006, with an artifact."""
+    engine = open_engine(blank_url)
+    with writing(engine) as connection:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+        connection.execute(
+            text(
+                "INSERT INTO artifacts (sha256, size, kind, media_type, content, created_at)"
+                " VALUES (:name, 1, 'manifest', 'application/json', :content, 1.0)"
+            ),
+            {"name": "0" * 64, "content": b"1"},
+        )
+    yield engine
+    engine.dispose()
+
+
+def test_a_database_of_before_has_no_signers_and_takes_them(old: Engine) -> None:
+    assert not inspect(old).has_table("signers")
+    migrate(old)
+    check_schema(old)
+    assert artifacts.info(old, "0" * 64).kind == "manifest"
+    assert signers.list_signers(old) == []
+    tuned(old)
+    assert len(signers.list_signers(old)) == 1
+    assert queue.list_jobs(old).items[0].state == "succeeded"

@@ -1,0 +1,83 @@
+"""Nothing that is stored, imported or served is unpickled: only a process and the child that it
+started itself speak pickle, through a pipe that nobody else holds."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("api", "db", "templates", "tuner")
+THE_PIPE = {"tuner/measure/child.py", "tuner/measure/child_main.py"}
+MODULES = {
+    "pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib",
+    "multiprocessing", "yaml",
+}  # fmt: skip
+HARMLESS = {"multiprocessing.util"}
+CALLS = {"load_model", "unpickle", "from_pickle", "read_pickle", "eval", "exec"}
+"""``load_model`` is XGBoost's."""
+LOADERS = {"torch", "xgboost", "xgb", "np", "numpy", "model", "XGBModel"}
+"""Of whom ``load`` reads pickles; NumPy's does where it is allowed to."""
+
+
+def unpickling(source: str) -> Iterator[str]:
+    """What there is in a program by which data could become objects of any class."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = []
+        risky = (name for name in names if name not in HARMLESS)
+        yield from (f"import {name}" for name in risky if name.partition(".")[0] in MODULES)
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id in CALLS:
+            yield called.id
+        elif isinstance(called, ast.Attribute) and called.attr in CALLS - {"eval", "exec"}:
+            yield called.attr
+        elif (
+            isinstance(called, ast.Attribute)
+            and called.attr == "load"
+            and (owner := ast.unparse(called.value).rpartition(".")[2].lstrip("_")) in LOADERS
+        ):
+            options = {keyword.arg for keyword in node.keywords}
+            if owner not in {"np", "numpy"} or "allow_pickle" in options:
+                yield f"{owner}.load"
+
+
+def test_only_a_childs_pipe_carries_pickles() -> None:
+    found = {
+        str(path.relative_to(ROOT)): sorted(set(unpickling(path.read_text())))
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+    }
+    assert len(found) > 200
+    assert {path for path, names in found.items() if names} <= THE_PIPE, found
+    assert all(found[path] == ["import multiprocessing.connection"] for path in THE_PIPE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from cloudpickle import loads",
+        "def f():\n    from multiprocessing import connection",
+        "booster.load_model(path)",
+        "self._model.load(path)",
+        "cost_model.XGBModel.load(path)",
+        "torch.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "eval(text)",
+        "import marshal as m",
+    ],
+)
+def test_what_would_be_found(source: str) -> None:
+    assert len(list(unpickling(source))) == 1
+
+
+def test_what_is_harmless() -> None:
+    assert list(unpickling("import json\nnp.load(path, mmap_mode='r')\nloading.load(path)")) == []

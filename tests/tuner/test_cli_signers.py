@@ -1,0 +1,58 @@
+"""``tuner signers``: whose signatures there are, and how one is withdrawn."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from db import signed, signers
+from db.engine import migrate, open_engine
+from tuner import cli
+
+KEYS = ("0" * 64, "1" * 64)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    url = f"sqlite:///{tmp_path / 'convtune.db'}"
+    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+    opened = open_engine(url)
+    migrate(opened)
+    for key in KEYS:
+        signers.register(opened, signers.NewSigner(key, f"host-{key[0]}"))
+    yield opened
+    opened.dispose()
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, Any]:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr(sys, "argv", ["tuner", "signers", *arguments])
+        cli.main()
+    captured = capsys.readouterr()
+    return captured.out, captured.err, exit_.value.code
+
+
+def test_the_list(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _, code = ran(capsys, "list")
+    assert not code
+    for line, key in zip(out.splitlines(), KEYS, strict=True):
+        assert line.startswith(f"{signed.fingerprint(key)}  {key}  host-{key[0]}, ")
+    listed = json.loads(ran(capsys, "list", "--json")[0])
+    assert [(each["public_key"], each["host"]) for each in listed] == [
+        (key, f"host-{key[0]}") for key in KEYS
+    ]
+
+
+def test_a_key_is_withdrawn(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _, code = ran(capsys, "withdraw", signed.fingerprint(KEYS[0]))
+    assert not code
+    assert "of host-0; tune again what it signed" in out
+    assert [each.public_key for each in signers.list_signers(engine)] == [KEYS[1]]
+    _, err, code = ran(capsys, "withdraw", KEYS[0])
+    assert (code, "there is no signer" in err) == (1, True)
+    assert not ran(capsys, "withdraw", KEYS[1])[2]
+    assert signers.list_signers(engine) == []

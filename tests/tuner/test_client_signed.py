@@ -1,0 +1,226 @@
+"""The client at a service that is not honest: nothing is loaded that no pinned key has signed."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from dishonest import Hostile, serving, taken_over
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_process import Service
+
+from db import signed
+from tuner.client import Client
+from tuner.errors import BrokenArtifact, NotAKey, ServiceError, UntrustedSigner
+from tuner.pins import Pins
+from tuner.signing_key import public_key_of
+
+SHAPE = {"M": 16384, "N": 32}
+PATH = "/best/conv1d?M=16384&N=32"
+OTHER = "/best/depthwise_conv2d?B=2&C=3&H=9&W=20&K=3"
+MALLORY = Ed25519PrivateKey.generate()
+flips = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(autouse=True)
+def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
+    """The service's worker ran elsewhere: its key is not this machine's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def hostile(service: Service) -> Iterator[Hostile]:
+    """Honest yet."""
+    with serving(*taken_over(service.url, PATH)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(hostile: Hostile, tmp_path: Path) -> Iterator[Client]:
+    with Client(hostile.url, cache=tmp_path / "cache") as opened:
+        yield opened
+
+
+def flipped(content: bytes, bit: int) -> bytes:
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def loads(client: Client) -> None:
+    client.load(client.best("conv1d", SHAPE))
+
+
+def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) -> None:
+    loads(client)
+    assert Pins().of(hostile.url) == frozenset(hostile.keys)
+    loads(client)
+    assert hostile.paths.count("/signers") == 1
+    assert Pins().path.stat().st_mode & 0o77 == 0
+    assert Pins().path.parent.stat().st_mode & 0o77 == 0
+
+
+@flips
+@given(data=st.data())
+def test_a_flipped_bit_under_hashes_that_fit_is_refused(
+    client: Client, hostile: Hostile, data: st.DataObject
+) -> None:
+    """And of the library nothing is fetched where its manifest is what was touched."""
+    Pins().replace(hostile.url, hostile.keys)
+    sound = hostile.files
+    kind = data.draw(st.sampled_from(sorted(sound)))
+    bit = data.draw(st.integers(0, 8 * len(sound[kind]) - 1))
+    hostile.files = sound | {kind: flipped(sound[kind], bit)}
+    try:
+        with pytest.raises(BrokenArtifact, match=f"{hostile.url}|signature"):
+            loads(client)
+    finally:
+        hostile.files = sound
+    assert list(client.cache.folder.glob("*.so")) == []
+
+
+@flips
+@given(data=st.data())
+def test_a_flipped_bit_in_the_cache_is_refused(client: Client, data: st.DataObject) -> None:
+    best = client.best("conv1d", SHAPE)
+    suffix = data.draw(st.sampled_from([".so", ".json", ".sig"]))
+    client.load(best)
+    [path] = client.cache.folder.glob(f"*{suffix}")
+    content = path.read_bytes()
+    rotten = path.with_name("rotten")  # not in place: the loaded library is mapped from it
+    rotten.write_bytes(flipped(content, data.draw(st.integers(0, 8 * len(content) - 1))))
+    rotten.replace(path)
+    with pytest.raises(BrokenArtifact, match="must hash to"):
+        client.load(best)
+    assert not path.exists()
+    client.load(best)
+
+
+def test_a_library_with_a_manifest_that_fits_and_no_key(client: Client, hostile: Hostile) -> None:
+    loads(client)
+    library = flipped(hostile.files["library"], 8 * 9000)
+    manifest = json.loads(hostile.files["manifest"])
+    manifest["library"]["sha256"] = hashlib.sha256(library).hexdigest()
+    hostile.files |= {"library": library, "manifest": json.dumps(manifest).encode()}
+    with pytest.raises(BrokenArtifact, match="is over another manifest"):
+        loads(client)
+
+
+def test_another_key_is_refused_with_the_way_out(client: Client, hostile: Hostile) -> None:
+    loads(client)
+    signature = signed.sign(MALLORY, hostile.files["manifest"])
+    hostile.files["signature"] = signature.to_json()
+    hostile.keys.append(public_key_of(MALLORY))  # it is served, and not pinned
+    with pytest.raises(UntrustedSigner) as raised:
+        loads(client)
+    said = str(raised.value)
+    assert f"signed by {signature.fingerprint}" in said
+    assert f"pinned for {hostile.url}" in said
+    assert said.endswith(f"tuner trust {hostile.url}")
+
+
+def test_another_name_on_a_right_signature(client: Client, hostile: Hostile) -> None:
+    fields = json.loads(hostile.files["signature"])
+    forged = signed.Signature(fields["manifest"], public_key_of(MALLORY), fields["signature"])
+    hostile.files["signature"] = forged.to_json()
+    hostile.keys = [public_key_of(MALLORY)]
+    with pytest.raises(BrokenArtifact, match="was not made by the key it names"):
+        loads(client)
+
+
+def test_another_workloads_library_is_refused(
+    client: Client, hostile: Hostile, service: Service
+) -> None:
+    loads(client)
+    best, files, _ = taken_over(service.url, OTHER)
+    honest, hostile.files = hostile.files, files
+    with pytest.raises(BrokenArtifact, match="a manifest of another workload"):
+        loads(client)
+    hostile.best = best  # all of it rightly signed, for another question
+    with pytest.raises(ServiceError, match=r"asked for .* it answers with depthwise_conv2d"):
+        loads(client)
+    hostile.files = honest
+
+
+def test_another_kind_of_device_is_refused(client: Client, hostile: Hostile) -> None:
+    hostile.best |= {"device": {**hostile.best["device"], "kind": "cuda"}}
+    with pytest.raises(BrokenArtifact, match="another kind of device: cpu, not cuda"):
+        loads(client)
+    with pytest.raises(ServiceError, match="asked for cpu, it answers for cuda"):
+        client.best("conv1d", SHAPE, target="cpu")
+
+
+def test_no_signature_at_all(client: Client, hostile: Hostile) -> None:
+    del hostile.files["signature"]
+    with pytest.raises(UntrustedSigner, match=r"not signed.*trials=1, on_existing='retune'"):
+        loads(client)
+    assert [path for path in hostile.paths if path.startswith("/artifacts/")] == []
+
+
+@pytest.mark.parametrize("kind", ["manifest", "signature"])
+def test_what_is_too_large_is_not_fetched(client: Client, hostile: Hostile, kind: str) -> None:
+    hostile.files[kind] = bytes(2_000_000)
+    with pytest.raises(BrokenArtifact, match="would have 2000000 bytes"):
+        loads(client)
+
+
+def test_exactly_the_keys_that_are_named(
+    hostile: Hostile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = hostile.keys, [public_key_of(MALLORY)]
+    with Client(hostile.url, cache=tmp_path / "cache", signers=right) as client:
+        loads(client)
+    with (
+        Client(hostile.url, cache=tmp_path / "cache", signers=wrong) as client,
+        pytest.raises(UntrustedSigner, match="signers= or TUNER_SIGNERS names"),
+    ):
+        loads(client)
+    monkeypatch.setenv("TUNER_SIGNERS", ", ".join([*wrong, *right]))
+    with Client(hostile.url, cache=tmp_path / "cache") as client:
+        loads(client)
+    monkeypatch.setenv("TUNER_SIGNERS", wrong[0])
+    with Client(hostile.url, cache=tmp_path / "cache") as client, pytest.raises(UntrustedSigner):
+        loads(client)
+    assert "/signers" not in hostile.paths
+    assert not Pins().path.exists()
+
+
+@pytest.mark.parametrize("given", ["", "ab", "SHA256:abc", "G" * 64, "AB" * 32])
+def test_what_is_no_key_to_name(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotAKey, match="64 lower-case hexadecimal digits"):
+        Client(signers=[given])
+    monkeypatch.setenv("TUNER_SIGNERS", f"{'0' * 64},{given}")
+    with pytest.raises(NotAKey):
+        Client()
+
+
+def test_a_service_without_keys_is_not_pinned(client: Client, hostile: Hostile) -> None:
+    honest, hostile.keys = hostile.keys, []
+    with pytest.raises(UntrustedSigner, match="among the keys pinned for"):
+        loads(client)
+    hostile.keys = honest
+    loads(client)
+
+
+def test_what_this_machine_signed_is_its_own(
+    client: Client, hostile: Hostile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from tuner.signing_key import own_key
+
+    path = tmp_path / "own" / "key.pem"
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(path))
+    hostile.files["signature"] = signed.sign(own_key(path), hostile.files["manifest"]).to_json()
+    loads(client)
+    assert "/signers" not in hostile.paths
+
+
+def test_every_answer_may_lie(client: Client, hostile: Hostile) -> None:
+    """A workload that this client takes for none."""
+    best: dict[str, Any] = hostile.best
+    hostile.best = best | {"workload": best["workload"] | {"M": -1}}
+    with pytest.raises(ServiceError, match="it answers with"):
+        loads(client)

@@ -1,0 +1,181 @@
+"""The file of the key to sign with: made once, for its owner alone, and refused where it is not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from db import queue
+from db.engine import migrate, open_engine
+from tuner.detect import detect
+from tuner.errors import BadSigningKey
+from tuner.in_process import tuned_here
+from tuner.measure.child import Child
+from tuner.settings import Settings
+from tuner.signing_key import default_path, own_key, own_public_key, public_key_of
+from tuner.worker import Worker
+
+KINDS = (Encoding.PEM, PrivateFormat.PKCS8)
+EC = generate_private_key(SECP256R1()).private_bytes(*KINDS, NoEncryption())
+ED = Ed25519PrivateKey.generate()
+LOCKED = ED.private_bytes(*KINDS, BestAvailableEncryption(b"secret"))
+PLAIN = ED.private_bytes(*KINDS, NoEncryption())
+
+
+def test_it_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "signing_key.pem"
+    made = public_key_of(own_key(path))
+    assert path.read_text().startswith("-----BEGIN PRIVATE KEY-----\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert public_key_of(own_key(path)) == made
+    assert sorted(each.name for each in path.parent.iterdir()) == [".lock", path.name]
+
+
+def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", value)
+        assert default_path() == tmp_path / ".config" / "convtune" / "signing_key.pem"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    assert Settings().signing_key == tmp_path / "xdg" / "convtune" / "signing_key.pem"
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "elsewhere.pem"))
+    assert Settings().signing_key == default_path() == tmp_path / "elsewhere.pem"
+
+
+def test_looking_for_it_does_not_make_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key.pem"))
+    assert own_public_key(default_path()) is None
+    assert list(tmp_path.iterdir()) == []
+    made = own_key(default_path())
+    assert own_public_key(default_path()) == public_key_of(made)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601])
+def test_one_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "key.pem"
+    own_key(path)
+    path.chmod(mode)
+    with pytest.raises(BadSigningKey, match=rf"mode is {mode:04o}; .* chmod 600 {path}"):
+        own_key(path)
+    path.chmod(0o400)  # as secrets are mounted
+    own_key(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no private key in PEM"),
+        (b"no key", "no private key in PEM"),
+        (PLAIN[:60], "no private key in PEM"),
+        (PLAIN.replace(b"A", b"!"), "no private key in PEM"),
+        (LOCKED, "without a password"),
+        (EC, "another kind than Ed25519"),
+        (b"-----BEGIN PRIVATE KEY-----\n" + b"A" * 100_000, "no private key in PEM"),
+    ],
+    ids=["empty", "text", "cut", "flipped", "locked", "other kind", "long"],
+)
+def test_one_that_is_damaged_is_refused_and_left(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "key.pem"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(BadSigningKey, match=says) as raised:
+        own_key(path)
+    assert str(path) in str(raised.value)
+    assert path.read_bytes() == content
+
+
+def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSigningKey, match="can't be read or made"):
+        own_key(tmp_path / "file" / "key.pem")
+    with pytest.raises(BadSigningKey, match="can't be read or made"):
+        own_key(tmp_path)
+
+
+AT_ONCE = """
+import sys
+from pathlib import Path
+from tuner.signing_key import own_key, public_key_of
+print("ready", flush=True)
+sys.stdin.readline()
+print(public_key_of(own_key(Path(sys.argv[1]))))
+"""
+
+
+def test_of_processes_that_come_at_once_one_makes_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "key.pem"
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", AT_ONCE, str(path)], stdin=pipe, stdout=pipe, text=True
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    keys = {process.communicate(timeout=60)[0].strip() for process in processes}
+    assert keys == {public_key_of(own_key(path))}
+
+
+def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> None:
+    bad = tmp_path / "key.pem"
+    bad.write_bytes(PLAIN)
+    bad.chmod(0o644)
+    engine = open_engine(f"sqlite:///{tmp_path / 'convtune.db'}")
+    migrate(engine)
+    settings = Settings(signing_key=bad)
+    device = detect("cpu")
+    with pytest.raises(BadSigningKey, match="mode is 0644"):
+        Worker(engine, device, settings)
+    order = queue.JobOrder(
+        "conv1d", "{}", {"M": 8, "N": 2}, "cpu", 1, "random", "retune", None, None
+    )
+    with pytest.raises(BadSigningKey):
+        tuned_here(engine, settings, device, order)
+    assert queue.list_jobs(engine).items == []
+    engine.dispose()
+
+
+def test_the_commands_say_so_in_a_line(tmp_path: Path) -> None:
+    bad = tmp_path / "key.pem"
+    bad.write_bytes(PLAIN)
+    bad.chmod(0o644)
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.worker", "--target", "cpu", "--once"],
+        env={
+            **os.environ,
+            "TUNER_SIGNING_KEY": str(bad),
+            "TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'convtune.db'}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"tuner: the signing key {bad}: others may use it" in done.stderr
+
+
+def test_a_child_is_not_told_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key.pem"))
+    child = Child()
+    try:
+        assert child.call(os.getenv, "TUNER_SIGNING_KEY", timeout=30) is None
+    finally:
+        child.close()

@@ -1,0 +1,78 @@
+"""This machine's own key: what is tuned here is signed with it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from tuner import config
+from tuner.errors import BadSigningKey
+
+FILE = "signing_key.pem"
+MOST_BYTES = 16_384
+OTHERS = 0o077
+
+
+def default_path() -> Path:
+    """What TUNER_SIGNING_KEY names, or the one in the user's configuration folder."""
+    named = os.environ.get("TUNER_SIGNING_KEY")
+    return Path(named) if named else config.folder() / FILE
+
+
+def own_key(path: Path) -> Ed25519PrivateKey:
+    """The key there, made where there is none: of several processes that come at once one makes it.
+
+    Raises BadSigningKey where it can't be read or made, is damaged, or others may read it."""
+    try:
+        if not path.exists():
+            with config.locked(path.parent):
+                if not path.exists():
+                    config.replace(path, _pem(Ed25519PrivateKey.generate()))
+        return _read(path)
+    except OSError as error:
+        raise BadSigningKey(path, f"can't be read or made: {error}") from error
+
+
+def own_public_key(path: Path) -> str | None:
+    """Of the key there, in hexadecimal; None where there is none, and none is made. Raises
+    BadSigningKey."""
+    try:
+        return public_key_of(_read(path)) if path.exists() else None
+    except OSError as error:
+        raise BadSigningKey(path, f"can't be read: {error}") from error
+
+
+def public_key_of(key: Ed25519PrivateKey) -> str:
+    """64 hexadecimal digits."""
+    return key.public_key().public_bytes_raw().hex()
+
+
+def _read(path: Path) -> Ed25519PrivateKey:
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & OTHERS:
+            raise BadSigningKey(
+                path, f"others may use it, its mode is {mode:04o}; if nobody did: chmod 600 {path}"
+            )
+        content = file.read(MOST_BYTES)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it is encrypted
+        raise BadSigningKey(path, "it is no private key in PEM without a password") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BadSigningKey(path, "it is a key of another kind than Ed25519")
+    return key
+
+
+def _pem(key: Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
