@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.benchmarks.several_gpus import farm, workers
-from tests.benchmarks.several_gpus.installation import BUILDERS
 from tests.benchmarks.tuned import knobs, provenance, stated, write
 from tuner.detect import detect
 from tuner.measure.child import Child
@@ -56,7 +55,7 @@ def _bars(result: dict[str, Any]) -> list[tuple[str, bool]]:
             )
         )
     for row in result.get("farm", {}).get("rows", []):
-        name = f"{row['operator']}, {row['search']}"
+        name = row["operator"]
         bars += [
             (f"{name}: {row['pace']:.2f} times the trials a second (at least 1.6)",
              row["pace"] >= farm.BAR_PACE),
@@ -74,15 +73,16 @@ def _page(result: dict[str, Any]) -> str:
         "",
         f"    {result['command']}",
         "",
-        f"Both GPUs are of one host. Each worker has {BUILDERS} builders.",
+        "Both GPUs are of one host.",
         "",
     ]
     if "workers" in result:
         found = result["workers"]
         one, two = found["seconds"][1], found["seconds"][2]
         lines += [
-            f"{found['jobs']} jobs of {found['trials']} trials in one PostgreSQL, from their order "
-            f"to the end of the last: one worker on one GPU {one:.1f} s, two workers on two "
+            f"{found['jobs']} jobs of {found['trials']} trials in one PostgreSQL, "
+            f"{workers.BUILDERS} builders a worker, from their order to the end of the last: "
+            f"one worker on one GPU {one:.1f} s, two workers on two "
             f"(`tuner worker --gpus 0,1`) {two:.1f} s, {found['ratio']:.2f} of it.",
             "",
         ]
@@ -94,17 +94,19 @@ def _page(result: dict[str, Any]) -> str:
 
 def _farm_table(found: dict[str, Any]) -> list[str]:
     lines = [
-        f"One worker, {found['trials']} trials a job, warm medians of the finalists' round in µs. "
-        "`random` proposes the same configurations everywhere, so that what differs is the "
-        "measuring; what `xgb` proposes depends on the times.",
+        f"One worker with {farm.BUILDERS} builders, {found['trials']} trials a job by search "
+        f"`{farm.SEARCH}`, which proposes the same everywhere: what differs is the measuring. "
+        "The servers are on the worker's host. Warm medians of the finalists' round in µs.",
         "",
-        "| shape | search | measured by | trials a second | best | configuration |",
-        "|---|---|---|---|---|---|",
+        "| shape | measured by | trials a second | build, s | check and run, s | best "
+        "| configuration |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in found["rows"]:
         shape = f"{row['operator']} {knobs(row['workload'])}"
         lines += [
-            f"| {shape} | {row['search']} | {how} | {each['pace']:.1f} | {each['time_us']:.2f} "
+            f"| {shape} | {how} | {each['pace']:.1f} | {each['seconds']['build']:.2f} "
+            f"| {each['seconds']['check'] + each['seconds']['run']:.3f} | {each['time_us']:.2f} "
             f"| `{knobs(each['config'])}` |"
             for how, each in row["how"].items()
         ]

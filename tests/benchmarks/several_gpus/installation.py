@@ -20,8 +20,6 @@ from db import queue
 from db.jobs import Job, JobOrder
 
 KEY = "gpu"
-BUILDERS = 14
-"""For each worker, whether it has the machine for itself or not."""
 
 
 @contextmanager
@@ -40,11 +38,11 @@ def running(
         process.wait(60)
 
 
-def worker(database: str, workers: int, *options: str) -> tuple[list[str], dict[str, str]]:
-    """Command and environment of ``tuner worker``; what ``workers`` of one command build with."""
+def worker(database: str, builders: int, *options: str) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of ``tuner worker``."""
     environment = {
         "TUNER_DATABASE_URL": database,
-        "TUNER_BUILD_WORKERS": str(BUILDERS * workers),
+        "TUNER_BUILD_WORKERS": str(builders),
         "TUNER_POLL_SECONDS": "0.2",
         "TUNER_LOG_FORMAT": "json",
     }
