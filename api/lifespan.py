@@ -17,7 +17,7 @@ from api.access import Access
 from api.exit_signals import called_on_exit_signals
 from api.feeds import Feeds
 from api.loopback import binds_loopback
-from api.memory import few_arenas
+from api.memory import give_back_memory
 from api.messages import FieldError, field_errors, summary
 from api.quick import open_quick
 from api.settings import Settings
@@ -39,7 +39,7 @@ def lifespan_of(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        few_arenas()
+        give_back_memory()
         used = read_settings() if settings is None else settings
         logs.configure(used.log_format)
         engine = await run_sync(_open, used)
