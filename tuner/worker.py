@@ -154,7 +154,7 @@ class Worker:
             self._beat(None)
             self._seen = time.monotonic()
         if self._farm is not None:
-            self._farm.must_be_free()
+            self._farm.await_free()
         job = queue.claim(self._engine, self.name, (self._device.kind,))
         if job is not None:
             self._seen = -BEAT_SECONDS

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from namespaces import NotAllowed, network
 from processes import Database, Worker, until
 
 from db import best, queue
@@ -32,12 +33,13 @@ def test_a_job_is_measured_on_two_servers(
 ) -> None:
     servers = [Server(tmp_path, f"server-{n}", tracker, "cpu").ready() for n in range(2)]
     try:
-        job = database.submit(SHAPE, trials=10)
+        job, next_one = (database.submit(SHAPE | {"N": n}, trials=10) for n in (8, 9))
         worker = over(tracker, database, tmp_path, "--once")
         assert worker.wait() == 0, worker.events
-        ended = queue.get(database.engine, job.id)
-        assert (ended.state, ended.error) == ("succeeded", None)
-        assert [trial.number for trial in database.trials(job)] == list(range(1, 11))
+        for each in (job, next_one):
+            ended = queue.get(database.engine, each.id)
+            assert (ended.state, ended.error) == ("succeeded", None)
+            assert [trial.number for trial in database.trials(each)] == list(range(1, 11))
         [found] = best.lookup(database.engine, job.workload_key)
         names = {each["name"] for each in found.baselines}
         assert {"numpy.convolve", "naive"} <= names  # peers of the servers' machine
@@ -71,3 +73,28 @@ def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
     finally:
         worker.stop()
     assert worker.said("job_without_server")
+
+
+def test_servers_on_hosts_of_their_own(database: Database, tmp_path: Path) -> None:
+    """Tracker, two servers and worker each have an address of their own."""
+    try:
+        with network(3) as [(there, address), *others]:
+            tracker = Tracker(tmp_path, address, there)
+            servers = [
+                Server(tmp_path, name, tracker, "cpu", host=host, namespace=name)
+                for name, host in others
+            ]
+            try:
+                for server in servers:
+                    server.ready()
+                job = database.submit(SHAPE, trials=10)
+                worker = over(tracker, database, tmp_path, "--once")
+                assert worker.wait() == 0, worker.events
+                assert queue.get(database.engine, job.id).state == "succeeded"
+                connected = [server.log.read_text() for server in servers]
+                assert all("connected from ('10.213.77.1'" in said for said in connected), connected
+            finally:
+                for each in (*servers, tracker):
+                    each.kill()
+    except NotAllowed as reason:
+        pytest.skip(f"no network namespaces here: {reason}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tuner.device import Device
 from tuner.errors import ChildFailed, NoServer
 from tuner.farm import link, wire
@@ -9,6 +11,8 @@ from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, FarmRunner
 from tuner.measure.child import Child
 
 ASK_SECONDS = 20.0
+FREE_SECONDS = 20.0
+LOOK_SECONDS = 0.5
 
 
 class Farm:
@@ -21,25 +25,35 @@ class Farm:
         self._child = Child(ENVIRONMENT)
         self.device = self._first()
 
-    def must_be_free(self) -> None:
-        """Raises NoServer where no server is, or the tracker does not answer."""
-        known, free = self._servers()
-        if free == 0:
-            raise NoServer(self.tracker, self.key, f"none of its {known} is free")
+    def await_free(self, seconds: float = FREE_SECONDS) -> None:
+        """Return as soon as a server is free: one that a job has just left takes a moment. Raises
+        NoServer where none is in time, or the tracker does not answer."""
+        deadline = time.monotonic() + seconds
+        while (servers := self._servers()).free == 0:
+            if time.monotonic() > deadline:
+                why = f"none of its {servers.known} was free for {seconds:g} s"
+                raise NoServer(self.tracker, self.key, why)
+            time.sleep(LOOK_SECONDS)
 
     def runner(self, workload_key: str, seed: int, timeout: float) -> FarmRunner:
         """A session with each server that there is now. Raises NoServer where there is none."""
-        known, _ = self._servers()
-        if known == 0:
+        servers = self._servers()
+        if servers.known == 0:
             raise NoServer(self.tracker, self.key, "the tracker has none under this key")
         return FarmRunner(
-            self.tracker, self.key, self.device, known, workload_key, seed=seed, timeout=timeout
+            self.tracker,
+            self.key,
+            self.device,
+            servers.known,
+            workload_key,
+            seed=seed,
+            timeout=timeout,
         )
 
     def close(self) -> None:
         self._child.close()
 
-    def _servers(self) -> tuple[int, int]:
+    def _servers(self) -> link.Servers:
         try:
             return self._child.call(link.servers, self.tracker, self.key, timeout=ASK_SECONDS)
         except ChildFailed as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.farm import wire
 
@@ -21,13 +21,21 @@ class Lost(Exception):
     """The tracker or the server does not answer, or is none."""
 
 
-def servers(tracker: tuple[str, int], key: str) -> tuple[int, int]:
-    """How many servers the tracker has under the key, and how many of them are free."""
+class Servers(NamedTuple):
+    """How many a tracker has under a key, and how many of them no worker holds."""
+
+    known: int
+    free: int
+
+
+def servers(tracker: tuple[str, int], key: str) -> Servers:
+    """What the tracker has under the key."""
     from tvm import rpc
 
     summary = rpc.connect_tracker(*tracker).summary()
     known = [each["key"] for each in summary["server_info"]]
-    return known.count(f"server:{key}"), summary["queue_info"].get(key, {}).get("free", 0)
+    free = summary["queue_info"].get(key, {}).get("free", 0)
+    return Servers(known.count(f"server:{key}"), free)
 
 
 def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:

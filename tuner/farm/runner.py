@@ -24,10 +24,10 @@ from tuner.measure.trial import Measured
 log = structlog.get_logger()
 
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
-CONNECT_SECONDS = 30.0
+CONNECT_SECONDS = 15.0
 """A server is waited for so long before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
 """So long without any server, and the job is given back."""
 TRIES = 3
 """What has lost so many servers is not sent to another."""

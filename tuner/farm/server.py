@@ -48,7 +48,7 @@ def serve(
         tvm_ffi.register_global_func(name, function)
     # TVM's Server runs this in a child of its own, where nobody would see its thread end
     state = PopenRPCServerState(
-        host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address, silent=True
+        host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address
     )
     log.info("rpc_server_started", key=key, address=address, port=state.port, device=device.name)
     state.thread.join()

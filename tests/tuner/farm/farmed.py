@@ -17,13 +17,15 @@ SECONDS = 90.0
 
 
 class Process:
-    """A process with what it says, in a file. It has a session of its own."""
+    """A process with what it says, in a file. It has a session of its own, and may be in another
+    network namespace."""
 
-    def __init__(self, folder: Path, name: str, *command: str) -> None:
+    def __init__(self, folder: Path, name: str, *command: str, namespace: str = "") -> None:
         self.log = folder / f"{name}.log"
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
         with self.log.open("wb") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *command],
+                [*inside, sys.executable, "-m", *command],
                 cwd=ROOT,
                 env=os.environ | {"TMPDIR": str(folder), "TUNER_LOG_FORMAT": "json"},
                 stdout=said,
@@ -52,11 +54,12 @@ class Process:
 
 
 class Tracker(Process):
-    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1", namespace: str = "") -> None:
         self.address = (host, free_port())
         port = self.address[1]
         listening = ("--host", host, "--port", str(port), "--port-end", str(port + 1))
-        super().__init__(folder, "tracker", "tvm.exec.rpc_tracker", *listening)
+        module = "tvm.exec.rpc_tracker"
+        super().__init__(folder, "tracker", module, *listening, namespace=namespace)
         until(self._answers)
 
     def _answers(self) -> bool:
@@ -68,11 +71,19 @@ class Server(Process):
     """``module`` is what runs; the servers of the product by default."""
 
     def __init__(
-        self, folder: Path, name: str, tracker: Tracker, key: str, module: str = "tuner.farm.server"
+        self,
+        folder: Path,
+        name: str,
+        tracker: Tracker,
+        key: str,
+        module: str = "tuner.farm.server",
+        *,
+        host: str = "127.0.0.1",
+        namespace: str = "",
     ) -> None:
-        given = {"tracker": tracker.address, "key": key, "host": "127.0.0.1"}
-        given |= {"port": free_port(), "address": "127.0.0.1", "target": "cpu"}
-        super().__init__(folder, name, module, json.dumps(given))
+        given = {"tracker": tracker.address, "key": key, "host": host, "address": host}
+        given |= {"port": free_port(), "target": "cpu"}
+        super().__init__(folder, name, module, json.dumps(given), namespace=namespace)
 
     def ready(self) -> "Server":
         until(lambda: self.said("rpc_server_started"))
