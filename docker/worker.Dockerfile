@@ -15,7 +15,7 @@ COPY db db
 COPY templates templates
 COPY tuner tuner
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip --python /opt/convtune/bin/python install -c constraints.txt '.[cuda,postgres]'
+    pip --python /opt/convtune/bin/python install -c constraints.txt '.[cuda,postgres,rpc]'
 
 FROM python:${PYTHON}-slim-bookworm
 # g++ links each library; Debian's releases keep only its newest build, so no version is named

@@ -47,7 +47,7 @@ from tuner.client import Client
 
 client = Client({json.dumps(service)})
 best = {call}
-convolve = client.load(best)  # downloaded once, its sha256 checked
+convolve = client.load(best)  # downloaded once, its signature checked
 
 x = np.random.default_rng(0).standard_normal({sizes[0]}).astype("{dtype}")
 w = np.random.default_rng(1).standard_normal({sizes[1]}).astype("{dtype}")

@@ -149,12 +149,13 @@ def test_a_compose_file(path: Path) -> None:
     found = composed(path)
     assert set(found) == {"name", "services", "volumes"}
     mounted = set()
-    for name, service in found["services"].items():
-        assert ("build" in service) == service["image"].startswith("convtune-")
+    for service in found["services"].values():
+        kind = service["image"].removeprefix("convtune-")
+        assert ("build" in service) == (kind != service["image"])
         if "build" in service:
             assert service["build"] == {
                 "context": "..",
-                "dockerfile": f"docker/{name}.Dockerfile",
+                "dockerfile": f"docker/{kind}.Dockerfile",
             }
             assert (ROOT / service["build"]["dockerfile"]).is_file()
         variables = {v for v in service.get("environment", {}) if v.startswith("TUNER_")}
