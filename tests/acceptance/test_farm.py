@@ -55,9 +55,14 @@ def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
 ) -> None:
     first = Server(tmp_path, "first", tracker, "cpu").ready()
     job = database.submit(SHAPE, trials=60)
+    stopped = over(tracker, database, tmp_path)
+    until(lambda: database.trials(job))
+    code, seconds = stopped.stop()
+    assert code == 0 and seconds < 10
+    assert queue.get(database.engine, job.id).state == "queued"
     worker = over(tracker, database, tmp_path)
     try:
-        until(lambda: database.trials(job))
+        until(lambda: queue.get(database.engine, job.id).state == "running")
         first.kill()
         until(
             lambda: queue.get(database.engine, job.id).state == "queued",
@@ -69,7 +74,7 @@ def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
         second.stop()
         assert database.trials(job)[: len(before)] == before
         assert len(database.trials(job)) == 60
-        assert queue.get(database.engine, job.id).attempt == 2
+        assert queue.get(database.engine, job.id).attempt == 3
     finally:
         worker.stop()
     assert worker.said("job_without_server")
