@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from templates.errors import InvalidConfig
+
+_WORD = re.compile(r'"?[\w.]*"?', re.ASCII)
+_NOTES = ("meta_schedule.", "software_pipeline_")
+_PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
+"""What MetaSchedule's rules annotate. Other pragmas bring code: ``pragma_import_llvm`` does."""
 
 
 def replayed(computation: Any, text: object) -> Any:
@@ -21,6 +28,7 @@ def replayed(computation: Any, text: object) -> Any:
         raise InvalidConfig(f"trace: is no JSON ({error}); search again") from error
     if not _is_trace(steps):
         raise InvalidConfig("trace: must be the JSON of a trace, [steps, decisions], as text")
+    _must_be_harmless(steps)
     schedule = Schedule(tvm.IRModule({"main": computation}))
     try:
         Trace.apply_json_to_schedule(steps, schedule)
@@ -46,6 +54,34 @@ def _is_trace(value: Any) -> bool:
         isinstance(each, list) and len(each) == 2 and each[0] in range(len(steps))
         for each in decisions
     )
+
+
+def _must_be_harmless(trace: Any) -> None:
+    """Raises InvalidConfig where a step could bring code of its own into the program: a trace may
+    come from whoever writes to the database, and what is built from it is signed."""
+    strange = next((text for text in _texts(trace) if not _WORD.fullmatch(text)), None)
+    if strange is not None:
+        raise InvalidConfig(f"trace: {strange[:60]!r} is no name; search again")
+    for kind, _, attributes, _ in trace[0]:
+        if kind == "Annotate":
+            for key in _texts(attributes):
+                if key not in _PRAGMAS and not key.startswith(_NOTES):
+                    raise InvalidConfig(
+                        f"trace: {key[:60]!r} is nothing that MetaSchedule annotates; search again"
+                    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All in nested lists and objects, however deep."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
 
 
 def _has(value: Any, *kinds: type) -> bool:

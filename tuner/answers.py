@@ -110,7 +110,7 @@ class Trials(Answer):
 class Artifact(Answer):
     """A file of the service: where it is, what it hashes to, its bytes."""
 
-    url: str
+    url: str = Field(pattern="^/")  # of the service: elsewhere nobody is to be sent an API key
     sha256: str = Field(pattern="^[0-9a-f]{64}$")  # a name in the cache: nothing else may be in it
     size: int
 

@@ -115,28 +115,24 @@ def _build(
 
 
 def _round(runner: Measuring, libraries: dict[str, Path]) -> Finals:
-    """What takes the process down with it, a library or a peer, must not take the job."""
-    try:
-        return runner.finals(libraries)
-    except ChildFailed as error:
-        log.warning("finals_repeated", reason=str(error))
-        reason = str(error)
+    """What the runner finds right takes part: a stored trial says that its configuration was, and
+    not that it is, and the round's process is not confined. A peer that takes the process down with
+    it must not take the job."""
+    looks = {name: runner.submit(path) for name, path in libraries.items() if name != EMPTY}
     faulty = {
         name: f"{measured.status}: {measured.error}"
-        for name, path in libraries.items()
-        if name != EMPTY and (measured := runner.submit(path).result()).status != "ok"
+        for name, look in looks.items()
+        if (measured := look.result()).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
-    if faulty:
-        try:
-            finals = runner.finals(sound)
-            return replace(finals, dropped=finals.dropped | faulty)
-        except ChildFailed as error:
-            log.warning("finals_without_peers", reason=str(error))
-            reason = str(error)
-    finals = runner.finals(sound, with_peers=False)
-    left_out = {PEERS: f"left out: the round with them failed ({reason})"}
-    return replace(finals, dropped=finals.dropped | faulty | left_out)
+    try:
+        finals = runner.finals(sound)
+    except ChildFailed as error:
+        log.warning("finals_without_peers", reason=str(error))
+        left_out = {PEERS: f"left out: the round with them failed ({error})"}
+        finals = runner.finals(sound, with_peers=False)
+        finals = replace(finals, dropped=finals.dropped | left_out)
+    return replace(finals, dropped=finals.dropped | faulty)
 
 
 def _baselines(finals: Finals, time_us: float, allowed: float) -> list[dict[str, Any]]:

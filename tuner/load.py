@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import math
+import os
 import sys
-from collections.abc import Collection
-from contextlib import AbstractContextManager, nullcontext
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,9 @@ from tuner.manifest import Manifest
 from tuner.runtime import load_runtime
 
 _AS_IT_IS = nullcontext()
+_NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_mains: dict[str, Any] = {}
+"""By a library's sha256, what was loaded: it stays for as long as the process."""
 
 
 class Library:
@@ -137,23 +143,53 @@ def load(
 
 def check_sha256(path: Path, sha256: str) -> None:
     """Raises BrokenArtifact where the file can't be read or its bytes do not hash to that."""
+    _read(path, sha256)
+
+
+def _read(path: Path, sha256: str) -> bytes:
+    """The bytes that hash to that. Raises BrokenArtifact."""
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = path.read_bytes()
     except OSError as error:
         raise BrokenArtifact(f"{path} can't be read: {error}") from error
+    found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise BrokenArtifact(f"{path} must hash to {sha256}, but hashes to {found}")
+    return content
 
 
 def _main(path: Path, kind: str, sha256: str) -> Any:
     load_runtime(kind)
     import tvm_ffi
 
-    check_sha256(path, sha256)  # at the last moment: what is loaded runs at once
+    content = _read(path, sha256)
+    if sha256 in _mains:
+        return _mains[sha256]
     try:
-        return tvm_ffi.load_module(str(path.resolve()))["main"]
-    except (AttributeError, RuntimeError) as error:
+        with _sealed(content) as copy:
+            main = tvm_ffi.load_module(copy)["main"]
+    except (AttributeError, RuntimeError, OSError) as error:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
+    return _mains.setdefault(sha256, main)
+
+
+@contextmanager
+def _sealed(content: bytes) -> Iterator[str]:
+    """The path of a copy in memory that nobody can change: a file could be another between its
+    check and its loading, or, once it is mapped, be written to."""
+    handle = os.memfd_create("convtune", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(handle), "wb") as file:
+            file.write(content)
+        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, _NO_MORE_CHANGES)
+        # a name of its own, ending as TVM wants it: what the loader has under a name it does not
+        # read again, and the handle's number will be another's
+        with tempfile.TemporaryDirectory(prefix="convtune-") as folder:
+            name = Path(folder) / "library.so"
+            name.symlink_to(f"/proc/self/fd/{handle}")
+            yield str(name)
+    finally:
+        os.close(handle)
 
 
 @cache

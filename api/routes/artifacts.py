@@ -59,18 +59,19 @@ def get_artifact(
     manifest that it is over and the keys of `GET /signers`; check them on arrival."""
     etag = f'"{sha256}"'
     info = artifacts.info(engine, sha256)
+    withdrawable = info.kind == "signature"
     headers = {
         "ETag": etag,
-        "Cache-Control": "public, max-age=31536000, immutable",
+        "Cache-Control": "no-cache" if withdrawable else "public, max-age=31536000, immutable",
         "Accept-Ranges": "bytes",
         "Content-Disposition": f'attachment; filename="{_filename(info)}"',
     }
+    if withdrawable:
+        signers.check_signature(engine, sha256, artifacts.get(engine, sha256).content)
     if matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     part = byte_range(wanted, info.size) if if_range in {None, etag} else None
     content = artifacts.get(engine, sha256).content
-    if info.kind == "signature":
-        signers.check_signature(engine, sha256, content)
     if part is None:
         return Response(content, media_type=info.media_type, headers=headers)
     start, stop = part

@@ -137,3 +137,14 @@ def test_nothing_takes_a_binary(client: TestClient) -> None:
         for operation in item.values():
             assert "binary" not in str(operation.get("requestBody"))
             assert "multipart" not in str(operation.get("requestBody"))
+
+
+def test_a_withdrawn_signature_is_not_said_to_be_unchanged(
+    client: TestClient, engine: Engine, links: dict[str, Any]
+) -> None:
+    """Neither by the service nor by a cache before it."""
+    url, headers = links["signature"]["url"], {"If-None-Match": f'"{links["signature"]["sha256"]}"'}
+    assert client.get(url).headers["cache-control"] == "no-cache"
+    assert client.get(url, headers=headers).status_code == 304
+    signers.withdraw(engine, SIGNER.public_key)
+    assert client.get(url, headers=headers).status_code == 500

@@ -91,3 +91,35 @@ def test_what_is_no_trace_is_refused(value: Any, says: str) -> None:
 def test_another_workloads_is_refused(text: str) -> None:
     with pytest.raises(InvalidConfig, match="it is of another workload"):
         TRACE.schedule(Conv1dWorkload(M=61, N=5), TRACE.config(text))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("pragma_import_llvm", 'module asm "nop"', "'.*nop.*' is no name"),
+        ("pragma_import_llvm", "foreign.ll", "'pragma_import_llvm' is nothing that MetaSchedule"),
+        ("pragma_import_c", "foreign.bc", "'pragma_import_c' is nothing that MetaSchedule"),
+    ],
+)
+def test_code_of_others_is_not_taken_in(key: str, value: str, says: str) -> None:
+    """TVM would link it into a library that the worker then signs."""
+    schedule = tiled()
+    schedule.annotate(schedule.get_loops(schedule.get_sblock("y"))[0], key, value)
+    with pytest.raises(InvalidConfig, match=f"trace: {says}"):
+        TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))
+
+
+def test_what_metaschedule_annotates_is_taken() -> None:
+    schedule = tiled()
+    outer = schedule.get_loops(schedule.get_sblock("y"))[0]
+    schedule.annotate(outer, "pragma_auto_unroll_max_step", 16)
+    schedule.annotate(schedule.get_sblock("y"), "meta_schedule.tiling_structure", "SSRSRS")
+    TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))
+
+
+def test_a_layout_made_of_calls_is_not_taken_in() -> None:
+    """An index map is a program, written as the JSON of any of TVM's objects."""
+    schedule = tiled()
+    schedule.transform_layout("y", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
+    with pytest.raises(InvalidConfig, match="is no name"):
+        TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))

@@ -56,3 +56,12 @@ def test_a_key_is_withdrawn(engine: Engine, capsys: pytest.CaptureFixture[str]) 
     assert (code, "there is no signer" in err) == (1, True)
     assert not ran(capsys, "withdraw", KEYS[1])[2]
     assert signers.list_signers(engine) == []
+
+
+def test_a_host_can_not_write_over_other_lines(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signers.register(engine, signers.NewSigner("2" * 64, "a\x1b[1A\r\nSHA256:another"))
+    out = ran(capsys, "list")[0]
+    assert "a\ufffd[1A\ufffd\ufffdSHA256:another" in out
+    assert len(out.splitlines()) == 3

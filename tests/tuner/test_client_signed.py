@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from service_process import Service
 
 from db import signed
+from tuner.answers import Best
 from tuner.client import Client
 from tuner.errors import BrokenArtifact, NotAKey, ServiceError, UntrustedSigner
+from tuner.parsed import parsed
 from tuner.pins import Pins
 from tuner.signing_key import public_key_of
 
@@ -216,6 +218,16 @@ def test_what_this_machine_signed_is_its_own(
     hostile.files["signature"] = signed.sign(own_key(path), hostile.files["manifest"]).to_json()
     loads(client)
     assert "/signers" not in hostile.paths
+
+
+@pytest.mark.parametrize("url", ["http://elsewhere/x", "HTTPS://elsewhere/x", "elsewhere", ""])
+def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
+    """An answer in the cache may be another's: nobody else is to be sent the API key."""
+    best = client.best("conv1d", SHAPE).model_dump(mode="json")
+    best["artifacts"]["library"]["url"] = url
+    content = json.dumps(best).encode()
+    with pytest.raises(ServiceError, match="is no Best"):
+        parsed(Best, content, 200, client.url, "it")
 
 
 def test_every_answer_may_lie(client: Client, hostile: Hostile) -> None:

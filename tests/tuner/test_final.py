@@ -15,6 +15,7 @@ from tuner.errors import ChildError, NothingWorked
 from tuner.final import CLOSE, MOST, Winner, decide, finalists
 from tuner.measure.compile import BuildOrder, Built
 from tuner.measure.finals import Entry, Finals
+from tuner.measure.trial import Measured
 from tuner.plan import Plan
 
 TIMES = {
@@ -47,6 +48,11 @@ class Runner:
 
     def __init__(self, *broken: str, dropped: dict[str, str] | None = None) -> None:
         self._broken, self._dropped = broken, dropped or {}
+
+    def submit(self, library: Path) -> Future[Measured]:
+        future: Future[Measured] = Future()
+        future.set_result(Measured("ok"))
+        return future
 
     def verify(self, library: Path) -> float:
         if library.stem.removeprefix("final-").replace("-", " ") in self._broken:

@@ -332,3 +332,47 @@ def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
     x, w = torch.from_numpy(X), torch.from_numpy(W)
     with pytest.raises(WrongLayout, match=r"input is a negated view; pass input\.resolve_neg"):
         load(libraries["same-serial"])(torch._neg_view(x), w)
+
+
+def test_what_was_checked_is_what_is_loaded(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """Whoever may write there may be fast: the file is another once it has been read."""
+    path, (x, w) = tmp_path / "library.so", arrays(workload("same"))
+    name = "same-serial"
+    for suffix in (".so", ".json", ".sig"):
+        content = libraries[name].with_suffix(suffix).read_bytes()
+        path.with_suffix(suffix).write_bytes(content)
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+path, x, w = Path(sys.argv[1]), np.load(sys.argv[2]), np.load(sys.argv[3])
+read = Path.read_bytes
+def overtaken(self):
+    content = read(self)
+    if self == path:
+        path.write_bytes(b"something else")
+    return content
+Path.read_bytes = overtaken
+print(float(np.abs(load(path)(x, w)).sum()))
+"""
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "w.npy", w)
+    said = run(code, path, tmp_path / "x.npy", tmp_path / "w.npy")
+    assert float(said) == pytest.approx(float(np.abs(load(libraries[name])(x, w)).sum()))
+    with pytest.raises(BrokenArtifact, match="must hash to"):
+        load(path)
+
+
+def test_another_library_at_the_same_path_is_another(
+    libraries: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "library.so"
+    for name in ("full", "same"):
+        for suffix in (".so", ".json", ".sig"):
+            content = libraries[f"{name}-serial"].with_suffix(suffix).read_bytes()
+            replaced = tmp_path / "new"
+            replaced.write_bytes(content)
+            replaced.replace(path.with_suffix(suffix))
+        x, w = arrays(workload(name))
+        assert error(load(path)(x, w), expected(name, x, w)) < workload(name).max_error

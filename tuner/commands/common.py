@@ -28,6 +28,12 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
 
+def show(line: str) -> None:
+    """A line of which others wrote a part: it can't move the cursor, nor begin another line."""
+    seen = "".join(letter if letter.isprintable() else "�" for letter in line)
+    console.print(seen, markup=False, highlight=False, soft_wrap=True)
+
+
 def address(text: str, option: str) -> tuple[str, int]:
     """Host and port of ``host:port``; an IPv6 address in brackets."""
     host, _, port = text.rpartition(":")

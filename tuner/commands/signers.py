@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from db import signers
-from tuner.commands.common import JsonOption, console, database, print_json
+from tuner.commands.common import JsonOption, database, print_json, show
 from tuner.settings import Settings
 from tuner.shape_options import examples
 
@@ -32,7 +32,7 @@ def list_signers(as_json: JsonOption = False) -> None:
     for signer in found:
         line = f"{signer.fingerprint}  {signer.public_key}  {signer.host}"
         line += f", {signer.created_at:%Y-%m-%d}"
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        show(line)
 
 
 def withdraw(
@@ -42,8 +42,7 @@ def withdraw(
     clients are not told of it; those that have pinned it run `tuner trust` again."""
     with database(Settings()) as engine:
         gone = signers.withdraw(engine, key)
-    line = f"withdrew {gone.fingerprint} of {gone.host}; tune again what it signed"
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    show(f"withdrew {gone.fingerprint} of {gone.host}; tune again what it signed")
 
 
 def add_to(app: typer.Typer) -> None:

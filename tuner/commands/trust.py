@@ -8,7 +8,7 @@ import typer
 
 from db.signed import fingerprint
 from tuner.client import Client
-from tuner.commands.common import console
+from tuner.commands.common import console, show
 from tuner.errors import UntrustedSigner
 from tuner.pins import Pins
 from tuner.shape_options import examples
@@ -41,8 +41,7 @@ def trust(
 
 
 def _show(state: str, key: str, whose: str) -> None:
-    line = f"{state:7} {fingerprint(key)}  {key}  {whose}"
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    show(f"{state:7} {fingerprint(key)}  {key}  {whose}")
 
 
 def add_to(app: typer.Typer) -> None:
