@@ -83,11 +83,18 @@ def measured(
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
             yield head.config, built, result
+        _drop(pending)  # what runs still would disturb what is measured next
+        while wait([each.run for each in pending if each.run], CHECK_SECONDS).not_done:
+            check()
     finally:  # a job that ends early leaves no builds before the next one's
-        for each in pending:
-            each.build.cancel()
-            if each.run is not None:
-                each.run.cancel()
+        _drop(pending)
+
+
+def _drop(pending: Iterable[_Candidate]) -> None:
+    for each in pending:
+        each.build.cancel()
+        if each.run is not None:
+            each.run.cancel()
 
 
 def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:

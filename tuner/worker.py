@@ -133,6 +133,7 @@ class Worker:
             except NoServer as error:
                 log.warning("job_without_server", reason=str(error))
                 self._give_back(job)
+                time.sleep(SERVER_SECONDS)
             except Stopped:
                 self._give_back(job)
                 raise

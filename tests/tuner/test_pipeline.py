@@ -132,6 +132,32 @@ def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
     assert builder.futures[5].cancelled()
 
 
+class Busy(Runner):
+    """What it was given can't be taken back."""
+
+    def submit(self, library: Path) -> Future[Measured]:
+        future = super().submit(library)
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
+    """The round that follows has the device for itself."""
+    runner, builder = Busy([], "cuda", at_once=SIZE), Builder([], late="right 0")
+    wanted = iter([20, 0])
+
+    def check() -> None:
+        if builder.futures[0].done():
+            runner.finish()
+        else:
+            order = BuildOrder("", "", None, {}, tmp_path / "0.so")
+            builder.futures[0].set_result(Built("build_error", order))
+
+    run("cuda", tmp_path, 0, builder, runner, left=lambda: next(wanted), check=check)
+    assert runner.under_way
+    assert all(future.done() for _, future in runner.under_way)
+
+
 @pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 4)])
 def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Path) -> None:
     """On a CPU for any of its batch, on a GPU for the one that is next; one behind it is measured

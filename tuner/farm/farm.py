@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tuner.device import Device
-from tuner.errors import ChildFailed, NoServer
+from tuner.errors import ChildFailed, ChildTimeout, NoServer
 from tuner.farm import link, wire
 from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, FarmRunner
 from tuner.measure.child import Child
@@ -56,15 +56,22 @@ class Farm:
     def _servers(self) -> link.Servers:
         try:
             return self._child.call(link.servers, self.tracker, self.key, timeout=ASK_SECONDS)
+        except ChildTimeout as error:
+            why = f"the tracker did not answer for {ASK_SECONDS:g} s; start it first"
+            raise NoServer(self.tracker, self.key, why) from error
         except ChildFailed as error:
             raise NoServer(self.tracker, self.key, str(error)) from error
 
     def _first(self) -> Device:
         try:
+            known = self._servers().known
             said = self._child.call(link.connect, self.tracker, self.key, timeout=CONNECT_SECONDS)
+        except ChildTimeout as error:
+            why = f"none of its {known} was free for {CONNECT_SECONDS:g} s"
+            raise NoServer(self.tracker, self.key, why) from error
         except ChildFailed as error:
-            self._child.close()
             raise NoServer(self.tracker, self.key, str(error)) from error
-        self._child.close()  # the session ends with its process: the server is free again
+        finally:
+            self._child.close()  # the session ends with its process: the server is free again
         wire.check_same(said["same"])
         return wire.device_from_json(said["device"])

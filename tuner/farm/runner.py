@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from tuner.device import Device
-from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
+from tuner.errors import ChildFailed, ForeignServer, NoServer
 from tuner.farm import link, wire
 from tuner.measure.child import Child
 from tuner.measure.finals import ROUND_SECONDS, Finals
@@ -33,6 +33,8 @@ TRIES = 3
 """What has lost so many servers is not sent to another."""
 CARRY_SECONDS = 60.0
 """For an upload, and the far end's own cleaning up, on top of what a call may take there."""
+STAY_SECONDS = 60.0
+"""A server without work is given a sign of life so often: left alone, it ends its session."""
 
 
 @dataclass
@@ -81,8 +83,9 @@ class FarmRunner:
         self._tasks: deque[_Task] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._dead: TunerError | None = None
-        self._connected, self._alone_since = 0, time.monotonic()
+        self._dead: Exception | None = None
+        self._reason = ""  # of the last server that was not to be had
+        self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
         self._children = [Child(ENVIRONMENT) for _ in range(servers)]
         self._threads = [
             threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
@@ -147,20 +150,46 @@ class FarmRunner:
         return task.future
 
     def _lane(self, child: Child) -> None:
-        while not self._closed:
-            if not self._connect(child):
-                self._give_up_if_alone()
-                time.sleep(PAUSE_SECONDS)
-                continue
-            self._count(1)
+        try:
+            while not self._closed:
+                if not self._session(child):
+                    self._give_up_if_alone()
+                    time.sleep(PAUSE_SECONDS)
+        except Exception as error:  # no process can be started, say
+            log.exception("rpc_lane_crashed")
+            self._end(error)
+
+    def _session(self, child: Child) -> bool:
+        """Connect, and serve until the server is lost or all is over. False where there was no
+        serving."""
+        if not self._connect(child):
+            return False
+        with self._changed:
+            self._sessions += 1
+        try:
+            if not self._open(child):
+                return False
+            with self._changed:
+                self._connected += 1
             try:
                 self._serve(child)
             finally:
-                self._count(-1)
+                with self._changed:
+                    self._connected -= 1
+                    self._alone_since = time.monotonic()
+            return True
+        finally:
+            with self._changed:
+                self._sessions -= 1
 
     def _serve(self, child: Child) -> None:
         """Send one task after the other, until the server is lost or all is over."""
-        while (task := self._next()) is not None:
+        while not self._closed:
+            task = self._next()
+            if task is None:
+                if not self._stays(child):
+                    return
+                continue
             if not task.begin():
                 continue
             try:
@@ -174,18 +203,34 @@ class FarmRunner:
             except ChildFailed as error:
                 self._lose(task, error)
                 return
+            except Exception as error:
+                task.future.set_exception(error)
+                raise
             task.end(answer)
 
     def _next(self) -> _Task | None:
+        """None where there is nothing to do for a while, or no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._tasks or self._closed)
-            return None if self._closed else self._tasks.popleft()
+            self._changed.wait_for(lambda: self._tasks or self._closed, STAY_SECONDS)
+            return self._tasks.popleft() if self._tasks and not self._closed else None
+
+    def _stays(self, child: Child) -> bool:
+        if self._closed:
+            return False
+        try:
+            child.call(link.ask, "stay", {}, {}, timeout=CARRY_SECONDS)
+        except ChildFailed as error:
+            self._note_lost("stay", error)
+            return False
+        return True
+
+    def _note_lost(self, doing: str, error: ChildFailed) -> None:
+        if not self._closed:
+            log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
     def _lose(self, task: _Task, error: ChildFailed) -> None:
         task.lost += 1
-        if self._closed:
-            return
-        log.warning("rpc_server_lost", key=self._key, doing=task.name, reason=str(error))
+        self._note_lost(task.name, error)
         if task.lost >= TRIES:
             task.end({"failed": f"{TRIES} RPC servers were lost over it; the last: {error}"})
             return
@@ -201,36 +246,48 @@ class FarmRunner:
             if _identity(device) != _identity(self._device):
                 raise ForeignServer(
                     f"a server of key {self._key!r} has {device.name} ({device.driver}), others "
-                    f"{self._device.name} ({self._device.driver}): give it another key"
+                    f"{self._device.name} ({self._device.driver}): give it another key, or "
+                    "start the worker anew where all have changed"
                 )
-            answer = child.call(link.ask, "open", self._opening, {}, timeout=REFERENCE_SECONDS)
         except ForeignServer as error:
             child.close()
+            self._reason = str(error)
             log.warning("rpc_server_refused", reason=str(error))
             return False
         except ChildFailed as error:
-            if not self._closed:
-                log.info("rpc_server_awaited", key=self._key, reason=str(error))
+            self._note_awaited(error)
+            return False
+        return True
+
+    def _open(self, child: Child) -> bool:
+        """Inputs and references, which may take minutes."""
+        seconds = REFERENCE_SECONDS + CARRY_SECONDS
+        try:
+            answer = child.call(link.ask, "open", self._opening, {}, timeout=seconds)
+        except ChildFailed as error:
+            self._reason = str(error)
+            self._note_awaited(error)
             return False
         if "failed" in answer:  # the workload's inputs or references: so they would anywhere
             self._end(ChildFailed(answer["failed"]))
             return False
         return True
 
-    def _count(self, change: int) -> None:
-        with self._changed:
-            self._connected += change
-            self._alone_since = time.monotonic()
+    def _note_awaited(self, error: ChildFailed) -> None:
+        if not self._closed:
+            log.info("rpc_server_awaited", key=self._key, reason=str(error))
 
     def _give_up_if_alone(self) -> None:
         with self._changed:
-            alone = self._connected == 0 and not self._closed
+            alone = self._sessions == 0 and not self._closed
             if not alone or time.monotonic() - self._alone_since < PATIENCE_SECONDS:
                 return
         why = f"none was free for {PATIENCE_SECONDS:g} s"
+        if self._reason:
+            why += f"; one that was: {self._reason}"
         self._end(NoServer(self._tracker, self._key, why))
 
-    def _end(self, error: TunerError) -> None:
+    def _end(self, error: Exception) -> None:
         """What waits will not be done, nor what is still to come."""
         with self._changed:
             self._dead = self._dead or error

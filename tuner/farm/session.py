@@ -20,6 +20,7 @@ from typing import Any
 from tuner.device import Device
 from tuner.errors import ChildFailed
 from tuner.farm import wire
+from tuner.measure.child_main import die_with_parent
 from tuner.measure.runner import Runner
 
 IDLE_SECONDS = 600.0
@@ -39,7 +40,7 @@ class Session:
 
     def functions(self) -> dict[str, Answer]:
         """By the names under which TVM is to know them."""
-        asked = (self.describe, self.open, self.measure, self.finals, self.verify)
+        asked = (self.describe, self.open, self.measure, self.finals, self.verify, self.stay)
         return {wire.FUNCTION.format(each.__name__): self._answering(each) for each in asked}
 
     def describe(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +73,10 @@ class Session:
         """The largest error of the uploaded ``library``."""
         return {"max_error": self._opened().verify(_uploaded(given["library"]))}
 
+    def stay(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Nothing but a sign of the worker's life."""
+        return {}
+
     def close(self) -> None:
         if self._runner is not None:
             self._runner.close()
@@ -84,6 +89,7 @@ class Session:
 
     def _begin(self) -> None:
         """Only in the session's own process, after the fork."""
+        die_with_parent()  # else it would measure on, beside the sessions of the next server
         tempfile.tempdir = str(Path.cwd())  # TVM's for this session, which its server removes
         Finalize(None, self.close, exitpriority=1)
         threading.Thread(target=self._end_when_idle, daemon=True).start()
@@ -102,7 +108,7 @@ class Session:
             except ChildFailed as error:
                 return json.dumps({"failed": str(error)})
             finally:
-                self._busy, self._asked = False, time.monotonic()
+                self._asked, self._busy = time.monotonic(), False
 
         return answer
 

@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    _die_with_parent()
+    die_with_parent()
     os.nice(int(sys.argv[2]))
     connection = Connection(int(sys.argv[1]))
     limits = json.loads(sys.argv[3])
@@ -37,7 +37,7 @@ def main() -> None:
             connection.send((False, traceback.format_exc()))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ask the kernel for SIGKILL when the parent ends, which holds in native code too."""
     if sys.platform == "linux":
         parent = os.getppid()

@@ -2,18 +2,22 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.farm.farmed import Process, Server, Tracker, free_port, until
+from tests.tuner.farm.sleepy import IDLE_SECONDS
 from tests.tuner.measure.planted import Planted
 from tuner import cpu_facts
 from tuner.errors import ChildFailed, NoServer
+from tuner.farm import link
 from tuner.farm import runner as lanes
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
+from tuner.measure.child import Child
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
 from tuner.measure.finals import EMPTY as EMPTY_NAME
 
@@ -125,6 +129,68 @@ def test_a_session_leaves_nothing_behind(
     farm.await_free()
 
 
+def test_what_is_under_way_at_the_end_ends_too(farm: Farm, libraries: dict[str, Path]) -> None:
+    with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+        runner.submit(libraries["right"]).result(60)
+        hanging = [runner.submit(libraries["hang"]) for _ in range(4)]
+        until(lambda: any(future.running() for future in hanging))
+    for future in hanging:
+        with pytest.raises(NoServer, match="the job has ended"):
+            future.result(0)
+
+
+def test_where_no_process_can_be_started_what_waits_is_told(
+    farm: Farm, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    farm.await_free()
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.executable", str(folder / "absent"))
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner, pytest.raises(FileNotFoundError):
+            runner.submit(libraries["right"]).result(60)
+
+
+def test_a_server_that_is_stopped_takes_its_sessions_along(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path]
+) -> None:
+    server = Server(folder, "stopped", tracker, "stopped").ready()
+    farm = Farm(tracker.address, "stopped")
+    try:
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            runner.submit(libraries["right"]).result(60)
+            [session] = server.sessions()
+            behind = [session, *session.children(recursive=True)]
+            assert len(behind) >= 2
+            server.stop()
+            until(lambda: not any(each.is_running() for each in behind), 10)
+    finally:
+        farm.close()
+
+
+def test_a_server_that_draws_inputs_is_waited_for_and_kept(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than one that is not free is waited for, though the other is another worker's; and it
+    is there still when it was asked nothing for longer than it stays by itself."""
+    monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(lanes, "CONNECT_SECONDS", 4.0)
+    monkeypatch.setattr(lanes, "STAY_SECONDS", 0.5)
+    theirs = Server(folder, "theirs", tracker, "sleepy").ready()
+    with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:
+        stack.callback(theirs.stop)
+        another_worker.call(link.connect, tracker.address, "sleepy", timeout=20)
+        ours = Server(folder, "ours", tracker, "sleepy", "tests.tuner.farm.sleepy").ready()
+        stack.callback(ours.stop)
+        with closing(Farm(tracker.address, "sleepy")) as farm:
+            farm.await_free()
+            with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+                assert runner.at_once == 4
+                assert runner.submit(libraries["right"]).result(60).status == "ok"
+                before = ours.sessions()
+                time.sleep(2 * IDLE_SECONDS)
+                assert ours.sessions() == before
+                assert runner.submit(libraries["right"]).result(60).status == "ok"
+
+
 def test_another_server_takes_over_from_one_that_is_lost(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
@@ -207,7 +273,8 @@ def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> Non
 
 
 def test_without_a_tracker_the_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.farm.farm.CONNECT_SECONDS", 3.0)
+    monkeypatch.setattr("tuner.farm.farm.ASK_SECONDS", 3.0)
     port = free_port()
-    with pytest.raises(NoServer, match=rf"tracker 127.0.0.1:{port} .*--tracker 127.0.0.1:{port}"):
+    told = rf"127.0.0.1:{port} \(the tracker did not answer.*--tracker 127.0.0.1:{port}"
+    with pytest.raises(NoServer, match=told):
         Farm(("127.0.0.1", port), "any")
