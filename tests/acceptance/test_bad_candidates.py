@@ -18,7 +18,8 @@ SHAPE = {"M": 64, "N": 8}
 
 def error_of(database: Database, found: best.Best, folder: Path) -> float:
     """The largest error of the stored library, called on new random data."""
-    paths = {"library": folder / "kernel.so", "manifest": folder / "kernel.json"}
+    suffixes = {"library": ".so", "manifest": ".json", "signature": ".sig"}
+    paths = {kind: folder / f"kernel{suffix}" for kind, suffix in suffixes.items()}
     for kind, path in paths.items():
         path.write_bytes(artifacts.get(database.engine, found.artifacts[kind]).content)
     draw = np.random.default_rng()

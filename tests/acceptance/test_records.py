@@ -61,7 +61,7 @@ def test_what_was_exported_is_measured_again(
     assert (measured.status, measured.config) == ("ok", line["config"])
     found = best(database, **SHAPE)
     assert found.time_us > 1e-2
-    assert set(found.artifacts) == {"library", "source", "manifest", "record"}
+    assert set(found.artifacts) == {"library", "source", "manifest", "record", "signature"}
 
 
 def test_a_list_of_which_nothing_fits_fails_with_the_reason(

@@ -50,6 +50,7 @@ def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench
         "source": "text/x-asm",
         "manifest": "application/json",
         "record": "application/json",
+        "signature": "application/json",
     }
     assert b"main" in files["source"].content
     manifest = json.loads(files["manifest"].content)

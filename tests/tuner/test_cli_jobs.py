@@ -130,8 +130,10 @@ def test_a_job_that_is_not_there(
 
 def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "--help")
-    commands = "tune best jobs ladder export import serve worker keys db doctor"
-    assert re.findall(r"│ ([a-z]+) ", shown.partition("Commands")[2]) == commands.split()
+    commands = (
+        "tune best jobs ladder export import serve worker rpc-server keys trust signers db doctor"
+    )
+    assert re.findall(r"│ ([a-z-]+) ", shown.partition("Commands")[2]) == commands.split()
     shapes = [
         [command, operator]
         for command in ("tune", "best", "ladder")
