@@ -131,7 +131,7 @@ def test_a_job_that_is_not_there(
 def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "--help")
     commands = (
-        "tune best jobs ladder export import serve worker rpc-server keys trust signers db doctor"
+        "tune best jobs ladder export import serve worker rpc-server keys signers trust db doctor"
     )
     assert re.findall(r"│ ([a-z-]+) ", shown.partition("Commands")[2]) == commands.split()
     shapes = [
