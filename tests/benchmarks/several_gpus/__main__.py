@@ -6,7 +6,9 @@ python -m tests.benchmarks.several_gpus --write docs/benchmarks/several-gpus
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,19 +19,30 @@ from tuner.detect import detect
 from tuner.measure.child import Child
 from tuner.versions import versions
 
-PARTS = {"workers": workers.measured, "farm": farm.measured}
+LOADS = {"layers": "depthwise layers of a network", "mixed": "both operators, large and small"}
+PARTS = {
+    "layers": partial(workers.measured, workers.LAYERS),
+    "mixed": partial(workers.measured, workers.MIXED),
+    "farm": farm.measured,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        help="path without suffix: .json and .md are made; its other parts are kept",
+    )
     parser.add_argument("--logs", type=Path, help="folder for the processes' logs")
     options = parser.parse_args()
     child = Child()
     device = child.call(detect, "cuda", timeout=120)
     child.close()
     result = provenance("python -m tests.benchmarks.several_gpus", device)
+    if options.write:
+        result |= _measured_before(options.write.with_suffix(".json"), result["device"])
     with TemporaryDirectory(prefix="convtune-several-") as name:
         folder = options.logs or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,16 +57,23 @@ def main() -> None:
         sys.exit("a bar is missed")
 
 
+def _measured_before(file: Path, device: dict[str, Any]) -> dict[str, Any]:
+    """The parts that the file has of this device."""
+    before = json.loads(file.read_text()) if file.exists() else {}
+    same = all(before.get("device", {}).get(key) == device[key] for key in ("name", "driver"))
+    return {part: before[part] for part in PARTS if same and part in before}
+
+
 def _bars(result: dict[str, Any]) -> list[tuple[str, bool]]:
-    bars = []
-    if "workers" in result:
-        found = result["workers"]
-        bars.append(
-            (
-                f"two workers' time is {found['ratio']:.2f} of one's (at most {found['bar']})",
-                found["ratio"] <= found["bar"],
-            )
+    bars = [
+        (
+            f"{text}: two workers' time is {result[load]['ratio']:.2f} of one's "
+            f"(at most {workers.BAR})",
+            result[load]["ratio"] <= workers.BAR,
         )
+        for load, text in LOADS.items()
+        if load in result
+    ]
     for row in result.get("farm", {}).get("rows", []):
         name = row["operator"]
         bars += [
@@ -76,20 +96,30 @@ def _page(result: dict[str, Any]) -> str:
         "Both GPUs are of one host.",
         "",
     ]
-    if "workers" in result:
-        found = result["workers"]
-        one, two = found["seconds"][1], found["seconds"][2]
-        lines += [
-            f"{found['jobs']} jobs of {found['trials']} trials in one PostgreSQL, "
-            f"{workers.BUILDERS} builders a worker, from their order to the end of the last: "
-            f"one worker on one GPU {one:.1f} s, two workers on two "
-            f"(`tuner worker --gpus 0,1`) {two:.1f} s, {found['ratio']:.2f} of it.",
-            "",
-        ]
+    if LOADS.keys() & result.keys():
+        lines += _workers_table(result)
     if "farm" in result:
         lines += _farm_table(result["farm"])
     lines += [f"- {text}: {'met' if kept else 'missed'}" for text, kept in _bars(result)]
     return "\n".join([*lines, ""])
+
+
+def _workers_table(result: dict[str, Any]) -> list[str]:
+    rows = [
+        f"| {found['jobs']}: {text} | {found['seconds']['1']:.1f} | {found['seconds']['2']:.1f} "
+        f"| {found['ratio']:.2f} |"
+        for load, text in LOADS.items()
+        if (found := result.get(load))
+    ]
+    return [
+        f"Jobs of {workers.TRIALS} trials in one PostgreSQL, {workers.BUILDERS} builders a worker, "
+        "from their order to the end of the last. Two workers are `tuner worker --gpus 0,1`.",
+        "",
+        "| jobs | one worker on one GPU, s | two workers on two, s | of one's time |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def _farm_table(found: dict[str, Any]) -> list[str]:

@@ -1,8 +1,9 @@
-"""Eight jobs for two workers on two GPUs, and for one on one, over one PostgreSQL."""
+"""Loads of eight jobs for two workers on two GPUs, and for one on one, over one PostgreSQL."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,42 @@ from db.schema import migrate
 from tests.benchmarks.several_gpus.installation import ended, running, submit, until, worker
 from tests.own_postgres import own_server
 
-OPERATOR = "depthwise_conv2d"
 TRIALS = 64
 BAR = 0.6
 BUILDERS = 14
 """For each worker, whether it has the machine for itself or not."""
 SETTLED_SECONDS = 10.0
 """After their start workers warm their builders."""
-JOBS = tuple(
-    {"B": 16, "C": channels, "H": size, "W": size, "K": taps}
+Shape = tuple[str, dict[str, Any]]
+LAYERS: tuple[Shape, ...] = tuple(
+    ("depthwise_conv2d", {"B": 16, "C": channels, "H": size, "W": size, "K": taps})
     for taps in (5, 7)
     for channels, size in ((96, 56), (192, 28), (384, 14), (768, 7))
 )
-"""Layers of a network; nothing of theirs is measured on the CPU, which both workers share."""
+MIXED: tuple[Shape, ...] = (
+    ("depthwise_conv2d", {"B": 32, "C": 96, "H": 56, "W": 56, "K": 7}),
+    ("conv1d", {"M": 500_000, "N": 1023, "mode": "valid"}),
+    ("depthwise_conv2d", {"B": 32, "C": 256, "H": 28, "W": 28, "K": 5}),
+    ("conv1d", {"M": 1_500_000, "N": 127, "mode": "same"}),
+    ("depthwise_conv2d", {"B": 16, "C": 512, "H": 14, "W": 14, "K": 13}),
+    ("conv1d", {"M": 200_000, "N": 255}),
+    ("depthwise_conv2d", {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}),
+    ("conv1d", {"M": 16_384, "N": 32}),
+)
+"""Of conv1d the finalists' round times peers on the CPU too, which both workers share."""
 
 
-def measured(folder: Path) -> dict[str, Any]:
-    """Seconds from the order to the end of the last job. Two workers come first: what the machine
-    has read from its disk by then is to the good of the one."""
-    seconds = {count: _seconds(count, folder) for count in (2, 1)}
-    ratio = seconds[2] / seconds[1]
+def measured(load: Sequence[Shape], folder: Path) -> dict[str, Any]:
+    """Seconds from the order to the end of the last job, by workers. Two of them come first: what
+    the machine has read from its disk by then is to the good of the one."""
+    seconds = {str(count): _seconds(count, load, folder) for count in (2, 1)}
     return {
-        "jobs": len(JOBS), "trials": TRIALS, "seconds": seconds, "ratio": ratio, "bar": BAR,
+        "jobs": len(load), "trials": TRIALS, "seconds": seconds,
+        "ratio": seconds["2"] / seconds["1"], "bar": BAR,
     }  # fmt: skip
 
 
-def _seconds(count: int, folder: Path) -> float:
+def _seconds(count: int, load: Sequence[Shape], folder: Path) -> float:
     gpus = ",".join(str(n) for n in range(count))
     with own_server() as server:
         engine = open_engine(server.url)
@@ -46,7 +57,7 @@ def _seconds(count: int, folder: Path) -> float:
         with running(command, folder / f"workers-{count}.log", environment):
             until(lambda: len(workers.list_workers(engine)) == count, 120)
             time.sleep(SETTLED_SECONDS)
-            jobs = [submit(engine, OPERATOR, shape, trials=TRIALS) for shape in JOBS]
+            jobs = [submit(engine, *shape, trials=TRIALS) for shape in load]
             done = ended(engine, jobs, 600)
         engine.dispose()
     ends = [job.finished_at for job in done if job.finished_at is not None]
