@@ -91,14 +91,21 @@ class Session:
         """Only in the session's own process, after the fork."""
         die_with_parent()  # else it would measure on, beside the sessions of the next server
         tempfile.tempdir = str(Path.cwd())  # TVM's for this session, which its server removes
-        Finalize(None, self.close, exitpriority=1)
+        Finalize(None, self._end, exitpriority=1)
         threading.Thread(target=self._end_when_idle, daemon=True).start()
 
     def _end_when_idle(self) -> None:
         while self._busy or time.monotonic() - self._asked < IDLE_SECONDS:
             time.sleep(LOOK_SECONDS)
-        self.close()
-        os._exit(0)  # the other thread waits in TVM for a word from the worker
+        self._end()  # the other thread waits in TVM for a word from the worker
+
+    def _end(self) -> None:
+        """However the connection ended: TVM's server would end too, and leave the folder, if this
+        process exited with an error, as it does where the connection is reset."""
+        try:
+            self.close()
+        finally:
+            os._exit(0)
 
     def _answering(self, function: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
         def answer(text: str) -> str:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
-from tests.tuner.farm.farmed import Process, Server, Tracker, free_port, until
+from tests.tuner.farm.farmed import (
+    Process,
+    Server,
+    Tracker,
+    connect_and_reset,
+    free_port,
+    until,
+)
 from tests.tuner.farm.sleepy import IDLE_SECONDS
 from tests.tuner.measure.planted import Planted
 from tuner import cpu_facts
@@ -147,6 +154,26 @@ def test_where_no_process_can_be_started_what_waits_is_told(
         patched.setattr("sys.executable", str(folder / "absent"))
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner, pytest.raises(FileNotFoundError):
             runner.submit(libraries["right"]).result(60)
+
+
+def test_a_connection_that_is_reset_ends_its_session_alone(
+    tmp_path: Path, tracker: Tracker
+) -> None:
+    """As by a worker that dies with an answer unread."""
+    server = Server(tmp_path, "server", tracker, "reset").ready()
+    child = Child(lanes.ENVIRONMENT)
+    try:
+        with pytest.raises(ChildFailed):
+            child.call(connect_and_reset, tracker.address, "reset", timeout=60)
+        said = child.call(link.connect, tracker.address, "reset", timeout=60)
+        assert said["device"]["kind"] == "cpu"
+        child.close()
+        until(lambda: not server.sessions())
+        until(lambda: not any(path.is_dir() for path in tmp_path.iterdir()))
+        assert not server.said("Traceback")
+    finally:
+        child.close()
+        server.stop()
 
 
 def test_a_server_that_is_stopped_takes_its_sessions_along(
