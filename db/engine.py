@@ -17,6 +17,9 @@ from db.transaction import reading, writing
 __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 
 BUSY_SECONDS = 30
+CACHE_KIB = 512
+"""Of SQLite, for each connection of a pool. Its own 2 MiB fill over hours, and what another process
+writes empties them; the pages are in the system's cache all the same."""
 
 
 def open_engine(url: str, busy_seconds: float = BUSY_SECONDS) -> Engine:
@@ -91,6 +94,7 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
         url.set(drivername="sqlite+pysqlite"),
         json_serializer=to_json,
         max_overflow=35,
+        pool_use_lifo=True,  # each connection that is used keeps statements of its own
         connect_args={"timeout": busy_seconds},
     )
 
@@ -99,6 +103,7 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
         connection.isolation_level = None  # BEGIN is ours, below
         connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         _use_wal(connection, busy_seconds)
 
     @event.listens_for(engine, "begin")
