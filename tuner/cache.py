@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tuner.config import user_folder
 from tuner.errors import BrokenArtifact
 from tuner.load import check_sha256
 
 
 def default_folder() -> Path:
-    """``convtune`` in $XDG_CACHE_HOME, or in ~/.cache where that is unset or relative."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "convtune"
+    """By the XDG base directory specification. Raises UnusableFile where this user has no home."""
+    return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 class Cache:

@@ -1,4 +1,5 @@
-"""The folder of what a user keeps here: the key that signs, and the keys that are trusted."""
+"""Folders of the user's own, and that of what is kept: the key that signs, and the keys that are
+trusted."""
 
 from __future__ import annotations
 
@@ -9,13 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tuner.errors import UnusableFile
+
 LOCK = ".lock"
 
 
+def user_folder(variable: str, otherwise: str) -> Path:
+    """``convtune`` in the folder that the variable names, or in ``otherwise`` of the user's home
+    where it is unset or relative. Raises UnusableFile where this user has no home."""
+    named = Path(os.environ.get(variable, ""))
+    try:
+        return (named if named.is_absolute() else Path.home() / otherwise) / "convtune"
+    except RuntimeError as error:
+        raise UnusableFile(
+            f"~/{otherwise}/convtune", f"this user has no home folder; name one in {variable}"
+        ) from error
+
+
 def folder() -> Path:
-    """``convtune`` in $XDG_CONFIG_HOME, or in ~/.config where that is unset or relative."""
-    named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".config") / "convtune"
+    """By the XDG base directory specification, as the cache's."""
+    return user_folder("XDG_CONFIG_HOME", ".config")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tuner.signing_key import default_path
@@ -42,3 +42,8 @@ class Settings(BaseSettings):
     metrics_port: int | None = Field(
         None, ge=0, le=65535, description="port of a worker's metrics; none without it"
     )
+
+    @field_validator("signing_key", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return value or default_path()

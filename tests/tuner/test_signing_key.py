@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from db import queue
 from db.engine import migrate, open_engine
 from tuner.detect import detect
-from tuner.errors import BadSigningKey
+from tuner.errors import BadSigningKey, UnusableFile
 from tuner.in_process import tuned_here
 from tuner.measure.child import Child
 from tuner.settings import Settings
@@ -40,6 +40,19 @@ def test_it_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert public_key_of(own_key(path)) == made
     assert sorted(each.name for each in path.parent.iterdir()) == [".lock", path.name]
+
+
+def test_an_empty_variable_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("TUNER_SIGNING_KEY", "")
+    assert Settings().signing_key == default_path() == tmp_path / "convtune" / "signing_key.pem"
+
+
+def test_a_user_without_a_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", "~")  # as where the user has no entry and HOME is unset
+    with pytest.raises(UnusableFile, match="XDG_CONFIG_HOME"):
+        default_path()
 
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
