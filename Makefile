@@ -14,9 +14,10 @@ lint: $(VENV)/.for-tests
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-# a file's tests stay together: they share what is dear to set up
+# a file's tests stay together: they share what is dear to set up; three at once on two cores, as
+# many wait for processes of their own
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 chaos: $(VENV)/.for-tests
 	$(BIN)/python -m tests.chaos --write docs/benchmarks/chaos

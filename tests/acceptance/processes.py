@@ -75,7 +75,7 @@ class Worker:
             "TMPDIR": str(folder),
             "TUNER_DATABASE_URL": database_url,
             "TUNER_LOG_FORMAT": "json",
-            "TUNER_BUILD_WORKERS": "2",
+            "TUNER_BUILD_WORKERS": "1",
             "TUNER_POLL_SECONDS": "0.1",
         }
         self.process = subprocess.Popen(

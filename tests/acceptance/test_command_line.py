@@ -31,7 +31,7 @@ class Shell:
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "TUNER_DATABASE_URL": database.url,
-            "TUNER_BUILD_WORKERS": "2",
+            "TUNER_BUILD_WORKERS": "1",
         }
 
     def start(self, *arguments: str, module: str = "tuner.cli") -> subprocess.Popen[str]:

@@ -9,7 +9,6 @@ from processes import Database, Worker, until
 
 from db import best, queue
 from tests.tuner.farm.farmed import Server, Tracker
-from tuner.farm.runner import PATIENCE_SECONDS
 
 SHAPE = {"M": 512, "N": 8}
 
@@ -21,11 +20,17 @@ def tracker(tmp_path: Path) -> Iterator[Tracker]:
     started.kill()
 
 
-def over(tracker: Tracker, database: Database, folder: Path, *options: str) -> Worker:
+def over(
+    tracker: Tracker,
+    database: Database,
+    folder: Path,
+    *options: str,
+    module: str = "tuner.worker",
+) -> Worker:
     """``python -m tuner.worker`` with the tracker's servers."""
     address = "{}:{}".format(*tracker.address)
     farm = ("--rpc-tracker", address, "--rpc-key", "cpu")
-    return Worker(database.url, folder, *farm, *options, module=["tuner.worker"])
+    return Worker(database.url, folder, *farm, *options, module=[module])
 
 
 def test_a_job_is_measured_on_two_servers(
@@ -54,26 +59,23 @@ def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
     database: Database, tracker: Tracker, tmp_path: Path
 ) -> None:
     first = Server(tmp_path, "first", tracker, "cpu").ready()
-    job = database.submit(SHAPE, trials=60)
+    job = database.submit(SHAPE, trials=24)
     stopped = over(tracker, database, tmp_path)
     until(lambda: database.trials(job))
     code, seconds = stopped.stop()
     assert code == 0 and seconds < 10
     assert queue.get(database.engine, job.id).state == "queued"
-    worker = over(tracker, database, tmp_path)
+    worker = over(tracker, database, tmp_path, module="tests.acceptance.impatient_farm")
     try:
         until(lambda: queue.get(database.engine, job.id).state == "running")
         first.kill()
-        until(
-            lambda: queue.get(database.engine, job.id).state == "queued",
-            PATIENCE_SECONDS + 60,
-        )
+        until(lambda: queue.get(database.engine, job.id).state == "queued")
         before = database.trials(job)
         second = Server(tmp_path, "second", tracker, "cpu").ready()
         until(lambda: queue.get(database.engine, job.id).state == "succeeded", 120)
         second.stop()
         assert database.trials(job)[: len(before)] == before
-        assert len(database.trials(job)) == 60
+        assert len(database.trials(job)) == 24
         assert queue.get(database.engine, job.id).attempt == 3
     finally:
         worker.stop()

@@ -94,7 +94,7 @@ class Room:
             "TMPDIR": str(folder),
             "TUNER_DATABASE_URL": f"sqlite:///{folder / 'convtune.db'}",
             "TUNER_PORT": str(self.port),
-            "TUNER_BUILD_WORKERS": "2",
+            "TUNER_BUILD_WORKERS": "1",
             "TUNER_POLL_SECONDS": "0.1",
             "XDG_CACHE_HOME": str(folder / "cache"),
             **(environment or {}),

@@ -27,6 +27,8 @@ ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 CONNECT_SECONDS = 15.0
 """A server is waited for so long before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
+FOREIGN_PAUSE_SECONDS = 10.0
+"""After a server of another device, which the tracker may well hand out again."""
 PATIENCE_SECONDS = 30.0
 """So long without any server, and the job is given back."""
 TRIES = 3
@@ -62,6 +64,10 @@ class _Task:
             self.future.set_result(value)
 
 
+class _Unfit(Exception):
+    """The server can't draw the job's inputs, or not work out their references."""
+
+
 class FarmRunner:
     """One thread and one child process a server. What was under way on a server that is lost goes
     to the next that is there."""
@@ -86,6 +92,7 @@ class FarmRunner:
         self._dead: Exception | None = None
         self._reason = ""  # of the last server that was not to be had
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
+        self._unfit = 0
         self._children = [Child(ENVIRONMENT) for _ in range(servers)]
         self._threads = [
             threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
@@ -155,6 +162,8 @@ class FarmRunner:
                 if not self._session(child):
                     self._give_up_if_alone()
                     time.sleep(PAUSE_SECONDS)
+        except _Unfit as error:
+            self._leave_out(child, error)
         except Exception as error:  # no process can be started, say
             log.exception("rpc_lane_crashed")
             self._end(error)
@@ -253,6 +262,8 @@ class FarmRunner:
             child.close()
             self._reason = str(error)
             log.warning("rpc_server_refused", reason=str(error))
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, FOREIGN_PAUSE_SECONDS)
             return False
         except ChildFailed as error:
             self._note_awaited(error)
@@ -260,7 +271,7 @@ class FarmRunner:
         return True
 
     def _open(self, child: Child) -> bool:
-        """Inputs and references, which may take minutes."""
+        """Inputs and references, which may take minutes. Raises _Unfit."""
         seconds = REFERENCE_SECONDS + CARRY_SECONDS
         try:
             answer = child.call(link.ask, "open", self._opening, {}, timeout=seconds)
@@ -268,10 +279,19 @@ class FarmRunner:
             self._reason = str(error)
             self._note_awaited(error)
             return False
-        if "failed" in answer:  # the workload's inputs or references: so they would anywhere
-            self._end(ChildFailed(answer["failed"]))
-            return False
+        if "failed" in answer:
+            raise _Unfit(answer["failed"])
         return True
+
+    def _leave_out(self, child: Child, error: _Unfit) -> None:
+        """For the rest of the job; where no server is fit the workload is to blame."""
+        child.close()
+        log.warning("rpc_server_unfit", key=self._key, reason=str(error))
+        with self._changed:
+            self._unfit += 1
+            nowhere = self._unfit == len(self._children)
+        if nowhere:
+            self._end(ChildFailed(str(error)))
 
     def _note_awaited(self, error: ChildFailed) -> None:
         if not self._closed:

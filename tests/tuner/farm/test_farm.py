@@ -283,6 +283,29 @@ def test_a_server_of_another_device_is_left_out(
         other.stop()
 
 
+def test_a_server_that_can_not_draw_the_inputs_is_left_out(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path]
+) -> None:
+    """A job fails where all servers are like that."""
+    small = Server(folder, "small", tracker, "sizes", "tests.tuner.farm.small").ready()
+    farm = Farm(tracker.address, "sizes")
+    try:
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            with pytest.raises(ChildFailed, match="memory"):
+                runner.submit(libraries["right"]).result(60)
+            with pytest.raises(ChildFailed, match="memory"):
+                runner.submit(libraries["right"])
+        large = Server(folder, "large", tracker, "sizes").ready()
+        until(lambda: farm._servers().free == 2)
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            until(lambda: runner._unfit == 1)
+            assert runner.submit(libraries["right"]).result(60).status == "ok"
+        large.stop()
+    finally:
+        farm.close()
+        small.stop()
+
+
 def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> None:
     host, port = tracker.address
     stock = Process(
