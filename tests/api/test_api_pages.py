@@ -222,6 +222,13 @@ def test_devices_and_workers(client: TestClient, engine: Engine) -> None:
     assert "Test GPU" in page(client, "/ui/devices/live")
 
 
+def test_a_device_of_few_known_limits_has_its_card(client: TestClient, engine: Engine) -> None:
+    devices.upsert_device(engine, GPU | {"name": "Bare GPU", "limits": {"units": 3}})
+    html = page(client, "/ui/devices")
+    assert "Bare GPU" in html and "Multiprocessors" in html
+    assert "Peak, float32" not in html
+
+
 def test_the_ladder(client: TestClient, engine: Engine) -> None:
     assert "tuner ladder depthwise_conv2d" in page(client, "/ui/ladder?operator=depthwise_conv2d")
     workload = operator("conv1d").workload.model_validate({"M": 16384, "N": 32})
