@@ -27,8 +27,8 @@ ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 CONNECT_SECONDS = 15.0
 """A server is waited for so long before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
-FOREIGN_PAUSE_SECONDS = 10.0
-"""After a server of another device, which the tracker may well hand out again."""
+STRANGE_PAUSE_SECONDS = 3.0
+"""After a server that is not for this job, which the tracker may well hand out again."""
 PATIENCE_SECONDS = 30.0
 """So long without any server, and the job is given back."""
 TRIES = 3
@@ -64,10 +64,6 @@ class _Task:
             self.future.set_result(value)
 
 
-class _Unfit(Exception):
-    """The server can't draw the job's inputs, or not work out their references."""
-
-
 class FarmRunner:
     """One thread and one child process a server. What was under way on a server that is lost goes
     to the next that is there."""
@@ -88,11 +84,11 @@ class FarmRunner:
         self._timeout = timeout
         self._tasks: deque[_Task] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._over = threading.Event()
         self._dead: Exception | None = None
         self._reason = ""  # of the last server that was not to be had
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
-        self._unfit = 0
+        self._unfit: set[str] = set()  # servers that can't draw the job's inputs
         self._children = [Child(ENVIRONMENT) for _ in range(servers)]
         self._threads = [
             threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
@@ -132,7 +128,7 @@ class FarmRunner:
 
     def close(self) -> None:
         with self._changed:
-            self._closed = True
+            self._over.set()
             self._changed.notify_all()
         for child in self._children:
             child.kill()
@@ -158,12 +154,10 @@ class FarmRunner:
 
     def _lane(self, child: Child) -> None:
         try:
-            while not self._closed:
+            while not self._over.is_set():
                 if not self._session(child):
                     self._give_up_if_alone()
                     time.sleep(PAUSE_SECONDS)
-        except _Unfit as error:
-            self._leave_out(child, error)
         except Exception as error:  # no process can be started, say
             log.exception("rpc_lane_crashed")
             self._end(error)
@@ -171,12 +165,13 @@ class FarmRunner:
     def _session(self, child: Child) -> bool:
         """Connect, and serve until the server is lost or all is over. False where there was no
         serving."""
-        if not self._connect(child):
+        server = self._connect(child)
+        if server is None:
             return False
         with self._changed:
             self._sessions += 1
         try:
-            if not self._open(child):
+            if not self._open(child, server):
                 return False
             with self._changed:
                 self._connected += 1
@@ -193,7 +188,7 @@ class FarmRunner:
 
     def _serve(self, child: Child) -> None:
         """Send one task after the other, until the server is lost or all is over."""
-        while not self._closed:
+        while not self._over.is_set():
             task = self._next()
             if task is None:
                 if not self._stays(child):
@@ -220,11 +215,11 @@ class FarmRunner:
     def _next(self) -> _Task | None:
         """None where there is nothing to do for a while, or no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._tasks or self._closed, STAY_SECONDS)
-            return self._tasks.popleft() if self._tasks and not self._closed else None
+            self._changed.wait_for(lambda: self._tasks or self._over.is_set(), STAY_SECONDS)
+            return self._tasks.popleft() if self._tasks and not self._over.is_set() else None
 
     def _stays(self, child: Child) -> bool:
-        if self._closed:
+        if self._over.is_set():
             return False
         try:
             child.call(link.ask, "stay", {}, {}, timeout=CARRY_SECONDS)
@@ -234,7 +229,7 @@ class FarmRunner:
         return True
 
     def _note_lost(self, doing: str, error: ChildFailed) -> None:
-        if not self._closed:
+        if not self._over.is_set():
             log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
     def _lose(self, task: _Task, error: ChildFailed) -> None:
@@ -247,7 +242,8 @@ class FarmRunner:
             self._tasks.appendleft(task)
             self._changed.notify()
 
-    def _connect(self, child: Child) -> bool:
+    def _connect(self, child: Child) -> str | None:
+        """Which server it is; None where none was free, or it is not for this job."""
         try:
             said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
             wire.check_same(said["same"])
@@ -259,19 +255,25 @@ class FarmRunner:
                     "start the worker anew where all have changed"
                 )
         except ForeignServer as error:
-            child.close()
             self._reason = str(error)
             log.warning("rpc_server_refused", reason=str(error))
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed, FOREIGN_PAUSE_SECONDS)
-            return False
+            self._turn_away(child)
+            return None
         except ChildFailed as error:
             self._note_awaited(error)
-            return False
-        return True
+            return None
+        server: str = said["server"]
+        if server in self._unfit:
+            self._turn_away(child)
+            return None
+        return server
 
-    def _open(self, child: Child) -> bool:
-        """Inputs and references, which may take minutes. Raises _Unfit."""
+    def _turn_away(self, child: Child) -> None:
+        child.close()  # it is free for others
+        self._over.wait(STRANGE_PAUSE_SECONDS)
+
+    def _open(self, child: Child, server: str) -> bool:
+        """Inputs and references, which may take minutes. The job fails where no server can."""
         seconds = REFERENCE_SECONDS + CARRY_SECONDS
         try:
             answer = child.call(link.ask, "open", self._opening, {}, timeout=seconds)
@@ -279,27 +281,25 @@ class FarmRunner:
             self._reason = str(error)
             self._note_awaited(error)
             return False
-        if "failed" in answer:
-            raise _Unfit(answer["failed"])
-        return True
-
-    def _leave_out(self, child: Child, error: _Unfit) -> None:
-        """For the rest of the job; where no server is fit the workload is to blame."""
-        child.close()
-        log.warning("rpc_server_unfit", key=self._key, reason=str(error))
+        if "failed" not in answer:
+            return True
+        self._reason = answer["failed"]
+        log.warning("rpc_server_unfit", key=self._key, reason=self._reason)
         with self._changed:
-            self._unfit += 1
-            nowhere = self._unfit == len(self._children)
+            self._unfit.add(server)
+            nowhere = len(self._unfit) >= len(self._children)
         if nowhere:
-            self._end(ChildFailed(str(error)))
+            self._end(ChildFailed(answer["failed"]))
+        child.close()  # it is free for others
+        return False
 
     def _note_awaited(self, error: ChildFailed) -> None:
-        if not self._closed:
+        if not self._over.is_set():
             log.info("rpc_server_awaited", key=self._key, reason=str(error))
 
     def _give_up_if_alone(self) -> None:
         with self._changed:
-            alone = self._sessions == 0 and not self._closed
+            alone = self._sessions == 0 and not self._over.is_set()
             if not alone or time.monotonic() - self._alone_since < PATIENCE_SECONDS:
                 return
         why = f"none was free for {PATIENCE_SECONDS:g} s"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from uuid import uuid4
 
 import structlog
 
@@ -44,7 +45,7 @@ def serve(
     import tvm_ffi
     from tvm.rpc.server import PopenRPCServerState
 
-    for name, function in Session(device).functions().items():
+    for name, function in Session(device, uuid4().hex).functions().items():
         tvm_ffi.register_global_func(name, function)
     # TVM's Server runs this in a child of its own, where nobody would see its thread end
     state = PopenRPCServerState(

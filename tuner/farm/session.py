@@ -31,10 +31,11 @@ Answer = Callable[[str], str]
 
 
 class Session:
-    """One worker's use of this machine's device; at most one runner at a time."""
+    """One worker's use of this machine's device; at most one runner at a time. ``server`` is the
+    same in all sessions of a server, and in no other's."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, server: str) -> None:
+        self._device, self._server = device, server
         self._runner: Runner | None = None
         self._busy, self._asked = False, time.monotonic()
 
@@ -46,7 +47,8 @@ class Session:
     def describe(self, _: dict[str, Any]) -> dict[str, Any]:
         """The device, and the versions that must be the worker's too."""
         self._begin()
-        return {"device": wire.device_to_json(self._device), "same": wire.SAME}
+        device = wire.device_to_json(self._device)
+        return {"server": self._server, "device": device, "same": wire.SAME}
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
         """Draw the inputs of a ``workload_key`` by ``seed`` and work out their references;

@@ -286,24 +286,31 @@ def test_a_server_of_another_device_is_left_out(
 def test_a_server_that_can_not_draw_the_inputs_is_left_out(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
-    """A job fails where all servers are like that."""
+    """It is met again and again while the other is another worker's, and counts once. A job fails
+    where all are like that."""
+    sizes = (tracker.address, "sizes")
     small = Server(folder, "small", tracker, "sizes", "tests.tuner.farm.small").ready()
-    farm = Farm(tracker.address, "sizes")
-    try:
+    large = Server(folder, "large", tracker, "sizes")
+    with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:
+        stack.callback(small.stop)
+        stack.callback(large.stop)
+        farm = stack.enter_context(closing(Farm(tracker.address, "sizes")))
+        farm.await_free()
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
             with pytest.raises(ChildFailed, match="memory"):
                 runner.submit(libraries["right"]).result(60)
             with pytest.raises(ChildFailed, match="memory"):
                 runner.submit(libraries["right"])
-        large = Server(folder, "large", tracker, "sizes").ready()
+        large.ready()
         until(lambda: farm._servers().free == 2)
+        until(lambda: another_worker.call(link.connect, *sizes, timeout=20) and large.sessions())
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
-            until(lambda: runner._unfit == 1)
-            assert runner.submit(libraries["right"]).result(60).status == "ok"
-        large.stop()
-    finally:
-        farm.close()
-        small.stop()
+            until(lambda: runner._unfit)
+            future = runner.submit(libraries["right"])
+            time.sleep(2 * lanes.STRANGE_PAUSE_SECONDS)
+            assert len(runner._unfit) == 1 and not future.done()
+            another_worker.close()
+            assert future.result(60).status == "ok"
 
 
 def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> None:
