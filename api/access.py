@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from starlette.requests import Request
 from starlette.types import Scope
 
+from api import origin
 from api.keyring import Keyring
 from api.loopback import came_by_loopback
 from api.problems import Problem
@@ -91,6 +92,8 @@ class Access:
         if is_open(path):
             return
         if not found:
+            if not reads and not path.startswith("/ui/") and origin.foreign(request):
+                raise _key_required("a page of another site sent this, and there is no key yet")
             if came_by_loopback(request.scope):
                 return
             raise _key_required("there is no key yet, and without one only loopback is answered")

@@ -32,7 +32,7 @@ class EventId:
     def parse(cls, text: str) -> Self:
         """Raises Problem."""
         found = _ID.fullmatch(text)
-        if found is None:
+        if found is None or found[0].startswith("0.0."):  # without a trial there is none to judge
             raise Problem(
                 "invalid-event-id",
                 f"Last-Event-ID must be the id of an event of this stream, as {cls()} is, but is "

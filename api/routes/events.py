@@ -119,6 +119,8 @@ async def _history(
         except DatabaseUnavailable:
             await asyncio.sleep(POLL_SECONDS)
             continue
+        if not page:  # they were pruned meanwhile
+            return
         for each in page:
             if each.number > last:
                 return

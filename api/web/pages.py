@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from api import origin
 from api.messages import field_errors, summary
 from api.problems import Problem
 from api.version import VERSION
@@ -157,12 +158,7 @@ def _refusal(error: Exception) -> tuple[int, str, str]:
 async def sent_form(request: Request) -> dict[str, str]:
     """The fields of a form that this service's own page sent. A browser says where a form comes
     from; one from another site, or from what does not say, is refused."""
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
-    if site is not None:
-        ours = site == "same-origin"
-    else:
-        ours = urlsplit(origin).netloc == request.headers.get("host") != ""
-    if not ours:
+    if not origin.own(request):
         raise Problem(
             "bad-request",
             "the form was not sent from a page of this service; open the page and send it there "

@@ -253,6 +253,40 @@ def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, hos
             assert client.get("/jobs", headers={"Host": name}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site", "origin": "http://127.0.0.1"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "http://elsewhere"},
+        {"origin": "http://["},
+        {"origin": "null"},
+    ],
+)
+def test_a_page_of_another_site_can_not_make_a_browser_write(
+    app: FastAPI, headers: dict[str, str]
+) -> None:
+    """It has no body: browsers ask nobody before they send it."""
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        cancel = client.post("/jobs", json=ORDER).json()["links"]["self"] + "/cancel"
+        problem(client.post(cancel, headers=headers), 401, "key-required")
+        assert client.get("/jobs").json()["items"][0]["state"] == "queued"
+        assert client.get("/jobs", headers=headers).status_code == 200
+        submit = made(client, "submit")
+        assert client.post(cancel, headers=headers | submit).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, OWN, {"sec-fetch-site": "none"}, {"origin": "http://127.0.0.1"}],
+)
+def test_programs_and_our_own_pages_write_without_a_key(
+    app: FastAPI, headers: dict[str, str]
+) -> None:
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert client.post("/jobs", json=ORDER, headers=headers).status_code == 201
+
+
 @pytest.mark.parametrize("host", ["x/healthz?", "x/static/", "x/ui/key#"])
 def test_no_host_makes_a_guarded_path_an_open_one(guarded: TestClient, host: str) -> None:
     made(guarded, "read")

@@ -1,5 +1,6 @@
 """The event stream: complete and in order whatever the connection does, whoever else listens."""
 
+import asyncio
 import random
 import threading
 import time
@@ -18,8 +19,10 @@ from problem_shape import problem
 from service_rows import GPU, new_trial, running, tuned
 from sqlalchemy import Engine, delete
 
+from api.event_id import EventId
 from api.feeds import PAGE, Feeds
-from db import devices, events, queue, trials
+from api.routes.events import _history
+from db import devices, events, models, queue, trials
 from db.engine import writing
 from db.errors import DatabaseUnavailable
 from db.models import jobs
@@ -288,7 +291,16 @@ def test_a_database_that_does_not_answer_for_a_while(
 
 @pytest.mark.parametrize(
     "sent",
-    ["x", "17", "1.1.1.0", "1.2.1.00000000", "1.1.1.0000000G", "-1.1.1.00000000", "१.1.1.00000000"],
+    [
+        "x",
+        "17",
+        "1.1.1.0",
+        "1.2.1.00000000",
+        "1.1.1.0000000G",
+        "-1.1.1.00000000",
+        "१.1.1.00000000",
+        "0.0.0.00000000",
+    ],
 )
 def test_an_id_that_no_event_has(url: str, engine: Engine, sent: str) -> None:
     job = order(engine)
@@ -302,6 +314,19 @@ def test_an_id_of_another_job(url: str, engine: Engine, sent: str) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     answer = httpx2.get(f"{url}/jobs/{job.id}/events", headers={"Last-Event-ID": sent})
     assert "2 trials" in problem(answer, 400, "invalid-event-id")["detail"]
+
+
+def test_trials_that_are_pruned_while_they_are_sent(engine: Engine) -> None:
+    tuning = Tuning(engine)
+    tuning.measure([3.0, 2.0, 1.0])
+
+    async def sent() -> list[str | None]:
+        async with Feeds(engine).listen(tuning.job.id) as feed:
+            with writing(engine) as connection:
+                connection.execute(delete(models.trials))
+            return [event.event async for _, event in _history(feed, EventId(), feed.now.last)]
+
+    assert asyncio.run(asyncio.wait_for(sent(), 10)) == []
 
 
 def test_what_can_not_be_listened_to(url: str, engine: Engine) -> None:

@@ -17,8 +17,8 @@ ANSWERS = [
     ("GET", "/metrics", 200),
     ("GET", "/ui/best", 200),
     ("GET", "/nowhere", 404),
-    ("PUT", "/jobs", 405),
-    ("POST", "/jobs", 422),
+    ("PUT", "/jobs", 401),
+    ("POST", "/jobs", 401),
     ("GET", "/fails", 500),
     ("OPTIONS", "/jobs", 405),
 ]
@@ -44,6 +44,15 @@ def test_every_answer(
         else:
             assert answer.headers[name] == value
     assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize(("method", "status"), [("PUT", 405), ("POST", 422)])
+def test_a_program_that_is_refused_has_them_too(
+    client: TestClient, method: str, status: int
+) -> None:
+    answer = client.request(method, "/jobs")
+    assert answer.status_code == status
+    assert set(map(str.lower, HEADERS)) <= set(answer.headers)
 
 
 def test_a_body_that_is_too_large_has_them_too(client: TestClient) -> None:

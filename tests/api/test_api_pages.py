@@ -93,6 +93,7 @@ def test_a_wrong_order_is_shown_again_with_what_is_wrong(client: TestClient) -> 
         {"sec-fetch-site": "same-site"},
         {"origin": "http://elsewhere"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"x-nothing": "1"},
     ],
 )
