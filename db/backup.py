@@ -6,15 +6,28 @@ import os
 import shlex
 import shutil
 import sqlite3
+import stat
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from db.engine import BUSY_SECONDS, open_engine
 from db.errors import BackupRefused
 from db.schema import migrate
-from db.sqlite_file import SIDES, alone, beside, examine, must_exist, part_of, path_of, to_disk
+from db.sqlite_file import (
+    SIDES,
+    alone,
+    beside,
+    examine,
+    must_be_sound,
+    must_exist,
+    part_of,
+    path_of,
+    to_disk,
+)
 
 PG_DUMP = (
     "the database is on PostgreSQL, whose own tool copies it while it is in use: "
@@ -48,8 +61,8 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
     file = file.absolute()
     source = path_of(url, PG_DUMP + shlex.quote(str(file)))
     must_exist(url)
-    _may_be_written(file, source, force=force)
     try:
+        _may_be_written(file, source, force=force)
         with part_of(file) as part:
             with closing(sqlite3.connect(source, timeout=BUSY_SECONDS)) as connection:
                 connection.execute("VACUUM INTO ?", [str(part)])
@@ -58,6 +71,7 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
             to_disk(part)
             part.replace(file)
     except (sqlite3.Error, OSError) as error:
+        must_be_sound(source)
         raise BackupRefused(f"{file} can't be written: {error}") from error
     to_disk(file)
     return BackedUp(file, file.stat().st_size, revision)
@@ -71,18 +85,8 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     use, and SchemaMismatch where it is of a newer release."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
-    if not file.is_file():
-        raise BackupRefused(f"there is no file {file}")
-    if not path.parent.is_dir():
-        raise BackupRefused(f"there is no folder {path.parent}; create it first")
-    there = path.is_file()
-    if there and path.samefile(file):
-        raise BackupRefused(f"{file} is the database itself; name a backup")
-    if beside(file, "-wal").exists():
-        raise BackupRefused(
-            f"{file} is no whole copy, a part is in {file.name}-wal; copy with `tuner db backup`"
-        )
     try:
+        there = _may_be_replaced(path, file)
         with part_of(path) as part:
             shutil.copyfile(file, part)
             revision = examine(part, file)
@@ -100,21 +104,37 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     return Restored(path, aside, revision)
 
 
+def _may_be_replaced(path: Path, file: Path) -> bool:
+    """Whether there is a database now."""
+    if not file.is_file():
+        raise BackupRefused(f"there is no file {file}")
+    if not path.parent.is_dir():
+        raise BackupRefused(f"there is no folder {path.parent}; create it first")
+    there = path.is_file()
+    if there and path.samefile(file):
+        raise BackupRefused(f"{file} is the database itself; name a backup")
+    if beside(file, "-wal").exists():
+        raise BackupRefused(
+            f"{file} is no whole copy, a part is in {file.name}-wal; copy with `tuner db backup`"
+        )
+    return there
+
+
 def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
     if not file.parent.is_dir():
         raise BackupRefused(f"there is no folder {file.parent}; create it first")
-    if file.is_dir() or (file.exists() and file.samefile(source)):
+    there = os.path.lexists(file)
+    plain = there and stat.S_ISREG(file.lstat().st_mode)  # neither a folder, a link nor a device
+    if there and (not plain or file.samefile(source)):
         raise BackupRefused(f"{file} is no place for a backup; name another file")
     if any(beside(file, side).exists() for side in SIDES):
         raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
-    if not file.exists():
-        return
-    if not force:
+    if there and not force:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
 
 
 def _bring_up_to_date(part: Path) -> None:
-    engine = open_engine(f"sqlite:///{part}")
+    engine = open_engine(URL.create("sqlite", database=str(part)))
     try:
         migrate(engine)
     finally:

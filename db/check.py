@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, Engine, exists, func, not_, select, text
+from sqlalchemy import JSON, Connection, Engine, exists, func, not_, select, text
 from sqlalchemy.exc import DatabaseError
 
 from db.check_signatures import broken_chains, unsigned
@@ -49,19 +49,22 @@ def check(engine: Engine) -> Findings:
         findings.wrong.append(str(error))
         return findings
     looks = [_dangling, _artifacts, _artifacts_of_bests, broken_chains, _jobs_of_bests, _sums]
-    if engine.dialect.name == "sqlite":
-        looks.insert(0, _integrity)
-    for look in looks:
-        try:
+    try:
+        if engine.dialect.name == "sqlite":
+            for look in (_integrity, _texts):
+                with reading(engine) as connection:
+                    findings.add(look(connection))
+            if findings.wrong:
+                return findings  # what follows reads it
+        for look in looks:
             with reading(engine) as connection:
                 findings.add(look(connection))
-        except DatabaseError as error:  # of pages that can't be read
-            findings.wrong.append(f"{error.orig}; put a backup in its place: tuner db restore")
-            return findings
-    with reading(engine) as connection:
-        _trials_of_bests(connection, findings)
-        _unnamed(connection, findings)
-        _unsigned(connection, findings)
+        with reading(engine) as connection:
+            _trials_of_bests(connection, findings)
+            _unnamed(connection, findings)
+            _unsigned(connection, findings)
+    except DatabaseError as error:  # of pages that can't be read
+        findings.wrong.append(f"{error.orig}; put a backup in its place: tuner db restore")
     return findings
 
 
@@ -69,6 +72,20 @@ def _integrity(connection: Connection) -> Iterator[str]:
     for row in connection.execute(text("PRAGMA integrity_check")):
         if row[0] != "ok":
             yield f"integrity_check: {row[0]}; put a backup in its place: tuner db restore"
+
+
+def _texts(connection: Connection) -> Iterator[str]:
+    """PostgreSQL stores no text as JSON that is none."""
+    for table in metadata.sorted_tables:
+        for column in table.columns:
+            if isinstance(column.type, JSON):
+                wrong = column.is_not(None) & (func.json_valid(column) == 0)
+                for row in connection.execute(select(*table.primary_key.columns).where(wrong)):
+                    place = ", ".join(str(each) for each in row)
+                    yield (
+                        f"{table.name}, row {place}: its {column.name} is no JSON; "
+                        "put a backup in its place: tuner db restore"
+                    )
 
 
 def _dangling(connection: Connection) -> Iterator[str]:

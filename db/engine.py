@@ -22,7 +22,7 @@ CACHE_KIB = 512
 writes empties them; the pages are in the system's cache all the same."""
 
 
-def open_engine(url: str, busy_seconds: float = BUSY_SECONDS) -> Engine:
+def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
     """`sqlite:///file` or `postgresql+psycopg://user:password@host/name`, connected to once.
     `busy_seconds` is how long SQLite waits for a lock.
 
@@ -39,7 +39,7 @@ def open_engine(url: str, busy_seconds: float = BUSY_SECONDS) -> Engine:
     )
 
 
-def parsed(url: str) -> URL:
+def parsed(url: str | URL) -> URL:
     """Raises DatabaseUnavailable."""
     try:
         return make_url(url)

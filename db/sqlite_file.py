@@ -47,6 +47,19 @@ def must_exist(url: str) -> None:
         raise BackupRefused(f"there is no database {found.database}; look at TUNER_DATABASE_URL")
 
 
+def must_be_sound(path: Path) -> None:
+    """Raises BackupRefused for a database that is damaged. It reads all of it."""
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        said = str(error)
+    if said != "ok":
+        raise BackupRefused(
+            f"{path} is damaged ({said}); put a backup in its place: tuner db restore"
+        )
+
+
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 

@@ -1,15 +1,16 @@
 """A copy of the database while it is in use, and a copy in its place. Of SQLite; PostgreSQL has its
 own tools for both."""
 
+import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import chdir, closing
 from pathlib import Path
 
 import pytest
 from alembic import command
-from sqlalchemy import Engine
+from sqlalchemy import URL, Engine
 from storage_rows import claimed, device, everything, new_trial, submitted
 
 from db import queue, schema, trials
@@ -120,15 +121,57 @@ def test_a_file_is_not_replaced_unasked(engine: Engine, url: str, tmp_path: Path
         ("convtune.db", "no place for a backup"),
         ("folder", "no place for a backup"),
         ("no/such/folder", "there is no folder"),
+        ("pipe", "no place for a backup"),
+        ("link", "no place for a backup"),
+        ("dangling", "no place for a backup"),
+        ("a" * 300, "can't be written: .*too long"),
+        ("a" * 250, "can't be written: .*too long"),
     ],
 )
 def test_where_no_copy_can_be(
     engine: Engine, url: str, tmp_path: Path, name: str, says: str
 ) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(BackupRefused, match=says):
-        back_up(url, tmp_path / name, force=True)
-    assert not any(each.name.endswith(".part") for each in tmp_path.iterdir())
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "other").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
+    before = {each: each.lstat() for each in tmp_path.iterdir() if each.suffix != ".db"}
+    for force in (False, True):
+        with pytest.raises(BackupRefused, match=says):
+            back_up(url, tmp_path / name, force=force)
+    now = {each: each.lstat() for each in tmp_path.iterdir()}
+    assert {each: now.get(each) for each in before} == before
+    assert not any(each.name.endswith(".part") for each in now)
+
+
+def test_a_name_that_is_too_long_is_no_backup(engine: Engine, url: str, tmp_path: Path) -> None:
+    refused(engine, url, tmp_path / ("a" * 300), "too long")
+
+
+def test_a_database_that_is_damaged_is_named(engine: Engine, url: str, tmp_path: Path) -> None:
+    some_rows(engine)
+    back_up(url, tmp_path / "whole.db")
+    content = (tmp_path / "whole.db").read_bytes()
+    half = tmp_path / "half.db"
+    half.write_bytes(content[: len(content) // 2])
+    with pytest.raises(BackupRefused, match=rf"^{half} is damaged"):
+        back_up(f"sqlite:///{half}", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_folder_of_a_strange_name(engine: Engine, url: str, tmp_path: Path) -> None:
+    back_up(url, tmp_path / "copy.db")
+    folder = tmp_path / "w?x=1#%41"
+    folder.mkdir()
+    strange = URL.create("sqlite", database=str(folder / "x.db"))
+    with chdir(folder):
+        restore("sqlite:///x.db", tmp_path / "copy.db")
+    assert [each.name for each in folder.iterdir()] == ["x.db"]
+    assert not (tmp_path / "w").exists()
+    opened = open_engine(strange)
+    assert everything(opened) == everything(engine)
+    opened.dispose()
 
 
 def test_no_database_is_made_to_copy_it(tmp_path: Path) -> None:

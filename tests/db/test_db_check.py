@@ -97,6 +97,17 @@ def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
     assert len(wrong) == 2  # and its job is missing
 
 
+@pytest.mark.parametrize(("table", "column"), [("bests", "config"), ("workloads", "workload")])
+def test_text_that_is_no_json(
+    engine: Engine, dialect: str, tuned: queue.Job, table: str, column: str
+) -> None:
+    if dialect != "sqlite":
+        pytest.skip("PostgreSQL stores none")
+    harm = text(f"UPDATE {table} SET {column} = '{{'")  # noqa: S608
+    [line] = harmed(engine, lambda to: to.execute(harm))
+    assert line.startswith(f"{table}, row 1: its {column} is no JSON; put a backup")
+
+
 def test_another_schema(engine: Engine, tuned: queue.Job) -> None:
     now = everything(engine)
     head = schema._head()
