@@ -119,6 +119,14 @@ class Access:
                 },
             )
 
+    async def still_reads(self, caller: Caller) -> bool:
+        """Whether who began to read may go on: a key may have been revoked since, or expired.
+        Raises DatabaseUnavailable."""
+        if not self.guards_reading or caller.key is None:
+            return True
+        found = await self.keyring.current()
+        return any(key.id == caller.key.id and not key.expired for key in found.values())
+
     def needs_key(self, method: str, path: str) -> KeyScope | None:
         """The scope without which the route refuses, by the keys as they were last read."""
         if not self.keyring.known or is_open(path):

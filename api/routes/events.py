@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
 from zlib import crc32
@@ -11,6 +11,7 @@ from zlib import crc32
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from api.access import Access, Caller
 from api.event_id import PATTERN, EventId
 from api.feeds import POLL_SECONDS, Feed, Feeds
 from api.problems import Problem, documented
@@ -27,6 +28,7 @@ class Listening:
     feed: Feed
     at: EventId
     headers_only: bool
+    may_go_on: Callable[[], Awaitable[bool]]
 
 
 async def _listening(
@@ -62,7 +64,20 @@ async def _listening(
             )
         if now.job.ended and at.stage == now.stage:
             response.status_code = 204  # an EventSource stays away then
-        yield Listening(feed, at, getattr(request.state, "headers_only", False))
+        yield Listening(feed, at, getattr(request.state, "headers_only", False), _asking(request))
+
+
+def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
+    access: Access = request.app.state.access
+    caller: Caller | None = getattr(request.state, "caller", None)  # none where nobody is asked
+
+    async def may_go_on() -> bool:
+        try:
+            return caller is None or await access.still_reads(caller)
+        except DatabaseUnavailable:
+            return True  # there is nothing to be read then
+
+    return may_go_on
 
 
 @router.get(
@@ -82,7 +97,7 @@ async def job_events(
     if listening.headers_only:
         return
     feed, at = listening.feed, listening.at
-    while not feed.over:
+    while not feed.over and await listening.may_go_on():
         now = feed.now
         if at.stage < now.stage and not now.job.ended:
             at = replace(at, stage=now.stage)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from fastapi import FastAPI
+from live import served
 from problem_shape import problem
 from service_rows import rows, tuned
 from sqlalchemy import Engine, update
@@ -18,7 +20,7 @@ from api import keyring
 from api.lifespan import StartupError
 from api.main import ROOMS, create_app
 from api.settings import Settings
-from db import keys
+from db import keys, queue
 from db.models import api_keys
 from db.transaction import writing
 
@@ -179,6 +181,23 @@ def test_a_key_that_was_revoked_or_has_expired(client: TestClient, engine: Engin
     keys.revoke(engine, "a-submit")
     answer = client.post("/jobs", json=ORDER, headers=secret)
     assert "was revoked" in problem(answer, 401, "key-not-valid")["detail"]
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+def test_a_stream_ends_with_its_key(database_url: str, revoked: bool) -> None:
+    app = create_app(Settings(database_url=database_url, require_key_to_read=True))
+    with served(app) as url:
+        engine = app.state.engine
+        reader, submit = (sent(keys.create(engine, of, of)[1]) for of in ("read", "submit"))
+        job = httpx2.post(f"{url}/jobs", json=ORDER, headers=submit).json()["id"]
+        events = f"{url}/jobs/{job}/events"
+        with httpx2.stream("GET", events, headers=reader, timeout=20) as answer:
+            lines = answer.iter_lines()
+            assert any('"queued"' in line for line in iter(lambda: next(lines), ""))
+            if revoked:
+                keys.revoke(engine, "read")
+            queue.cancel(engine, job)
+            assert any('"cancelled"' in line for line in lines) != revoked
 
 
 def test_keys_come_and_go_while_the_service_runs(client: TestClient, engine: Engine) -> None:
