@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint chaos soak audit clean
+.PHONY: demo test lint suite chaos soak audit clean
 
 demo: $(VENV)/.for-use
 	$(BIN)/python -m tuner.demo
@@ -14,10 +14,13 @@ lint: $(VENV)/.for-tests
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-# a file's tests stay together: they share what is dear to set up; three at once on two cores, as
-# many wait for processes of their own
-test: lint
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+test: $(VENV)/.for-tests
+	$(MAKE) --jobs 2 lint suite
+
+# A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
+# as many wait for processes of their own; in order of their names, so that the longest come first.
+suite: $(VENV)/.for-tests
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 chaos: $(VENV)/.for-tests
 	$(BIN)/python -m tests.chaos --write docs/benchmarks/chaos

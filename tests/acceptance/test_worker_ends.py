@@ -51,7 +51,7 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     children = first.children()
     first.kill()
     until(lambda: not any(alive(child) for child in children), 10)
-    assert len(children) >= 3  # two that build, one that measures
+    assert len(children) >= 2  # one that builds, one that measures
     before = database.trials(job)
     assert 0 < len(before) < 12
     held = queue.get(database.engine, job.id)

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from fastapi import FastAPI
-from live import served
 from problem_shape import problem
 from service_rows import rows, tuned
 from sqlalchemy import Engine, update
@@ -20,7 +18,7 @@ from api import keyring
 from api.lifespan import StartupError
 from api.main import ROOMS, create_app
 from api.settings import Settings
-from db import keys, queue
+from db import keys
 from db.models import api_keys
 from db.transaction import writing
 
@@ -183,23 +181,6 @@ def test_a_key_that_was_revoked_or_has_expired(client: TestClient, engine: Engin
     assert "was revoked" in problem(answer, 401, "key-not-valid")["detail"]
 
 
-@pytest.mark.parametrize("revoked", [False, True])
-def test_a_stream_ends_with_its_key(database_url: str, revoked: bool) -> None:
-    app = create_app(Settings(database_url=database_url, require_key_to_read=True))
-    with served(app) as url:
-        engine = app.state.engine
-        reader, submit = (sent(keys.create(engine, of, of)[1]) for of in ("read", "submit"))
-        job = httpx2.post(f"{url}/jobs", json=ORDER, headers=submit).json()["id"]
-        events = f"{url}/jobs/{job}/events"
-        with httpx2.stream("GET", events, headers=reader, timeout=20) as answer:
-            lines = answer.iter_lines()
-            assert any('"queued"' in line for line in iter(lambda: next(lines), ""))
-            if revoked:
-                keys.revoke(engine, "read")
-            queue.cancel(engine, job)
-            assert any('"cancelled"' in line for line in lines) != revoked
-
-
 def test_keys_come_and_go_while_the_service_runs(client: TestClient, engine: Engine) -> None:
     assert client.post("/jobs", json=ORDER).status_code == 201
     made(client, "submit")
@@ -270,40 +251,6 @@ def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, hos
         problem(client.post("/jobs", json=ORDER, headers={"Host": host}), 401, "key-required")
         for name in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "convtune.localhost"):
             assert client.get("/jobs", headers={"Host": name}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"sec-fetch-site": "cross-site", "origin": "http://127.0.0.1"},
-        {"sec-fetch-site": "same-site"},
-        {"origin": "http://elsewhere"},
-        {"origin": "http://["},
-        {"origin": "null"},
-    ],
-)
-def test_a_page_of_another_site_can_not_make_a_browser_write(
-    app: FastAPI, headers: dict[str, str]
-) -> None:
-    """It has no body: browsers ask nobody before they send it."""
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        cancel = client.post("/jobs", json=ORDER).json()["links"]["self"] + "/cancel"
-        problem(client.post(cancel, headers=headers), 401, "key-required")
-        assert client.get("/jobs").json()["items"][0]["state"] == "queued"
-        assert client.get("/jobs", headers=headers).status_code == 200
-        submit = made(client, "submit")
-        assert client.post(cancel, headers=headers | submit).status_code == 202
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [{}, OWN, {"sec-fetch-site": "none"}, {"origin": "http://127.0.0.1"}],
-)
-def test_programs_and_our_own_pages_write_without_a_key(
-    app: FastAPI, headers: dict[str, str]
-) -> None:
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        assert client.post("/jobs", json=ORDER, headers=headers).status_code == 201
 
 
 @pytest.mark.parametrize("host", ["x/healthz?", "x/static/", "x/ui/key#"])

@@ -88,7 +88,7 @@ def asked_of(said: str) -> int:
 
 def test_every_operation(tmp_path: Path) -> None:
     with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading=True) as explore:
-        said = explore("submit", "--max-examples", "10")
+        said = explore("submit", "--max-examples", "6")
     assert asked_of(said) == sum(OPERATIONS.values())
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in said
@@ -97,11 +97,11 @@ def test_every_operation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("guards_reading", [False, True])
 def test_reading(tmp_path: Path, guards_reading: bool) -> None:
     with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading) as explore:
-        said = explore("read", "--include-method", "GET", "--phases", "examples,fuzzing", "-n", "4")
+        said = explore("read", "--include-method", "GET", "--phases", "examples,fuzzing", "-n", "2")
     assert asked_of(said) == OPERATIONS["get"]
 
 
 def test_on_postgresql(postgres_url: str) -> None:
     with service(postgres_url, guards_reading=False) as explore:
-        said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "4")
+        said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "2")
     assert asked_of(said) == sum(OPERATIONS.values())

@@ -17,7 +17,7 @@ from tests.templates.shapes import SMALL
 from tuner.measure import cases
 from tuner.measure.check import check
 
-BOUNDED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
+BOUNDED = settings(max_examples=18, derandomize=True, deadline=None, database=None)
 
 
 def agrees(workload: Workload, template: Any, config: dict[str, Any], folder: Any) -> None:

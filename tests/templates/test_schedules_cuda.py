@@ -18,7 +18,7 @@ from tests.templates.shapes import SMALL
 from tests.templates.test_schedules_cpu import LARGEST
 from tuner.measure.cuda_compile import cubin
 
-BOUNDED = settings(max_examples=20, derandomize=True, deadline=None, database=None)
+BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
 
 
 def fitting(template: Any, workload: Workload, config: dict[str, Any], limits: Any) -> str:
