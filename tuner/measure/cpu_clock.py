@@ -11,9 +11,10 @@ from tuner.measure.kernel import Kernel
 
 SAMPLE_SECONDS = 1e-3
 MAX_CALLS = 10_000
-PAUSE_SECONDS = 20e-3
-"""Before another's turn: the threads of OpenMP spin for about 10 ms after their work, on the cores
-that the next one needs."""
+REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
+"""Before another's turn: threads of OpenMP and of TVM spin for a while after their work, on the
+cores that the next one needs. They rest when the process has used next to nothing for the first of
+these; the second is the longest that is waited for that."""
 
 
 class CpuClock:
@@ -22,6 +23,7 @@ class CpuClock:
 
     def __init__(self, cache_bytes: int) -> None:
         self._flush_bytes = 3 * cache_bytes
+        self._trash: Any = None
         self._latest: Kernel | None = None
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
@@ -33,12 +35,20 @@ class CpuClock:
         return _Looped(self, kernel, calls)
 
     def cold(self, kernel: Kernel) -> Sampler:
-        return _Flushed(kernel, self._flush_bytes)
+        return _Flushed(self, kernel)
+
+    def flush(self) -> None:
+        """Fill the caches with something else."""
+        import numpy as np
+
+        if self._trash is None:
+            self._trash = np.zeros(self._flush_bytes, np.uint8)
+        self._trash += 1
 
     def turn(self, kernel: Kernel) -> None:
         """Where another was timed before, let its threads come to rest and wake this one's."""
         if kernel is not self._latest:
-            time.sleep(PAUSE_SECONDS)
+            rest()
             kernel.call()
         self._latest = kernel
 
@@ -58,15 +68,22 @@ class _Looped:
 class _Flushed:
     calls = 1
 
-    def __init__(self, kernel: Kernel, flush_bytes: int) -> None:
-        import numpy as np
-
-        self._kernel = kernel
-        self._trash = np.zeros(flush_bytes, np.uint8)
+    def __init__(self, clock: CpuClock, kernel: Kernel) -> None:
+        self._clock, self._kernel = clock, kernel
 
     def sample(self) -> float:
-        self._trash += 1
+        self._clock.flush()
         return _interpreted(self._kernel, 1)
+
+
+def rest() -> None:
+    """Wait until no thread of this process runs on."""
+    end = time.perf_counter() + MOST_REST_SECONDS
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(REST_SECONDS)
+        if time.process_time() - before < REST_SECONDS / 4:
+            return
 
 
 def _interpreted(kernel: Kernel, calls: int) -> float:

@@ -1,6 +1,7 @@
 import math
 from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -111,6 +112,27 @@ def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
     for sampler in (b, a, a, b):
         sampler.sample()
     assert log[2:] == ["b", "pause", "a", "a", "pause", "b"]
+
+
+def test_threads_that_spin_on_are_waited_for_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time passes only here: a millisecond in each sleep, and for threads as long as they spin."""
+    now = {"passed": 0.0, "used": 0.0, "spinning": 7e-3}
+
+    def sleep(seconds: float) -> None:
+        now["passed"] += seconds
+        now["used"] = min(now["passed"], now["spinning"])
+
+    clock = SimpleNamespace(
+        sleep=sleep, perf_counter=lambda: now["passed"], process_time=lambda: now["used"]
+    )
+    monkeypatch.setattr(cpu_clock, "time", clock)
+    cpu_clock.rest()
+    assert now["passed"] == pytest.approx(8e-3)
+    now["spinning"] = 1.0
+    cpu_clock.rest()
+    assert now["passed"] == pytest.approx(8e-3 + cpu_clock.MOST_REST_SECONDS, abs=1e-3)
 
 
 def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
