@@ -15,7 +15,7 @@ from db.formats import WRITERS, export
 from db.records import Filters
 from templates.replay import text_of
 from templates.trace import Trace
-from tests.tuner.measure.planted import Planted
+from tests.tuner.measure.planted import PlantedSlow
 from tuner import records
 from tuner.hold import Cancelled
 from tuner.measure.compile import BuildOrder, program_of
@@ -23,8 +23,6 @@ from tuner.versions import TVM
 
 SHAPE = {"M": 3000, "N": 16}
 TRACE = Trace()
-
-pytestmark = pytest.mark.timeout(600)  # all of TVM's intrinsics are imported: 13 s of an idle CPU
 
 
 def tiled(workload_key: str, seed: int) -> str:
@@ -69,7 +67,7 @@ def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
 ) -> None:
     job = database.submit(SHAPE, trials=8, search="metaschedule")
     lost(database, bench, job, [tiled(job.workload_key, seed) for seed in (1, 2)])
-    ended = bench.run(database, job, among=[Planted()])
+    ended = bench.run(database, job, among=[PlantedSlow()])
     assert (ended.state, ended.trials_measured) == ("succeeded", 8)
     stored = database.trials(job)
     assert {(trial.template, trial.template_version) for trial in stored} == {("trace", 1)}
@@ -93,7 +91,7 @@ def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
     metaschedule_applies_it(database, found, tmp_path / "exported")
 
     other = database.submit(SHAPE, trials=1, search="grid")
-    assert bench.run(database, other, among=[Planted()]).state == "succeeded"
+    assert bench.run(database, other, among=[PlantedSlow()]).state == "succeeded"
     (kept,) = best.lookup(database.engine, job.workload_key)
     assert kept.template == "trace"  # the slower one that was found last is not it
 

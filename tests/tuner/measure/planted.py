@@ -50,6 +50,16 @@ class Planted(Template[Conv1dWorkload]):
         return Schedule(self.computation(workload, config))
 
 
+class PlantedSlow(Planted):
+    """The right answer, later than any other template has it."""
+
+    name = "planted_slow"
+    behaviours = ("slow",)
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("slow")
+
+
 class PlantedBuild(Planted):
     """What happens while the program is built.
 

@@ -7,15 +7,17 @@ from tvm.script import tirx as T  # noqa: N812  # as TVM writes it
 
 from templates.conv1d.workload import Conv1dWorkload
 
-DEADLY = {"crash": "abort", "hang": "pause"}
-"""Functions of the C library that a behaviour calls before anything else."""
+CALLED = {"crash": "abort", "hang": "pause", "slow": "usleep"}
+"""Functions of the C library that a behaviour calls before anything else, with..."""
+SLOW_US = 20_000
+"""...this: the first two do without it."""
 
 
 def program(workload: Conv1dWorkload, behaviour: str) -> Any:
     """A naive convolution that goes wrong in the way its behaviour says."""
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     flip = workload.kind == "convolve"
-    deadly, calls = DEADLY.get(behaviour, "abort"), int(behaviour in DEADLY)
+    called, calls = CALLED.get(behaviour, "abort"), int(behaviour in CALLED)
     written = L - 1 if behaviour == "partial" else L
     added = 1.0 if behaviour == "wrong" else 0.0
 
@@ -25,7 +27,7 @@ def program(workload: Conv1dWorkload, behaviour: str) -> Any:
     ):
         with T.sblock("root"):
             for _ in range(calls):
-                T.evaluate(T.call_extern("int32", deadly))
+                T.evaluate(T.call_extern("int32", called, SLOW_US))
             for i in range(written):
                 with T.sblock("y"):
                     vi = T.axis.spatial(written, i)
