@@ -18,6 +18,7 @@ from templates.workload import Workload
 from tuner.device import Device
 from tuner.errors import ChildError, ChildFailed
 from tuner.evolution import search_target
+from tuner.intrinsics import register_intrinsics
 from tuner.measure.builder import Builder
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, Built
@@ -68,12 +69,14 @@ def search(
 def tune(
     workload_key: str, device: Device, settings: Settings, trials: int, seed: int, folder: Path
 ) -> Built:
-    """The same, in this process."""
+    """The same, in this process, where other devices' intrinsics can't be had any more."""
     import tvm
     from tvm.s_tir import meta_schedule
 
     workload = templates.parse_key(workload_key)
     naive = importlib.import_module(f"templates.{workload.operator}.ladder.baseline")
+    target = tvm.target.Target(search_target(device))
+    register_intrinsics(target.kind.name)
     with (
         Builder(settings.build_workers, settings.build_seconds) as builder,
         Runner(workload_key, device, seed, settings.run_seconds) as runner,
@@ -81,7 +84,7 @@ def tune(
         bench = _Bench(workload_key, device, builder, runner, folder)
         meta_schedule.tune_tir(
             tvm.IRModule({"main": naive.computation(workload)}),
-            tvm.target.Target(search_target(device)),
+            target,
             str(folder),
             trials,
             num_trials_per_iter=min(BATCH, trials),

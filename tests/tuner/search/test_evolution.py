@@ -23,8 +23,6 @@ WORKLOAD = Conv1dWorkload(M=60, N=5)
 Config = dict[str, Any]
 Told = Sequence[tuple[Config, float | None]]
 
-pytestmark = pytest.mark.timeout(600)  # all of TVM's intrinsics are imported: 13 s of an idle CPU
-
 
 class Search:
     """One child for all tests: another setup begins another search."""

@@ -1,0 +1,25 @@
+"""The intrinsics of one device, in a process of their own."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+from tuner.intrinsics import PACKAGE, register_intrinsics
+register_intrinsics("llvm")
+import tvm.s_tir.tensor_intrin  # as MetaSchedule does, which takes seconds elsewhere
+from tvm.s_tir import TensorIntrin
+assert TensorIntrin.get("dot_16x4_vnni") is not None
+print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith(PACKAGE + ".")))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it looks for the intrinsics of x86")
+def test_those_of_other_devices_are_not_imported() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True
+    )
+    assert (ended.stdout.split(), ended.stderr) == (["x86"], "")
