@@ -15,10 +15,13 @@ def element_aligned(module: Any) -> Any:
     of it; NumPy gives 16, a slice one element's, and such an access outside its alignment is a
     segmentation fault. Schedules come from TE, which has no word for this, so it is written into
     the program's own JSON. What the function allocates for itself keeps its alignment.
-    """
-    import tvm
 
-    graph = json.loads(tvm.ir.save_json(module))
+    ``tvm.ir.load_json`` looks for programs of older versions first, which takes longer than the
+    rest.
+    """
+    from tvm_ffi import serialization
+
+    graph = json.loads(serialization.to_json_graph_str(module))
     nodes = graph["nodes"]
     for node in nodes:
         if node["type"] == "tirx.PrimFunc":
@@ -26,4 +29,4 @@ def element_aligned(module: Any) -> Any:
                 kind = nodes[nodes[parameter]["data"]["ty"]]["data"]
                 dtype = nodes[kind["dtype"]]["data"]["dtype"]
                 kind["data_alignment"] = BYTES_PER_ELEMENT[dtype]
-    return tvm.ir.load_json(json.dumps(graph))
+    return serialization.from_json_graph_str(json.dumps(graph))

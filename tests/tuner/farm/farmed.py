@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -47,7 +48,8 @@ class Process:
         """``kill -9``, of what it has forked too: as a host that loses its power."""
         own = psutil.Process(self.process.pid)
         for each in [own, *own.children(recursive=True)]:
-            each.kill()
+            with suppress(psutil.NoSuchProcess):  # a session that has just ended
+                each.kill()
         self.process.wait()
 
     def stop(self) -> None:
