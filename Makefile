@@ -19,6 +19,8 @@ test: $(VENV)/.for-tests
 
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
+# Each of some 500 processes would make a thread of linear algebra, which spins, for each core.
+suite: export OPENBLAS_NUM_THREADS = 1
 suite: $(VENV)/.for-tests
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 

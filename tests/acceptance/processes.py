@@ -120,10 +120,10 @@ def alive(process: psutil.Process) -> bool:
         return False
 
 
-def until(look: Callable[[], T], seconds: float = SECONDS) -> T:
-    """What ``look`` gives as soon as it is true."""
+def until(look: Callable[[], T], seconds: float = SECONDS, pause: float = 0.02) -> T:
+    """What ``look`` gives as soon as it is true; it is asked again after each pause."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
     return found

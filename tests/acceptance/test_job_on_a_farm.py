@@ -1,16 +1,28 @@
 """A worker that builds here and measures on RPC servers, from an order to its best."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from namespaces import NotAllowed, network
+from namespaces import HERE, NotAllowed, network
 from processes import Database, Worker, until
 
 from db import best, queue
 from tests.tuner.farm.farmed import Server, Tracker
 
 SHAPE = {"M": 512, "N": 8}
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[tuple[str, str]]]:
+    """Namespace and address of three; all are this machine where it makes no namespaces."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(network(3))
+        except NotAllowed:
+            found = 3 * [("", "127.0.0.1")]
+        yield found
 
 
 @pytest.fixture
@@ -33,11 +45,18 @@ def over(
     return Worker(database.url, folder, *farm, *options, module=[module])
 
 
-def test_a_job_is_measured_on_two_servers(
-    database: Database, tracker: Tracker, tmp_path: Path
+def test_jobs_are_measured_on_two_servers(
+    database: Database, hosts: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    servers = [Server(tmp_path, f"server-{n}", tracker, "cpu").ready() for n in range(2)]
+    (there, address), *others = hosts
+    tracker = Tracker(tmp_path, address, there)
+    servers = [
+        Server(tmp_path, f"server-{n}", tracker, "cpu", host=host, namespace=name)
+        for n, (name, host) in enumerate(others)
+    ]
     try:
+        for server in servers:
+            server.ready()
         job, next_one = (database.submit(SHAPE | {"N": n}, trials=10) for n in (8, 9))
         worker = over(tracker, database, tmp_path, "--once")
         assert worker.wait() == 0, worker.events
@@ -49,9 +68,12 @@ def test_a_job_is_measured_on_two_servers(
         names = {each["name"] for each in found.baselines}
         assert {"numpy.convolve", "naive"} <= names  # peers of the servers' machine
         assert found.time_us > 0
+        near_end = HERE if there else address
+        connected = [server.log.read_text() for server in servers]
+        assert all(f"connected from ('{near_end}'" in said for said in connected), connected
     finally:
-        for server in servers:
-            server.stop()
+        for each in (*servers, tracker):
+            each.kill()
 
 
 @pytest.mark.timeout(300)
@@ -80,28 +102,3 @@ def test_a_job_whose_servers_are_gone_is_given_back_and_goes_on(
     finally:
         worker.stop()
     assert worker.said("job_without_server")
-
-
-def test_servers_on_hosts_of_their_own(database: Database, tmp_path: Path) -> None:
-    """Tracker, two servers and worker each have an address of their own."""
-    try:
-        with network(3) as [(there, address), *others]:
-            tracker = Tracker(tmp_path, address, there)
-            servers = [
-                Server(tmp_path, name, tracker, "cpu", host=host, namespace=name)
-                for name, host in others
-            ]
-            try:
-                for server in servers:
-                    server.ready()
-                job = database.submit(SHAPE, trials=10)
-                worker = over(tracker, database, tmp_path, "--once")
-                assert worker.wait() == 0, worker.events
-                assert queue.get(database.engine, job.id).state == "succeeded"
-                connected = [server.log.read_text() for server in servers]
-                assert all("connected from ('10.213.77.1'" in said for said in connected), connected
-            finally:
-                for each in (*servers, tracker):
-                    each.kill()
-    except NotAllowed as reason:
-        pytest.skip(f"no network namespaces here: {reason}")

@@ -50,14 +50,14 @@ def libraries(folder: Path) -> dict[str, Path]:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def farm(tracker: Tracker, servers: list[Server]) -> Iterator[Farm]:
     farm = Farm(tracker.address, "pair")
     yield farm
     farm.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def runner(farm: Farm) -> Iterator[FarmRunner]:
     with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
         yield runner
@@ -72,57 +72,57 @@ def test_its_device_is_the_servers(farm: Farm) -> None:
     )
 
 
-def test_every_behaviour_is_told_and_a_deadly_one_costs_one_trial(
-    runner: FarmRunner, libraries: dict[str, Path]
-) -> None:
-    wanted = ["right", "crash", "wrong", "hang", "partial", "right", "right"]
-    futures = [runner.submit(libraries[each]) for each in wanted]
-    found = [future.result(60) for future in futures]
-    assert [each.status for each in found] == [
-        *("ok", "run_error", "wrong_answer", "run_timeout", "wrong_answer", "ok", "ok")
-    ]
-    assert "signal SIGABRT" in str(found[1].error)
-    assert found[0].timing["warm"]["median_us"] > 0
-    assert found[0].max_error is not None and found[0].max_error <= WORKLOAD.max_error
+class TestOneRunner:
+    def test_every_behaviour_is_told_and_a_deadly_one_costs_one_trial(
+        self, runner: FarmRunner, libraries: dict[str, Path]
+    ) -> None:
+        wanted = ["right", "crash", "wrong", "hang", "partial", "right", "right"]
+        futures = [runner.submit(libraries[each]) for each in wanted]
+        found = [future.result(60) for future in futures]
+        assert [each.status for each in found] == [
+            *("ok", "run_error", "wrong_answer", "run_timeout", "wrong_answer", "ok", "ok")
+        ]
+        assert "signal SIGABRT" in str(found[1].error)
+        assert found[0].timing["warm"]["median_us"] > 0
+        assert found[0].max_error is not None and found[0].max_error <= WORKLOAD.max_error
 
+    def test_two_servers_measure_side_by_side(
+        self, runner: FarmRunner, libraries: dict[str, Path]
+    ) -> None:
+        """Two that hang until their limit take hardly longer than one."""
+        assert runner.at_once == 4
+        for future in [runner.submit(libraries["right"]) for _ in range(4)]:
+            future.result(60)
+        until(lambda: runner._connected == 2)
+        start = time.monotonic()
+        hanging = [runner.submit(libraries["hang"]) for _ in range(2)]
+        assert {future.result(60).status for future in hanging} == {"run_timeout"}
+        assert time.monotonic() - start < 1.9 * LIMIT
 
-def test_two_servers_measure_side_by_side(runner: FarmRunner, libraries: dict[str, Path]) -> None:
-    """Two that hang until their limit take hardly longer than one."""
-    assert runner.at_once == 4
-    for future in [runner.submit(libraries["right"]) for _ in range(4)]:
-        future.result(60)
-    until(lambda: runner._connected == 2)
-    start = time.monotonic()
-    hanging = [runner.submit(libraries["hang"]) for _ in range(2)]
-    assert {future.result(60).status for future in hanging} == {"run_timeout"}
-    assert time.monotonic() - start < 1.9 * LIMIT
+    def test_the_round_and_the_last_look_are_made_there(
+        self, runner: FarmRunner, libraries: dict[str, Path]
+    ) -> None:
+        chosen = {name: libraries[name] for name in ("right", "wrong", EMPTY_NAME)}
+        finals = runner.finals(chosen, with_peers=False)
+        assert finals.entries.keys() == {"right", EMPTY_NAME}
+        assert finals.empty_us > 0
+        assert finals.dropped["wrong"].startswith("error")
+        assert 0 < runner.verify(libraries["right"]) <= WORKLOAD.max_error
+        with pytest.raises(ChildFailed, match="WrongAnswer"):
+            runner.verify(libraries["wrong"])
+        with pytest.raises(ChildFailed, match="signal SIGABRT"):
+            runner.finals(chosen | {"crash": libraries["crash"]}, with_peers=False)
 
-
-def test_the_round_and_the_last_look_are_made_there(
-    runner: FarmRunner, libraries: dict[str, Path]
-) -> None:
-    chosen = {name: libraries[name] for name in ("right", "wrong", EMPTY_NAME)}
-    finals = runner.finals(chosen, with_peers=False)
-    assert finals.entries.keys() == {"right", EMPTY_NAME}
-    assert finals.empty_us > 0
-    assert finals.dropped["wrong"].startswith("error")
-    assert 0 < runner.verify(libraries["right"]) <= WORKLOAD.max_error
-    with pytest.raises(ChildFailed, match="WrongAnswer"):
-        runner.verify(libraries["wrong"])
-    with pytest.raises(ChildFailed, match="signal SIGABRT"):
-        runner.finals(chosen | {"crash": libraries["crash"]}, with_peers=False)
-
-
-def test_what_nobody_waits_for_is_not_measured(
-    runner: FarmRunner, libraries: dict[str, Path]
-) -> None:
-    first = [runner.submit(libraries["right"]) for _ in range(2)]
-    dropped = [runner.submit(libraries["hang"]) for _ in range(8)]
-    assert sum(future.cancel() for future in dropped) >= 6
-    start = time.monotonic()
-    assert runner.submit(libraries["right"]).result(60).status == "ok"
-    assert time.monotonic() - start < 8 * LIMIT
-    assert all(future.result(60).status == "ok" for future in first)
+    def test_what_nobody_waits_for_is_not_measured(
+        self, runner: FarmRunner, libraries: dict[str, Path]
+    ) -> None:
+        first = [runner.submit(libraries["right"]) for _ in range(2)]
+        dropped = [runner.submit(libraries["hang"]) for _ in range(8)]
+        assert sum(future.cancel() for future in dropped) >= 6
+        start = time.monotonic()
+        assert runner.submit(libraries["right"]).result(60).status == "ok"
+        assert time.monotonic() - start < 8 * LIMIT
+        assert all(future.result(60).status == "ok" for future in first)
 
 
 def test_a_session_leaves_nothing_behind(

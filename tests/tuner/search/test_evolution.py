@@ -48,16 +48,22 @@ def search() -> Iterator[Search]:
     made.child.close()
 
 
-def test_the_seed_decides(search: Search) -> None:
-    first = search.begin(0)
+@pytest.fixture(scope="module")
+def first(search: Search) -> list[Config]:
+    return search.begin(0)
+
+
+def test_the_seed_decides(search: Search, first: list[Config]) -> None:
     assert search.begin(0) == first
     assert search.begin(2**32 - 1) != first
 
 
-def test_nothing_is_proposed_twice_nor_what_it_was_told(search: Search) -> None:
+def test_nothing_is_proposed_twice_nor_what_it_was_told(
+    search: Search, first: list[Config]
+) -> None:
     """As after a lost worker: another process measured these."""
-    told = [(config, 2.0 + place) for place, config in enumerate(search.begin(1))]
-    asked = search.begin(1, [*told[:2], (told[2][0], None)])
+    told = [(config, 2.0 + place) for place, config in enumerate(first)]
+    asked = search.begin(0, [*told[:2], (told[2][0], None)])
     for _ in range(2):
         asked += search.go_on([(config, 5.0) for config in asked[-3:]], 8)
     traces = [config["trace"] for config in [*asked, *(config for config, _ in told)]]
