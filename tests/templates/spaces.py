@@ -18,6 +18,8 @@ SCALARS = st.lists(
     unique=True,
 )
 SPLITS = st.tuples(st.integers(1, 24), st.integers(1, 3))
+MOST = 5000
+"""Combinations of values, whose configurations are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Plan:
 def plans(draw: st.DrawFn, template: str = "direct") -> Plan:
     knobs: list[tuple[str, Any, dict[str, list[Any]]]] = []
     plain: dict[str, list[Any]] = {}
+    combinations = 1
     for place in range(draw(st.integers(1, 5))):
         name = f"knob{place}"
         when: dict[str, list[Any]] = {}
@@ -74,6 +77,9 @@ def plans(draw: st.DrawFn, template: str = "direct") -> Plan:
             parent = draw(st.sampled_from(sorted(plain)))
             when = {parent: draw(st.lists(st.sampled_from(plain[parent]), min_size=1, unique=True))}
         choice = draw(SCALARS | SPLITS) if place else draw(SCALARS)
+        combinations *= len(choice if isinstance(choice, list) else factorisations(*choice))
+        if combinations > MOST:
+            break
         if isinstance(choice, list):
             plain[name] = choice
         knobs.append((name, choice, when))
