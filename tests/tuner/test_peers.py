@@ -157,13 +157,21 @@ def torch() -> Any:
     return pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
+def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
+    """All of them, which must have these names, and, where there are several threads, these names
+    with one."""
+    found = [each for each in peers(work, "cpu") if isinstance(each, PytorchPeer)]
+    alone = [f"{name} 1 thread" for name in names] if host_threads() > 1 else []
+    assert [peer.name for peer in found] == [*names, *alone]
+    return found
+
+
 @pytest.mark.usefixtures("torch")
 @one_dimensional
 def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
-    (peer,) = (each for each in peers(work, "cpu") if isinstance(each, PytorchPeer))
-    assert peer.name == "pytorch"
-    assert max(errors(peer, work)) < 1e-5
+    for peer in pytorch_peers(work, "pytorch"):
+        assert max(errors(peer, work)) < 1e-5
 
 
 @one_dimensional
@@ -194,16 +202,21 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
 @pytest.mark.parametrize(("h", "w", "k"), [(1, 1, 1), (5, 6, 3), (9, 4, 7), (2, 3, 11)])
 def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
     work = workload("depthwise_conv2d", B=2, C=3, H=h, W=w, K=k, stride=stride)
-    found = list(peers(work, "cpu"))
-    assert [peer.name for peer in found] == ["pytorch NCHW", "pytorch NHWC"]
-    for peer in found:
+    for peer in pytorch_peers(work, "pytorch NCHW", "pytorch NHWC"):
         assert max(errors(peer, work)) < 1e-5
 
 
-def test_pytorch_uses_every_thread_of_the_cpu(torch: Any) -> None:
+def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns(torch: Any) -> None:
+    work = workload("conv1d", M=64, N=8)
+    x, w = draw(work, "normal", np.random.default_rng(5))
     torch.set_num_threads(1)
-    assert list(peers(workload("conv1d", M=64, N=8), "cpu"))
-    assert torch.get_num_threads() == host_threads()
+    calls = {peer.name: peer.prepare(x, w).call for peer in peers(work, "cpu")}
+    for _ in range(2):
+        for name in ("pytorch", "pytorch fft", "pytorch 1 thread"):
+            if name in calls:
+                calls[name]()
+                alone = name.endswith("1 thread")
+                assert torch.get_num_threads() == (1 if alone else host_threads())
 
 
 def test_the_fastest_of_several_calls_is_found() -> None:

@@ -12,8 +12,8 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import transform_seconds
-from tuner.peers.pytorch_peer import ready
+from tuner.peers.peer import host_threads, transform_seconds
+from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
@@ -53,6 +53,7 @@ class OverlapSavePeer:
         weights = torch.from_numpy(np.array(w)).to(self._kind)
         sizes = block_sizes(self._workload)
         calls = [partial(overlap_save, self._workload, signal, weights, size) for size in sizes]
+        take_threads(host_threads())
         with torch.inference_mode():
             chosen = fastest(calls, self._kind)
         self.block, self._call = sizes[chosen], calls[chosen]
@@ -65,6 +66,7 @@ class OverlapSavePeer:
     def _once(self) -> Any:
         import torch
 
+        take_threads(host_threads())
         with torch.inference_mode():
             return self._call()
 

@@ -1,4 +1,7 @@
-"""PyTorch's convolutions, in both layouts where there are two, at their best."""
+"""PyTorch's convolutions, in both layouts where there are two, at their best.
+
+On a CPU also with one thread: where cores are shared, as in a virtual machine, its threads wait for
+each other up to a hundred times as long as they work."""
 
 from __future__ import annotations
 
@@ -27,13 +30,14 @@ FLOAT16_ON_CPU = {"conv1d": 5e8, "depthwise_conv2d": 2e7}
 def peers(workload: Workload, kind: str) -> Iterator[PytorchPeer]:
     if not ready(kind):
         return
-    yield PytorchPeer(workload, kind, channels_last=False)
-    if isinstance(workload, DepthwiseConv2dWorkload):
-        yield PytorchPeer(workload, kind, channels_last=True)
+    layouts = (False, True) if isinstance(workload, DepthwiseConv2dWorkload) else (False,)
+    for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
+        for channels_last in layouts:
+            yield PytorchPeer(workload, kind, channels_last, threads)
 
 
 def ready(kind: str) -> bool:
-    """Whether PyTorch is here and runs on that kind of device; it is set up for it then."""
+    """Whether PyTorch is here and runs on that kind of device; it is set up for a GPU then."""
     if not installed("torch"):
         return False
     import torch
@@ -42,27 +46,38 @@ def ready(kind: str) -> bool:
         if not torch.cuda.is_available():
             return False
         torch.backends.cudnn.benchmark = True
-    else:
-        torch.set_num_threads(host_threads())
     return True
+
+
+def take_threads(threads: int) -> None:
+    """PyTorch has one number of threads for all that it computes."""
+    import torch
+
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 class PytorchPeer:
     """``torch.nn.functional``'s convolution; on CUDA captured in a graph, for float32 with tf32
     where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
-    then."""
+    then. ``threads`` are a CPU's."""
 
-    def __init__(self, workload: Workload, kind: str, channels_last: bool) -> None:
+    def __init__(
+        self, workload: Workload, kind: str, channels_last: bool, threads: int | None = None
+    ) -> None:
         layout = (
             (" NHWC" if channels_last else " NCHW")
             if isinstance(workload, DepthwiseConv2dWorkload)
             else ""
         )
-        self.name = f"pytorch{layout}"
+        all_threads = host_threads()
+        self._threads = threads or all_threads
+        alone = " 1 thread" if self._threads < all_threads else ""
+        self.name = f"pytorch{layout}{alone}"
         rate = FLOPS_PER_SECOND[f"{kind} NHWC" if channels_last else kind]
         if (kind, workload.dtype) == ("cpu", "float16"):
             rate = FLOAT16_ON_CPU[workload.operator]
-        self.seconds = workload.flops / rate
+        self.seconds = workload.flops / rate * (all_threads / self._threads)
         self._workload, self._kind, self._channels_last = workload, kind, channels_last
         self._tf32 = False
 
@@ -91,20 +106,22 @@ class PytorchPeer:
     def _once(self) -> Any:
         import torch
 
-        self._set_precision()
+        self._set_up()
         with torch.inference_mode():
             return self._call()
 
     def _graphed(self, copies: int, stream: int) -> Callable[[], Any]:
-        self._set_precision()
+        self._set_up()
         return captured(self._call, copies, stream)
 
-    def _set_precision(self) -> None:
+    def _set_up(self) -> None:
         """PyTorch has one switch for all, and each peer its own mind."""
         if self._kind == "cuda":
             import torch
 
             torch.backends.cudnn.allow_tf32 = self._tf32
+        else:
+            take_threads(self._threads)
 
     @staticmethod
     def _placed(array: Array) -> Any:
