@@ -1,16 +1,17 @@
 """The schema's revision: bringing a database to this code's, and refusing another."""
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, String, column, func, select, table
 
 from db.errors import SchemaMismatch
 from db.transaction import reading, writing
 
+_VERSION = table("alembic_version", column("version_num", String))
 _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
 
 
@@ -43,8 +44,7 @@ def check_schema(engine: Engine) -> None:
 
 
 def _refuse_unknown(revision: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if revision is not None and revision not in known:
+    if revision is not None and revision not in _revisions():
         raise SchemaMismatch(
             f"the database's schema {revision} is newer than this code knows ({_head()}); "
             "install the release of convtune that wrote it, or a later one"
@@ -52,11 +52,22 @@ def _refuse_unknown(revision: str | None) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    """Not by alembic: its statement is a new one each time, and takes another's place among those
+    that the engine keeps compiled."""
+    if not connection.dialect.has_table(connection, _VERSION.name):
+        return None
+    return ", ".join(connection.scalars(select(_VERSION.c.version_num))) or None
 
 
-def _head() -> str | None:
-    return ScriptDirectory.from_config(_config()).get_current_head()
+def _head() -> str:
+    return _revisions()[0]
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """This code's, the newest first. alembic runs all scripts to tell."""
+    scripts = ScriptDirectory.from_config(_config())
+    return tuple(script.revision for script in scripts.walk_revisions())
 
 
 def _config() -> Config:
