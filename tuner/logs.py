@@ -1,4 +1,4 @@
-"""Structured logs: one line an event, to standard error."""
+"""Structured logs: one line an event, to standard error, the warnings of libraries included."""
 
 from __future__ import annotations
 
@@ -16,16 +16,32 @@ def configure(log_format: Literal["json", "console"]) -> None:
         if log_format == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[*shared, renderer],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    unwrapped = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_is_a_fault)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[unwrapped, renderer]
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _is_a_fault(record: logging.LogRecord) -> bool:
+    """Not what SQLAlchemy says of a connection when a signal that ends this process comes while
+    it is given back."""
+    raised = record.exc_info[1] if record.exc_info else None
+    return raised is None or isinstance(raised, Exception)
 
 
 def quietly(log_format: Literal["json", "console"]) -> None:
