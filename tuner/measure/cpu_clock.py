@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from tuner.measure.clock import Sampler
@@ -12,9 +14,10 @@ from tuner.measure.kernel import Kernel
 SAMPLE_SECONDS = 1e-3
 MAX_CALLS = 10_000
 REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
-"""Before another's turn: threads of OpenMP and of TVM spin for a while after their work, on the
-cores that the next one needs. They rest when the process has used next to nothing for the first of
-these; the second is the longest that is waited for that."""
+"""Before another's turn: threads of OpenMP spin for milliseconds after their work, on the cores
+that the next one needs. They are looked at after each of the first; the second is the longest that
+is waited for them."""
+TASKS = Path("/proc/self/task")
 
 
 class CpuClock:
@@ -77,13 +80,29 @@ class _Flushed:
 
 
 def rest() -> None:
-    """Wait until no thread of this process runs on."""
+    """Wait until no other thread of this process runs on."""
     end = time.perf_counter() + MOST_REST_SECONDS
     while time.perf_counter() < end:
-        before = time.process_time()
         time.sleep(REST_SECONDS)
-        if time.process_time() - before < REST_SECONDS / 4:
+        if not others_run():
             return
+
+
+def others_run() -> bool:
+    """Whether another thread of this process has a core or waits for one; yes where the system does
+    not say. The process's own clock can't tell: Linux adds what others used once a tick of 4 ms."""
+    if not TASKS.exists():
+        return True
+    own = str(threading.get_native_id())
+    return any(_state(task) == "R" for task in TASKS.iterdir() if task.name != own)
+
+
+def _state(task: Path) -> str:
+    """As in proc(5), where the thread's name, in parentheses, comes first."""
+    try:
+        return (task / "stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""  # it has just ended
 
 
 def _interpreted(kernel: Kernel, calls: int) -> float:

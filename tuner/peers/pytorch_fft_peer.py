@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def block_sizes(workload: Conv1dWorkload) -> list[int]:
 class OverlapSavePeer:
     """Blocks of the signal that overlap by ``N - 1`` samples, transformed as one batch, times
     the transform of the weights, which is part of the call as it is in ``fftconvolve``. Of a few
-    block sizes the quickest on the inputs at hand is taken; ``block`` says which it was.
+    block sizes, on a CPU with all threads or one, the quickest on the inputs at hand is taken;
+    ``block`` says which it was.
     """
 
     block: int
@@ -51,13 +53,21 @@ class OverlapSavePeer:
 
         signal = torch.from_numpy(np.array(x)).to(self._kind)
         weights = torch.from_numpy(np.array(w)).to(self._kind)
-        sizes = block_sizes(self._workload)
-        calls = [partial(overlap_save, self._workload, signal, weights, size) for size in sizes]
-        take_threads(host_threads())
+        ways = list(product(self._threads(), block_sizes(self._workload)))
+        calls = [partial(self._way, signal, weights, *way) for way in ways]
         with torch.inference_mode():
             chosen = fastest(calls, self._kind)
-        self.block, self._call = sizes[chosen], calls[chosen]
+        self.block, self._call = ways[chosen][1], calls[chosen]
         return Kernel(call=self._once, graphed=partial(captured, self._call))
+
+    def _threads(self) -> list[int | None]:
+        """The numbers worth trying; a GPU's are not ours to choose."""
+        return [None] if self._kind == "cuda" else [*{1, host_threads()}]
+
+    def _way(self, signal: Any, weights: Any, threads: int | None, block: int) -> Any:
+        if threads is not None:
+            take_threads(threads)
+        return overlap_save(self._workload, signal, weights, block)
 
     def output(self) -> Array:
         result: Array = self._once().cpu().numpy()
@@ -66,7 +76,6 @@ class OverlapSavePeer:
     def _once(self) -> Any:
         import torch
 
-        take_threads(host_threads())
         with torch.inference_mode():
             return self._call()
 

@@ -1,7 +1,7 @@
 """PyTorch's convolutions, in both layouts where there are two, at their best.
 
-On a CPU also with one thread: where cores are shared, as in a virtual machine, its threads wait for
-each other up to a hundred times as long as they work."""
+On a CPU also with one thread: beside TVM's threads in one process, and where cores are busy, its
+own may wait for each other a hundred times as long as they work."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ TF32_LEAST_ERROR = 1e-4
 """tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
 FLOPS_PER_SECOND = {"cpu": 5e9, "cpu NHWC": 5e10, "cuda": 5e11, "cuda NHWC": 5e11}
 """As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
+ONE_THREAD = 0.5
+"""Of these rates, at which a CPU had two."""
 FLOAT16_ON_CPU = {"conv1d": 5e8, "depthwise_conv2d": 2e7}
 """The same where a CPU has no arithmetic for it."""
 
@@ -72,12 +74,12 @@ class PytorchPeer:
         )
         all_threads = host_threads()
         self._threads = threads or all_threads
-        alone = " 1 thread" if self._threads < all_threads else ""
-        self.name = f"pytorch{layout}{alone}"
+        alone = self._threads == 1 < all_threads
+        self.name = f"pytorch{layout}{' 1 thread' if alone else ''}"
         rate = FLOPS_PER_SECOND[f"{kind} NHWC" if channels_last else kind]
         if (kind, workload.dtype) == ("cpu", "float16"):
             rate = FLOAT16_ON_CPU[workload.operator]
-        self.seconds = workload.flops / rate * (all_threads / self._threads)
+        self.seconds = workload.flops / (rate * ONE_THREAD if alone else rate)
         self._workload, self._kind, self._channels_last = workload, kind, channels_last
         self._tf32 = False
 

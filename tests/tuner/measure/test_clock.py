@@ -1,4 +1,6 @@
+import hashlib
 import math
+import threading
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -105,6 +107,7 @@ def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
 ) -> None:
     log: list[str] = []
     monkeypatch.setattr(cpu_clock.time, "sleep", lambda _: log.append("pause"))
+    monkeypatch.setattr(cpu_clock, "others_run", lambda: False)
     clock = CpuClock(2**10)
     kernels = {name: Kernel(lambda: None, partial(timed, log, name)) for name in "ab"}
     a, b = (clock.warm(kernel, budget_seconds=1e-6) for kernel in kernels.values())
@@ -114,25 +117,41 @@ def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
     assert log[2:] == ["b", "pause", "a", "a", "pause", "b"]
 
 
-def test_threads_that_spin_on_are_waited_for_but_not_for_ever(
+def test_threads_that_run_on_are_waited_for_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time passes only here: a millisecond in each sleep, and for threads as long as they spin."""
-    now = {"passed": 0.0, "used": 0.0, "spinning": 7e-3}
+    """Time passes only here."""
+    now, running = 0.0, iter([True, True, False])
 
     def sleep(seconds: float) -> None:
-        now["passed"] += seconds
-        now["used"] = min(now["passed"], now["spinning"])
+        nonlocal now
+        now += seconds
 
-    clock = SimpleNamespace(
-        sleep=sleep, perf_counter=lambda: now["passed"], process_time=lambda: now["used"]
-    )
-    monkeypatch.setattr(cpu_clock, "time", clock)
+    monkeypatch.setattr(cpu_clock, "time", SimpleNamespace(sleep=sleep, perf_counter=lambda: now))
+    monkeypatch.setattr(cpu_clock, "others_run", lambda: next(running, True))
     cpu_clock.rest()
-    assert now["passed"] == pytest.approx(8e-3)
-    now["spinning"] = 1.0
+    assert now == pytest.approx(3 * cpu_clock.REST_SECONDS)
     cpu_clock.rest()
-    assert now["passed"] == pytest.approx(8e-3 + cpu_clock.MOST_REST_SECONDS, abs=1e-3)
+    waited = now - 3 * cpu_clock.REST_SECONDS
+    assert waited == pytest.approx(cpu_clock.MOST_REST_SECONDS, abs=2 * cpu_clock.REST_SECONDS)
+
+
+def test_a_thread_that_runs_in_native_code_is_seen() -> None:
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 20_000)  # without the lock
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        seen = [cpu_clock.others_run() for _ in range(200)]
+        assert sum(seen) > 100
+    finally:
+        over.set()
+        thread.join()
+    assert any(not cpu_clock.others_run() for _ in range(1000))
 
 
 def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
