@@ -60,6 +60,7 @@ def strike(
             damage.blows[blow] += 1
         _cancel_all_but(engine, KEPT_IN_A_HURRY if hurry else KEPT)
         wait_for_ends(engine, 90)
+        crew.settle()
     finally:
         crew.stop()
     damage.orphans = len(_until_gone(crew.mark))
@@ -139,6 +140,12 @@ class _Workers:
             return False
 
         until(killed)
+
+    def settle(self) -> None:
+        """Wait until the last successors are at work too: not before has each removed what those
+        that were killed had left."""
+        for worker in self._workers:
+            until(worker.at_work)
 
     def stop(self) -> None:
         for worker in self._workers:
