@@ -1,4 +1,5 @@
-"""Structured logs on stderr: one line an event, uvicorn's own lines included."""
+"""Structured logs on stderr: one line an event, uvicorn's own lines and the warnings of libraries
+included."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ def configure(log_format: Literal["json", "console"]) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
         )
     )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     _take_over("uvicorn", handler)
     # The request line of api.middleware.context says more than uvicorn's access line.
     logging.getLogger("uvicorn.access").disabled = True

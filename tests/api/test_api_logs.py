@@ -1,0 +1,40 @@
+"""What the service writes to standard error beside its own events."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import logging, sys
+from api import logs
+logs.configure(sys.argv[1])
+library = logging.getLogger("sqlalchemy.pool.impl")
+try:
+    raise OSError("the server is gone")
+except OSError:
+    library.error("Exception during reset or similar", exc_info=True)
+library.info("nobody asked")
+"""
+
+
+def said(log_format: str) -> str:
+    command = [sys.executable, "-c", SCRIPT, log_format]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert ended.stdout == ""
+    return ended.stderr
+
+
+def test_a_librarys_fault_is_a_line_as_any_other() -> None:
+    (line,) = map(json.loads, said("json").splitlines())
+    assert (line["event"], line["level"]) == ("Exception during reset or similar", "error")
+    assert line["timestamp"].endswith("Z")
+    assert line["exception"][0]["exc_value"] == "the server is gone"
+
+
+@pytest.mark.parametrize("wanted", ["Exception during reset or similar", "the server is gone"])
+def test_people_read_it_too(wanted: str) -> None:
+    text = said("console")
+    assert text.count(wanted) == 1
+    assert "[error" in text
