@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
 from sqlalchemy.engine import Engine
 
 from db import queue
-from db.errors import LeaseLost
 from db.jobs import Job, JobOrder
 from tuner.bar import JobBar
 from tuner.device import Device
@@ -16,7 +14,7 @@ from tuner.errors import TunerError
 from tuner.job import Progress
 from tuner.settings import Settings
 from tuner.signing_key import own_key
-from tuner.worker import Worker
+from tuner.worker import Stopped, Worker
 
 POLL_SECONDS = 1.0
 
@@ -39,7 +37,8 @@ def tuned_here(
 
 
 def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
-    """Run the job to its end; while another worker holds it, watch it."""
+    """Run the job to its end; while another worker holds it, watch it. Stopped by a signal, the
+    worker gives it back."""
 
     def watch(progress: Progress) -> None:
         if bar is not None:
@@ -52,26 +51,25 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
                 eta_seconds=progress.eta_seconds,
             )
 
-    while not job.ended:
-        # again and again: the worker that holds it may be gone
-        claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
-        if claimed is not None:
-            try:
+    try:
+        while not job.ended:
+            # again and again: the worker that holds it may be gone
+            claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
+            if claimed is not None:
                 worker.take(claimed, watch)
-            except KeyboardInterrupt:
-                with contextlib.suppress(LeaseLost):
-                    queue.release(engine, claimed.id, claimed.attempt)
-                raise
-        else:
-            time.sleep(POLL_SECONDS)
-        job = queue.get(engine, job.id)
-        if bar is not None:
-            bar.show(
-                state=job.state,
-                requested=job.trials_requested,
-                measured=job.trials_measured,
-                failed=job.trials_failed,
-                best_us=job.best["time_us"] if job.best else None,
-                eta_seconds=job.eta_seconds,
-            )
+            else:
+                time.sleep(POLL_SECONDS)
+            job = queue.get(engine, job.id)
+            if bar is not None:
+                bar.show(
+                    state=job.state,
+                    requested=job.trials_requested,
+                    measured=job.trials_measured,
+                    failed=job.trials_failed,
+                    best_us=job.best["time_us"] if job.best else None,
+                    eta_seconds=job.eta_seconds,
+                )
+    except (KeyboardInterrupt, Stopped):
+        worker.give_back()
+        raise
     return job

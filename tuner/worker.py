@@ -87,7 +87,7 @@ class Worker:
                     bearable(exercise)  # the first job would wait for it
                 self._take_jobs(once)
         except Stopped:
-            self._give_back_what_was_just_claimed()
+            self.give_back()
             raise
         finally:
             self.close()
@@ -139,6 +139,19 @@ class Worker:
                 raise
             finally:
                 self._metrics.job_ends(outcome)
+
+    def give_back(self) -> None:
+        """What it still holds when a signal ends it: that may come between the claim and the
+        run."""
+        try:
+            running = queue.list_jobs(self._engine, "running", limit=1000).items
+        except DatabaseUnavailable as error:
+            log.warning("database_unavailable", reason=str(error))
+            return
+        for job in running:
+            if job.worker == self.name:
+                with structlog.contextvars.bound_contextvars(job_id=job.id):
+                    self._give_back(job)
 
     def close(self) -> None:
         self._builder.close()
@@ -222,18 +235,6 @@ class Worker:
         queue.finish(self._engine, job.id, job.attempt, state, error)
         log.info("job_ended", state=state, error=error)
         return state
-
-    def _give_back_what_was_just_claimed(self) -> None:
-        """Stopped may come between the claim and the run."""
-        try:
-            running = queue.list_jobs(self._engine, "running", limit=1000).items
-        except DatabaseUnavailable as error:
-            log.warning("database_unavailable", reason=str(error))
-            return
-        for job in running:
-            if job.worker == self.name:
-                with structlog.contextvars.bound_contextvars(job_id=job.id):
-                    self._give_back(job)
 
     def _give_back(self, job: Job) -> None:
         try:

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from db import queue, workers
 from tuner.errors import TunerError
+from tuner.in_process import run_here
 from tuner.job import Progress
 from tuner.settings import Settings
 from tuner.worker import Stopped, Worker
@@ -25,6 +26,15 @@ class StoppedAtOnce(Worker):
     def _next(self) -> queue.Job | None:
         super()._next()
         raise Stopped
+
+
+class LeavingAtOnce(Worker):
+    """The signal comes when the job is claimed, and before its run has begun."""
+
+    by: type[BaseException]
+
+    def take(self, job: queue.Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        raise self.by
 
 
 @pytest.fixture
@@ -80,6 +90,25 @@ def test_stopped_between_claim_and_run_it_gives_the_job_back(
     assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
     assert queue.get(database.engine, others.id).worker == "other"
     assert workers.list_workers(database.engine) == []
+
+
+@pytest.mark.parametrize("by", [Stopped, KeyboardInterrupt])
+def test_so_does_one_that_runs_a_single_job(
+    database: Database, bench: Bench, by: type[BaseException]
+) -> None:
+    others = database.submit({"M": 64, "N": 8})
+    assert queue.claim(database.engine, "other", ["cpu"], job_id=others.id) is not None
+    job = database.submit(SHAPE)
+    worker = LeavingAtOnce(database.engine, bench.device, Settings(build_workers=1))
+    worker.by = by
+    try:
+        with pytest.raises(by):
+            run_here(database.engine, worker, job)
+    finally:
+        worker.close()
+    waiting = queue.get(database.engine, job.id)
+    assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
+    assert queue.get(database.engine, others.id).state == "running"
 
 
 def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, worker: Worker) -> None:
