@@ -12,6 +12,7 @@ from tuner.device import Device
 from tuner.hold import Hold
 from tuner.job import JobRun, Progress
 from tuner.measure.builder import Builder
+from tuner.measure.runner import RUN_SECONDS
 from tuner.settings import Settings
 from tuner.signing_key import own_key
 
@@ -19,7 +20,6 @@ from tuner.signing_key import own_key
 class Bench:
     """The CPU and its builders; each call of :meth:`run` is one attempt at a job."""
 
-    run_seconds = 3.0
     metaschedule = False
 
     def __init__(self, device: Device, builder: Builder) -> None:
@@ -34,11 +34,12 @@ class Bench:
         job: queue.Job,
         among: Sequence[Template[Any]] | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
+        run_seconds: float = RUN_SECONDS,
     ) -> queue.Job:
         """Claim the job and run it to its end, which is given back. Raises what the run does."""
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
-        settings = Settings(run_seconds=self.run_seconds, metaschedule=self.metaschedule)
+        settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
         with Hold(database.engine, held) as hold:
             JobRun(
                 database.engine,

@@ -32,7 +32,7 @@ def test_the_job_succeeds_with_the_right_ones(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
     job = database.submit(SHAPE, trials=10, search="grid")
-    ended = bench.run(database, job, among=[Planted()])
+    ended = bench.run(database, job, among=[Planted()], run_seconds=10)  # for the one that hangs
     assert (ended.state, ended.error) == ("succeeded", None)
     assert (ended.trials_measured, ended.trials_ok, ended.trials_failed) == (5, 1, 4)
     stored = {trial.config["behaviour"]: trial for trial in database.trials(job)}

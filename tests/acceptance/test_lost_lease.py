@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from processes import Database
+from processes import Database, until
 from runs import Bench
 from sqlalchemy import select
 
@@ -28,8 +28,11 @@ def everything(database: Database) -> dict[str, list[Any]]:
 
 
 def taken(database: Database, job: queue.Job) -> queue.Job:
-    database.run_out(job)
-    other = queue.claim(database.engine, "other", ["cpu"])
+    def claimed() -> queue.Job | None:
+        database.run_out(job)  # a heartbeat may renew it before the claim
+        return queue.claim(database.engine, "other", ["cpu"])
+
+    other = until(claimed)
     assert other is not None
     return other
 

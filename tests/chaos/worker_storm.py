@@ -103,23 +103,28 @@ class _Workers:
 
     def pause(self, draw: random.Random) -> None:
         """A worker that holds a job, until another has taken that."""
-        worker = draw.choice(self._workers)
 
-        def frozen() -> tuple[str, int] | None:
+        def frozen() -> tuple[RealWorker, str, int] | None:
             self.feed()
             time.sleep(draw.uniform(0, 0.5))
+            holders = self._holders()
+            if not holders:
+                return None
+            worker = draw.choice(holders)
             worker.freeze()
             held = _run_out(self._engine, worker)
-            if held is None:
+            if held is None:  # it has just ended that one
                 worker.thaw()
-            return held
+                return None
+            return worker, *held
 
-        held = until(frozen)
-        assert held is not None
+        found = until(frozen)
+        assert found is not None
+        worker, job_id, attempt = found
 
         def taken() -> bool:
-            job = queue.get(self._engine, held[0])
-            return job.attempt > held[1] or job.ended  # ended: it was the last attempt
+            job = queue.get(self._engine, job_id)
+            return job.attempt > attempt or job.ended  # ended: it was the last attempt
 
         until(taken)
         before = worker.log.count(LOST)
@@ -150,6 +155,12 @@ class _Workers:
     def stop(self) -> None:
         for worker in self._workers:
             worker.stop()
+
+    def _holders(self) -> list[RealWorker]:
+        """Those that have a job."""
+        running = queue.list_jobs(self._engine, "running").items
+        names = [str(job.worker) for job in running]
+        return [each for each in self._workers if any(f"-{each.pid}-" in name for name in names)]
 
     def _start(self) -> RealWorker:
         self._started += 1

@@ -1,17 +1,22 @@
-"""An RPC server that draws inputs slowly, and whose sessions end after two seconds without work."""
+"""An RPC server that has drawn its inputs when a file is there, and whose sessions end after
+seconds without work."""
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 from tuner.farm import server, session
 
-OPEN_SECONDS = 6.0
-IDLE_SECONDS = 2.0
+DRAWN = "CONVTUNE_TEST_DRAWN"
+"""The variable that names the file."""
+IDLE_SECONDS = 4.0
 
 
 class Sleepy(session.Session):
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(OPEN_SECONDS)
+        while not Path(os.environ[DRAWN]).exists():
+            time.sleep(0.05)
         return super().open(given)
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.farm.farmed import (
@@ -16,7 +17,7 @@ from tests.tuner.farm.farmed import (
     free_port,
     until,
 )
-from tests.tuner.farm.sleepy import IDLE_SECONDS
+from tests.tuner.farm.sleepy import DRAWN, IDLE_SECONDS
 from tests.tuner.measure.planted import Planted
 from tuner import cpu_facts
 from tuner.errors import ChildFailed, NoServer
@@ -29,7 +30,7 @@ from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, prog
 from tuner.measure.finals import EMPTY as EMPTY_NAME
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
-LIMIT = 4.0
+LIMIT = 6.0
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +90,13 @@ class TestOneRunner:
     def test_two_servers_measure_side_by_side(
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
-        """Two that hang until their limit take hardly longer than one."""
         assert runner.at_once == 4
         for future in [runner.submit(libraries["right"]) for _ in range(4)]:
             future.result(60)
         until(lambda: runner._connected == 2)
-        start = time.monotonic()
         hanging = [runner.submit(libraries["hang"]) for _ in range(2)]
+        until(lambda: all(future.running() for future in hanging), LIMIT)
         assert {future.result(60).status for future in hanging} == {"run_timeout"}
-        assert time.monotonic() - start < 1.9 * LIMIT
 
     def test_the_round_and_the_last_look_are_made_there(
         self, runner: FarmRunner, libraries: dict[str, Path]
@@ -188,7 +187,7 @@ def test_a_server_that_is_stopped_takes_its_sessions_along(
             behind = [session, *session.children(recursive=True)]
             assert len(behind) >= 2
             server.stop()
-            until(lambda: not any(each.is_running() for each in behind), 10)
+            until(lambda: not any(each.is_running() for each in behind))
     finally:
         farm.close()
 
@@ -199,8 +198,10 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
     """Longer than one that is not free is waited for, though the other is another worker's; and it
     is there still when it was asked nothing for longer than it stays by itself."""
     monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(lanes, "CONNECT_SECONDS", 4.0)
+    monkeypatch.setattr(lanes, "CONNECT_SECONDS", 6.0)
     monkeypatch.setattr(lanes, "STAY_SECONDS", 0.5)
+    drawn = folder / "drawn"
+    monkeypatch.setenv(DRAWN, str(drawn))
     theirs = Server(folder, "theirs", tracker, "sleepy").ready()
     with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:
         stack.callback(theirs.stop)
@@ -209,11 +210,14 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
         stack.callback(ours.stop)
         with closing(Farm(tracker.address, "sleepy")) as farm:
             farm.await_free()
-            with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            with capture_logs() as log, farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
                 assert runner.at_once == 4
-                assert runner.submit(libraries["right"]).result(60).status == "ok"
+                first = runner.submit(libraries["right"])
+                until(lambda: "rpc_server_awaited" in [line["event"] for line in log])
+                drawn.touch()
+                assert first.result(60).status == "ok"
                 before = ours.sessions()
-                time.sleep(2 * IDLE_SECONDS)
+                time.sleep(1.5 * IDLE_SECONDS)
                 assert ours.sessions() == before
                 assert runner.submit(libraries["right"]).result(60).status == "ok"
 
@@ -241,13 +245,13 @@ def test_without_any_server_what_waits_is_given_back(
     folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(lanes, "CONNECT_SECONDS", 4.0)
     only = Server(folder, "only", tracker, "only").ready()
     farm = Farm(tracker.address, "only")
     try:
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
             assert runner.submit(libraries["right"]).result(60).status == "ok"
             only.kill()
+            monkeypatch.setattr(lanes, "CONNECT_SECONDS", 2.0)
             with pytest.raises(NoServer, match=r"key 'only'.*none was free for 1 s.*rpc-server"):
                 runner.submit(libraries["right"]).result(60)
             with pytest.raises(NoServer):
@@ -290,10 +294,8 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
     where all are like that."""
     sizes = (tracker.address, "sizes")
     small = Server(folder, "small", tracker, "sizes", "tests.tuner.farm.small").ready()
-    large = Server(folder, "large", tracker, "sizes")
     with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:
         stack.callback(small.stop)
-        stack.callback(large.stop)
         farm = stack.enter_context(closing(Farm(tracker.address, "sizes")))
         farm.await_free()
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
@@ -301,7 +303,8 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
                 runner.submit(libraries["right"]).result(60)
             with pytest.raises(ChildFailed, match="memory"):
                 runner.submit(libraries["right"])
-        large.ready()
+        large = Server(folder, "large", tracker, "sizes").ready()
+        stack.callback(large.stop)
         until(lambda: farm._servers().free == 2)
         until(lambda: another_worker.call(link.connect, *sizes, timeout=20) and large.sessions())
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
