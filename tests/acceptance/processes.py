@@ -102,8 +102,8 @@ class Worker:
         code = self.wait()
         return code, time.monotonic() - start
 
-    def wait(self) -> int:
-        said = self.process.communicate(timeout=SECONDS)[1]
+    def wait(self, seconds: float = SECONDS) -> int:
+        said = self.process.communicate(timeout=seconds)[1]
         self.events = [json.loads(line) for line in said.splitlines()]
         return self.process.returncode
 

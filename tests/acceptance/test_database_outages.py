@@ -46,7 +46,7 @@ def test_an_idle_worker_asks_again(database: Database, tmp_path: Path) -> None:
     )
     until(lambda: workers.list_workers(database.engine))
     with locked(database):
-        time.sleep(1)
+        time.sleep(3)
         assert waiting.process.poll() is None
     job = database.submit(SHAPE, trials=1)
     until(lambda: queue.get(database.engine, job.id).state == "running")

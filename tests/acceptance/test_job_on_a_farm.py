@@ -59,7 +59,7 @@ def test_jobs_are_measured_on_two_servers(
             server.ready()
         job, next_one = (database.submit(SHAPE | {"N": n}, trials=10) for n in (8, 9))
         worker = over(tracker, database, tmp_path, "--once")
-        assert worker.wait() == 0, worker.events
+        assert worker.wait(240) == 0, worker.events
         for each in (job, next_one):
             ended = queue.get(database.engine, each.id)
             assert (ended.state, ended.error) == ("succeeded", None)

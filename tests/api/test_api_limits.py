@@ -56,14 +56,14 @@ def test_whoever_has_been_quiet_longest_is_forgotten(monkeypatch: pytest.MonkeyP
 
 
 def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
-    settings = Settings(database_url=database_url, requests_per_second=0.3)
+    settings = Settings(database_url=database_url, requests_per_second=0.1)
     with TestClient(create_app(settings)) as client:
-        assert [client.get("/operators").status_code for _ in range(3)] == [200] * 3
+        assert client.get("/operators").status_code == 200
         answer = client.get("/operators")
         document = problem(answer, 429, "too-many-requests")
-        assert "0.3 times a second (TUNER_REQUESTS_PER_SECOND)" in document["detail"]
-        assert document["limit"] == {"requests_per_second": 0.3}
-        assert 1 <= int(answer.headers["retry-after"]) <= 4
+        assert "0.1 times a second (TUNER_REQUESTS_PER_SECOND)" in document["detail"]
+        assert document["limit"] == {"requests_per_second": 0.1}
+        assert 1 <= int(answer.headers["retry-after"]) <= 10
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
         assert client.get("/static/app.js").status_code == 200
         assert "Too many requests" in client.get("/", headers=OWN).text

@@ -21,12 +21,19 @@ from stored_best import claimed, new_trial
 from db import devices, queue, trials
 from db.engine import writing
 from db.models import jobs
+from tuner import client as requests
 from tuner import listening
 from tuner.answers import Job
 from tuner.client import Client
 from tuner.errors import JobFailed, ServiceError, ServiceUnreachable, StillRunning
 
 OTHER = {"M": 100, "N": 3}
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first look is answered, however busy this machine is."""
+    monkeypatch.setattr(requests, "LOOK_SECONDS", 30.0)
 
 
 class Work:
@@ -96,9 +103,14 @@ def test_a_stream_that_is_cut_again_and_again(service: Service, tmp_path: Path, 
             work.end()
 
         worker = Thread(target=tune)
-        worker.start()
         seen: list[Job] = []
-        ended = client.wait(job, timeout=90, progress=seen.append)
+
+        def step(now: Job) -> None:
+            seen.append(now)
+            if len(seen) == 1:
+                worker.start()
+
+        ended = client.wait(job, timeout=90, progress=step)
         worker.join()
     assert (ended.state, ended.trials.measured) == ("succeeded", 400)
     measured = [each.trials.measured for each in seen]
@@ -120,7 +132,7 @@ def test_a_job_that_fails_says_why(service: Service, client: Client) -> None:
     assert raised.value.job.state == "failed"
 
 
-def test_a_wait_may_end_before_the_job(client: Client) -> None:
+def test_a_wait_may_end_before_the_job(client: Client, patient: None) -> None:
     job = client.submit("conv1d", OTHER, trials=5)
     seen: list[Job] = []
     with pytest.raises(StillRunning, match=r"is queued after 0\.3 s, with 0 of 5 trials") as raised:
@@ -138,7 +150,9 @@ def test_a_job_that_is_cancelled_meanwhile(service: Service, client: Client) -> 
 
 
 @pytest.mark.parametrize("when", ["before", "within"])
-def test_a_frozen_service_holds_nobody_up(service: Service, client: Client, when: str) -> None:
+def test_a_frozen_service_holds_nobody_up(
+    service: Service, client: Client, patient: None, when: str
+) -> None:
     job, seen = client.submit("conv1d", M=101, N=3, trials=6), []
 
     def step(now: Job) -> None:
@@ -150,7 +164,7 @@ def test_a_frozen_service_holds_nobody_up(service: Service, client: Client, when
 
     try:
         with pytest.raises(StillRunning) as raised:
-            client.wait(job, timeout=2.0, progress=step)
+            client.wait(job, timeout=4.0, progress=step)
     finally:
         service.thaw()
     assert raised.value.job == seen[-1]
@@ -232,25 +246,25 @@ def pinging(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Itera
 
 
 def test_a_silence_with_comments_keeps_its_connection(
-    pinging: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pinging: Service, tmp_path: Path, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert listening.SILENCE_SECONDS > 2 * fastapi.sse._PING_INTERVAL
-    monkeypatch.setattr(listening, "SILENCE_SECONDS", 1.5)
+    monkeypatch.setattr(listening, "SILENCE_SECONDS", 4.0)
     with cutting(pinging.url) as proxy, Client(proxy.url, cache=tmp_path) as client:
         job = client.submit("conv1d", OTHER)
         with pytest.raises(StillRunning):
-            client.wait(job, timeout=3.5)
+            client.wait(job, timeout=6.0)
     assert proxy.resumed == [None]
 
 
 def test_a_silence_without_comments_makes_a_new_connection(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(listening, "SILENCE_SECONDS", 1.5)
     with cutting(service.url) as proxy, Client(proxy.url, cache=tmp_path) as client:
         job = client.submit("conv1d", OTHER, trials=18)
         with pytest.raises(StillRunning):
-            client.wait(job, timeout=4)
+            client.wait(job, timeout=8)
         client.cancel(job)
     places = [place for place in proxy.resumed if place is not None]
     assert proxy.resumed[0] is None
@@ -271,7 +285,7 @@ def test_the_bar_shows_what_the_events_say(
     steps = iter([*(partial(work.measure, count) for count in (3, 4, 2)), work.end])
 
     def step(_: Job) -> None:
-        time.sleep(0.3)  # the bar draws ten times a second
+        time.sleep(0.6)  # the bar draws ten times a second
         next(steps, lambda: None)()
 
     client.wait(job, timeout=60, progress=step, bar=True)

@@ -9,6 +9,7 @@ import pytest
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
+from tests.acceptance.processes import until
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import PlantedBuild
 from tests.tuner.measure.remote import gone
@@ -123,6 +124,7 @@ def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: P
     try:
         pid = builder.call(remote.pid, timeout=60)
         waiting = [builder.submit(planted(device, tmp_path, "build_hang")) for _ in range(3)]
+        until(waiting[0].running)
         time.sleep(0.2)
     finally:
         start = time.monotonic()

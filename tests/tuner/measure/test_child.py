@@ -133,7 +133,7 @@ def test_close_ends_the_process_and_a_call_starts_another(child: Child) -> None:
 def test_what_the_child_started_ends_with_it(child: Child, then: Any, tmp_path: Path) -> None:
     told = tmp_path / "pid"
     try:
-        child.call(remote.grandchild, then, told, timeout=2 if then is remote.hang else LONG)
+        child.call(remote.grandchild, then, told, timeout=5 if then is remote.hang else LONG)
     except ChildFailed:
         assert then is not None
     else:
