@@ -27,7 +27,7 @@ from tuner.commands import (
 )
 from tuner.errors import TunerError
 from tuner.shape_options import examples
-from tuner.worker import Stopped
+from tuner.stopping import Stopped
 
 
 class _Ordered(TyperGroup):

@@ -14,7 +14,8 @@ from tuner.errors import TunerError
 from tuner.job import Progress
 from tuner.settings import Settings
 from tuner.signing_key import own_key
-from tuner.worker import Stopped, Worker
+from tuner.stopping import Stopped, interrupted_between_transactions
+from tuner.worker import Worker
 
 POLL_SECONDS = 1.0
 
@@ -28,7 +29,8 @@ def tuned_here(
     if not job.ended:
         worker = Worker(engine, device, settings)
         try:
-            job = run_here(engine, worker, job, bar)
+            with interrupted_between_transactions():
+                job = run_here(engine, worker, job, bar)
         finally:
             worker.close()
     if job.state != "succeeded":

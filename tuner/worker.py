@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import time
 import uuid
 from collections.abc import Callable, Collection
-from types import FrameType
 from typing import Any, Literal
 
 import structlog
@@ -34,6 +32,7 @@ from tuner.metrics import WorkerMetrics
 from tuner.publish import signer_of
 from tuner.settings import Settings
 from tuner.signing_key import own_key, public_key_of
+from tuner.stopping import Stopped
 
 log = structlog.get_logger()
 
@@ -42,10 +41,6 @@ RETRY_SECONDS = 2.0
 SERVER_SECONDS = 10.0
 """Until a tracker without a free server is asked again."""
 NEW_TRIALS = 100  # looked for at each report; one is the rule
-
-
-class Stopped(BaseException):
-    """The process was asked to end. Not an Exception: nothing that handles errors may keep it."""
 
 
 class Worker:
@@ -255,18 +250,6 @@ class Worker:
             version=__version__,
             job_id=job_id,
         )
-
-
-def stop_on_signals() -> None:
-    """Let SIGTERM and SIGINT raise Stopped, once: what follows must not be interrupted again."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)
-        raise Stopped
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from db.engine import open_engine
 from tuner import logs
 from tuner.detect import detect
 from tuner.settings import Settings
-from tuner.worker import Stopped, Worker, stop_on_signals
+from tuner.stopping import Stopped, stop_on_signals
+from tuner.worker import Worker
 
 
 def impatient(url: str) -> Engine:

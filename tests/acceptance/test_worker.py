@@ -15,7 +15,8 @@ from tuner.errors import TunerError
 from tuner.in_process import run_here
 from tuner.job import Progress
 from tuner.settings import Settings
-from tuner.worker import Stopped, Worker
+from tuner.stopping import Stopped
+from tuner.worker import Worker
 
 SHAPE = {"M": 512, "N": 8}
 

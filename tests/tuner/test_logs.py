@@ -9,7 +9,7 @@ import pytest
 SCRIPT = """
 import logging, sys
 from tuner import logs
-from tuner.worker import Stopped
+from tuner.stopping import Stopped
 logs.configure(sys.argv[1])
 library = logging.getLogger("sqlalchemy.pool.impl")
 for raised in (OSError("the server is gone"), Stopped()):

@@ -18,7 +18,7 @@ from tuner.gpus import among
 SUPERVISOR = """
 import sys
 from tuner.supervise import supervise
-from tuner.worker import Stopped, stop_on_signals
+from tuner.stopping import Stopped, stop_on_signals
 stop_on_signals()
 members = {name: {"MEMBER": name} for name in ("a", "b")}
 try:

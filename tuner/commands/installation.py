@@ -21,8 +21,9 @@ from tuner.scratch import scratch
 from tuner.settings import Settings
 from tuner.shape_options import examples
 from tuner.signing_key import own_key
+from tuner.stopping import Stopped, stop_on_signals
 from tuner.supervise import supervise
-from tuner.worker import Stopped, Worker, stop_on_signals
+from tuner.worker import Worker
 
 
 def worker(

@@ -25,7 +25,7 @@ from tuner.measure.linker import linker
 from tuner.scratch import scratch
 from tuner.settings import Settings
 from tuner.shape_options import per_operator
-from tuner.worker import Stopped, stop_on_signals
+from tuner.stopping import Stopped, stop_on_signals
 
 
 def ladder(

@@ -15,8 +15,8 @@ from tuner.gpus import chosen
 from tuner.scratch import scratch
 from tuner.settings import Settings
 from tuner.shape_options import examples
+from tuner.stopping import Stopped, stop_on_signals
 from tuner.supervise import supervise
-from tuner.worker import Stopped, stop_on_signals
 
 PORT = 9091
 """TVM's own choice for a server."""

@@ -21,7 +21,7 @@ from tuner.scratch import scratch
 from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
 from tuner.shape_options import per_operator
-from tuner.worker import stop_on_signals
+from tuner.stopping import stop_on_signals
 
 MAX_TRIALS = 100_000
 MAX_SEED = 2**31 - 1

@@ -1,0 +1,76 @@
+"""A signal that comes while PostgreSQL is at the worker's statement."""
+
+import signal
+import subprocess
+import sys
+import time
+
+from processes import ROOT, until
+from sqlalchemy import Connection, create_engine, text
+
+import templates
+from db import queue
+from db.engine import migrate, open_engine
+from tests.own_postgres import own_server
+
+CLAIM = """
+import sys
+from db import queue
+from db.engine import open_engine
+from tuner.stopping import Stopped, stop_on_signals
+engine = open_engine(sys.argv[1])
+stop_on_signals()
+try:
+    queue.claim(engine, "one", ["cpu"])
+except Stopped:
+    print(queue.get(engine, sys.argv[2]).state)
+"""
+
+
+def others(connection: Connection) -> list[tuple[str, str | None]]:
+    """State and wait of each other client of this database."""
+    query = text(
+        "SELECT state, wait_event_type FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    return [(row.state, row.wait_event_type) for row in connection.execute(query)]
+
+
+def test_what_became_of_a_claim_is_known_once_it_is_stopped() -> None:
+    """It must not be carried out later, when nobody is there to give the job back."""
+    with own_server() as server:
+        engine = open_engine(server.url)
+        migrate(engine)
+        workload = templates.operator("conv1d").workload.model_validate({"M": 64, "N": 8})
+        job, _ = queue.submit(
+            engine,
+            queue.JobOrder(
+                operator="conv1d",
+                workload_key=workload.key,
+                workload=workload.model_dump(),
+                target="cpu",
+                trials=1,
+                search="random",
+                on_existing="reuse",
+            ),
+        )
+        engine.dispose()
+        holding, looking = (create_engine(server.url) for _ in range(2))
+        with looking.connect() as watch, holding.connect() as connection:
+            watch.execution_options(isolation_level="AUTOCOMMIT")
+            connection.execute(text("LOCK TABLE jobs IN SHARE MODE"))
+            claiming = subprocess.Popen(
+                [sys.executable, "-c", CLAIM, server.url, job.id],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            until(lambda: ("active", "Lock") in others(watch))
+            claiming.send_signal(signal.SIGTERM)
+            time.sleep(1.0)  # in which it must not end
+            connection.rollback()
+            (seen,) = claiming.communicate(timeout=60)[0].splitlines()
+            until(lambda: "active" not in [state for state, _ in others(watch)])
+        assert queue.get(engine, job.id).state == seen
+        for each in (engine, holding, looking):
+            each.dispose()

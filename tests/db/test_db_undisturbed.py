@@ -1,0 +1,113 @@
+"""What a signal's handler does waits for the end of what must not be cut."""
+
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import submitted
+
+from db import queue
+from db.transaction import one_write, reading, writing
+from db.undisturbed import when_undisturbed
+
+CUT = """
+import random, signal, sys
+from db import queue
+from db.engine import open_engine
+from db.errors import DatabaseUnavailable
+from db.transaction import writing
+from db.undisturbed import when_undisturbed
+
+class Cut(BaseException):
+    pass
+
+def cut():
+    raise Cut
+
+def work():
+    while True:
+        job = queue.claim(engine, "one", ["cuda"])
+        if job is not None:
+            queue.release(engine, job.id, job.attempt)
+
+engine, other = (open_engine(sys.argv[1], busy_seconds=0.1) for _ in range(2))
+signal.signal(signal.SIGALRM, lambda *_: when_undisturbed(cut))
+draw, locked = random.Random(1), 0
+for _ in range(150):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0003, 0.008))
+        work()
+    except Cut:
+        try:
+            with writing(other):
+                pass
+        except DatabaseUnavailable:
+            locked += 1
+print(locked)
+"""
+"""Cuts work on the database at moments by chance, and counts how often it is locked while that
+exception is handled."""
+
+
+class Cut(BaseException):
+    pass
+
+
+def cut() -> None:
+    raise Cut
+
+
+def test_an_exception_of_a_handler_leaves_nothing_locked(tmp_path: Path, engine: Engine) -> None:
+    if engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL's locks end with the connection")
+    submitted(engine)
+    url = engine.url.render_as_string()
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, url], check=True, capture_output=True, text=True, timeout=200
+    )
+    assert done.stdout == "0\n"
+
+
+def test_it_waits_for_sqlites_transaction(engine: Engine) -> None:
+    within = engine.dialect.name == "sqlite"
+    for kind in (writing, reading):
+        reached = False
+        with pytest.raises(Cut), kind(engine):
+            when_undisturbed(cut)
+            reached = True
+        assert reached is within
+    with pytest.raises(Cut):
+        when_undisturbed(cut)  # of the last one nothing is left
+
+
+def test_it_waits_for_a_statement_that_commits_by_itself(engine: Engine) -> None:
+    job = submitted(engine)
+    with pytest.raises(Cut), one_write(engine) as connection:
+        when_undisturbed(cut)
+        connection.exec_driver_sql("UPDATE jobs SET error = 'kept'")
+    assert queue.get(engine, job.id).error == "kept"
+
+
+def test_of_several_the_last_is_done_and_an_error_remains_known(engine: Engine) -> None:
+    done: list[str] = []
+    with pytest.raises(RuntimeError), one_write(engine):
+        when_undisturbed(lambda: done.append("first"))
+        when_undisturbed(lambda: done.append("last"))
+        raise RuntimeError
+    assert done == ["last"]
+    with pytest.raises(Cut) as raised, one_write(engine):
+        when_undisturbed(cut)
+        raise RuntimeError
+    assert isinstance(raised.value.__context__, RuntimeError)
+
+
+def test_other_threads_are_none_of_its_business(engine: Engine) -> None:
+    done: list[str] = []
+    with one_write(engine):
+        thread = Thread(target=lambda: when_undisturbed(lambda: done.append("at once")))
+        thread.start()
+        thread.join()
+        assert done == ["at once"]
