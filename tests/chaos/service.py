@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import httpx2
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -21,8 +22,7 @@ class Service:
     def __init__(self, database_url: str, folder: Path) -> None:
         self._log = folder / "service.log"
         self._environment = os.environ | {"TUNER_DATABASE_URL": database_url}
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = str(free.getsockname()[1])
+        self._port = str(free_port())
         self.url = f"http://127.0.0.1:{self._port}"
         self._process = self._started()
 

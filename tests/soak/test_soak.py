@@ -10,7 +10,7 @@ from tests.soak.page import figures, markdown
 from tests.soak.soak import Plan, soak
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_short_soak_leaks_nothing_and_is_answered_right(tmp_path: Path) -> None:
     plan = Plan(
         seconds=10.0,

@@ -11,6 +11,7 @@ from threading import Thread
 from sqlalchemy import Engine
 
 from db.engine import migrate, open_engine
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,11 +24,10 @@ class Service:
         self._database = f"sqlite:///{folder / 'service.db'}"
         self.engine: Engine = open_engine(self._database)
         migrate(self.engine)
-        self._port = "0"
+        self._port = str(free_port())
         self.start()
 
     def start(self) -> None:
-        """The first time on any port, then on the same."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", self._app, "--port", self._port],
             cwd=ROOT,

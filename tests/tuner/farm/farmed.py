@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.ports import free_port
 from tuner.farm import link
 
 ROOT = Path(__file__).parents[3]
@@ -103,13 +104,6 @@ def connect_and_reset(tracker: tuple[str, int], key: str) -> None:
             with socket.socket(fileno=os.dup(opened.fd)) as connection:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os._exit(1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def until(look: Callable[[], object], seconds: float = SECONDS) -> None:

@@ -9,12 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from templates.conv1d.workload import Conv1dWorkload
+from tests.ports import free_port
 from tests.tuner.farm.farmed import (
     Process,
     Server,
     Tracker,
     connect_and_reset,
-    free_port,
     until,
 )
 from tests.tuner.farm.sleepy import DRAWN, IDLE_SECONDS
@@ -197,7 +197,6 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
 ) -> None:
     """Longer than one that is not free is waited for, though the other is another worker's; and it
     is there still when it was asked nothing for longer than it stays by itself."""
-    monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr(lanes, "CONNECT_SECONDS", 6.0)
     monkeypatch.setattr(lanes, "STAY_SECONDS", 0.5)
     drawn = folder / "drawn"
@@ -212,6 +211,8 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
             farm.await_free()
             with capture_logs() as log, farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
                 assert runner.at_once == 4
+                until(lambda: runner._sessions == 1)
+                monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.1)
                 first = runner.submit(libraries["right"])
                 until(lambda: "rpc_server_awaited" in [line["event"] for line in log])
                 drawn.touch()

@@ -199,7 +199,7 @@ def large(values: int) -> ConfigSpace:
     return space
 
 
-@pytest.mark.parametrize(("values", "limit"), [(5, 0.1), (12, 0.2)])
+@pytest.mark.parametrize(("values", "limit"), [(5, 0.3), (12, 0.6)])
 def test_asking_is_quick(values: int, limit: float) -> None:
     space = large(values)
     strategy = create("xgb", space, lambda c: {f"f{n}": c["knob0"] * n for n in range(15)}, seed=0)
