@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -51,6 +50,30 @@ print(locked)
 """Cuts work on the database at moments by chance, and counts how often it is locked while that
 exception is handled."""
 
+WAIT = """
+import signal, sys
+from db.engine import open_engine
+from db.transaction import writing
+from db.undisturbed import when_undisturbed
+
+class Cut(BaseException):
+    pass
+
+def cut():
+    raise Cut
+
+holding, waiting = (open_engine(sys.argv[1]) for _ in range(2))
+signal.signal(signal.SIGALRM, lambda *_: when_undisturbed(cut))
+with writing(holding):
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with writing(waiting):
+            print("begun")
+    except Cut as raised:
+        print("cut", raised.__context__)
+"""
+"""The holder is in the same thread: nothing but the signal ends the wait."""
+
 
 class Cut(BaseException):
     pass
@@ -60,15 +83,23 @@ def cut() -> None:
     raise Cut
 
 
-def test_an_exception_of_a_handler_leaves_nothing_locked(tmp_path: Path, engine: Engine) -> None:
-    if engine.dialect.name != "sqlite":
-        pytest.skip("PostgreSQL's locks end with the connection")
+def said(script: str, engine: Engine) -> str:
+    command = [sys.executable, "-c", script, engine.url.render_as_string()]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=200
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_an_exception_of_a_handler_leaves_nothing_locked(engine: Engine) -> None:
     submitted(engine)
-    url = engine.url.render_as_string()
-    done = subprocess.run(
-        [sys.executable, "-c", CUT, url], check=True, capture_output=True, text=True, timeout=200
-    )
-    assert done.stdout == "0\n"
+    assert said(CUT, engine) == "0"
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_wait_for_the_lock_is_cut(engine: Engine) -> None:
+    """Nothing has begun yet, and nobody has to see it fail after half a minute."""
+    assert said(WAIT, engine) == "cut None"
 
 
 def test_it_waits_for_sqlites_transaction(engine: Engine) -> None:
