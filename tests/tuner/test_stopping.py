@@ -14,7 +14,8 @@ from db.engine import open_engine
 from db.transaction import writing
 from tuner.stopping import interrupted_between_transactions
 engine = open_engine(sys.argv[1])
-usual = signal.getsignal(signal.SIGINT)
+usual = signal.default_int_handler
+signal.signal(signal.SIGINT, usual)  # a shell may start what it leaves alone without one
 {before}
 try:
     with interrupted_between_transactions():
