@@ -13,6 +13,7 @@ from db.columns import to_json
 from db.errors import DatabaseUnavailable
 from db.schema import check_schema, migrate
 from db.transaction import reading, writing
+from db.undisturbed import disturb
 
 __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 
@@ -20,6 +21,16 @@ BUSY_SECONDS = 30
 CACHE_KIB = 512
 """Of SQLite, for each connection of a pool. Its own 2 MiB fill over hours, and what another process
 writes empties them; the pages are in the system's cache all the same."""
+
+PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
+"""With PostgreSQL, in libpq's names: a network that swallows everything is noticed after 20 s, and
+not after a quarter of an hour or two. The last is in milliseconds."""
 
 
 def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
@@ -72,7 +83,7 @@ def _postgresql(url: URL, shown: str) -> Engine:
             url,
             json_serializer=to_json,
             max_overflow=35,  # a web server's forty threads
-            connect_args={"connect_timeout": 10} if "connect_timeout" not in url.query else {},
+            connect_args={name: value for name, value in PATIENCE.items() if name not in url.query},
         )
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable(
@@ -126,4 +137,5 @@ def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
+            disturb()
             time.sleep(0.01)

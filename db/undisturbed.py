@@ -4,8 +4,8 @@ PostgreSQL commits by itself.
 An exception that a signal's handler raises within the former leaves SQLite's statement in its
 traceback, and with it the lock on the file: whoever handles it, and writes, would wait for itself.
 Within the latter it drops the connection, and the server carries the statement out all the same,
-perhaps later than whoever handles the exception has looked. Other transactions of PostgreSQL end
-with their connection, at once.
+perhaps later than whoever handles the exception has looked. PostgreSQL rolls back whatever else
+was under way when its connection was dropped.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def when_undisturbed(action: Callable[[], None]) -> None:
     """Call it now, or at the end of what this thread is at where that must not be cut. For a
     signal's handler; of several that wait the last is called."""
     if _HERE.depth == 0:
+        _HERE.waiting = None  # one is enough
         action()
     else:
         _HERE.waiting = action

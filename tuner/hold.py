@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from db import queue
 from db.errors import LeaseLost, StorageError
 from db.jobs import Job
+from tuner.stopping import check_stopped
 
 log = structlog.get_logger()
 
@@ -38,8 +39,9 @@ class Hold:
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def check(self) -> None:
-        """Raises Cancelled or LeaseLost; to be called between trials. It asks the database: a user
-        who cancels does not wait for the next heartbeat."""
+        """Raises Cancelled, LeaseLost or Stopped; to be called between trials. It asks the
+        database: a user who cancels does not wait for the next heartbeat."""
+        check_stopped()
         now = queue.get(self._engine, self.job.id)
         if (now.state, now.attempt) != ("running", self.job.attempt):
             raise LeaseLost(self.job.id, self.job.attempt)

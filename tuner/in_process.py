@@ -14,7 +14,7 @@ from tuner.errors import TunerError
 from tuner.job import Progress
 from tuner.settings import Settings
 from tuner.signing_key import own_key
-from tuner.stopping import Stopped, interrupted_between_transactions
+from tuner.stopping import interrupted_between_transactions
 from tuner.worker import Worker
 
 POLL_SECONDS = 1.0
@@ -25,22 +25,22 @@ def tuned_here(
 ) -> Job:
     """The job of that order once it has succeeded. Raises TunerError where it does not."""
     own_key(settings.signing_key)  # first: without one nothing is worth ordering
-    job, _ = queue.submit(engine, order)
-    if not job.ended:
-        worker = Worker(engine, device, settings)
-        try:
-            with interrupted_between_transactions():
+    with interrupted_between_transactions():
+        job, _ = queue.submit(engine, order)
+        if not job.ended:
+            worker = Worker(engine, device, settings)
+            try:
                 job = run_here(engine, worker, job, bar)
-        finally:
-            worker.close()
+            finally:
+                worker.close()
     if job.state != "succeeded":
         raise TunerError(f"the job {job.state}: {job.error or 'no reason was given'}")
     return job
 
 
 def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
-    """Run the job to its end; while another worker holds it, watch it. Stopped by a signal, the
-    worker gives it back."""
+    """Run the job to its end; while another worker holds it, watch it. Whatever ends that earlier,
+    the worker gives it back."""
 
     def watch(progress: Progress) -> None:
         if bar is not None:
@@ -71,7 +71,7 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
                     best_us=job.best["time_us"] if job.best else None,
                     eta_seconds=job.eta_seconds,
                 )
-    except (KeyboardInterrupt, Stopped):
+    except BaseException:
         worker.give_back()
         raise
     return job

@@ -10,6 +10,8 @@ from types import FrameType
 
 from db.undisturbed import when_undisturbed
 
+_ASKED = threading.Event()
+
 
 class Stopped(BaseException):
     """The process was asked to end. Not an Exception: nothing that handles errors may keep it."""
@@ -19,12 +21,20 @@ def stop_on_signals() -> None:
     """Let SIGTERM and SIGINT raise Stopped, once: what follows must not be interrupted again."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        _ASKED.set()
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
         when_undisturbed(_raise_stopped)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+
+
+def check_stopped() -> None:
+    """Raises Stopped where the process was asked to end: within a destructor Python swallows what a
+    handler raises."""
+    if _ASKED.is_set():
+        raise Stopped
 
 
 @contextmanager
@@ -38,11 +48,16 @@ def interrupted_between_transactions() -> Iterator[None]:
     ):
         yield
         return
-    signal.signal(signal.SIGINT, lambda *_: when_undisturbed(_raise_interrupt))
     try:
+        signal.signal(signal.SIGINT, _interrupt)
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        if signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, usual)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    when_undisturbed(_raise_interrupt)
 
 
 def _raise_stopped() -> None:

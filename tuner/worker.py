@@ -32,7 +32,7 @@ from tuner.metrics import WorkerMetrics
 from tuner.publish import signer_of
 from tuner.settings import Settings
 from tuner.signing_key import own_key, public_key_of
-from tuner.stopping import Stopped
+from tuner.stopping import Stopped, check_stopped
 
 log = structlog.get_logger()
 
@@ -89,6 +89,7 @@ class Worker:
 
     def _take_jobs(self, once: bool) -> None:
         while True:
+            check_stopped()
             try:
                 job = self._next()
             except DatabaseUnavailable as error:
@@ -112,7 +113,9 @@ class Worker:
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end, whichever it is. Where the database
-        stops answering it is left to its lease: whoever claims it next goes on from its trials."""
+        stops answering it is left to its lease: whoever claims it next goes on from its trials.
+        After Stopped, and anything else that comes out, :meth:`give_back` is the caller's to
+        call."""
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             self._metrics.job_begins(job.id)
@@ -129,15 +132,11 @@ class Worker:
                 log.warning("job_without_server", reason=str(error))
                 self._give_back(job)
                 time.sleep(SERVER_SECONDS)
-            except Stopped:
-                self._give_back(job)
-                raise
             finally:
                 self._metrics.job_ends(outcome)
 
     def give_back(self) -> None:
-        """What it still holds when a signal ends it: that may come between the claim and the
-        run."""
+        """What it still holds when it is ended, though that came between the claim and the run."""
         try:
             running = queue.list_jobs(self._engine, "running", limit=1000).items
         except DatabaseUnavailable as error:
@@ -145,7 +144,7 @@ class Worker:
             return
         for job in running:
             if job.worker == self.name:
-                with structlog.contextvars.bound_contextvars(job_id=job.id):
+                with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
                     self._give_back(job)
 
     def close(self) -> None:

@@ -122,9 +122,9 @@ def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, work
         queue.claim(database.engine, "other", ["cpu"])
         raise Stopped
 
-    with capture_logs() as said, pytest.raises(Stopped):
+    with pytest.raises(Stopped):
         worker.take(held, stop)
-    assert said[-1]["event"] == "lease_lost"
+    worker.give_back()
     assert queue.get(database.engine, job.id).worker == "other"
 
 

@@ -56,7 +56,7 @@ def ladder(
         with database(settings) as engine, scratch():
             climbed = climb_and_store(engine, device, settings, workload, document)
     except Stopped:
-        raise TunerError("stopped; nothing of this climb was stored") from None
+        raise TunerError("stopped; a climb is stored as a whole, once it is over") from None
     if svg is not None:
         svg.write_text(picture(climbed))
     if as_json:
