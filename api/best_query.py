@@ -26,6 +26,9 @@ class BestFilters(BaseModel):
 
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
     device: str | None = Field(None, max_length=200, description="only this device, by its name")
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
+    )
     match: Literal["exact", "nearest"] = Field(
         "exact",
         description="exact: only what was measured for this shape; nearest: the configuration of "

@@ -1,4 +1,5 @@
-"""The best of each workload on each device: one row, replaced by each job that finds its winner."""
+"""The best of each workload on each device, on a CPU for each number of threads: one row, replaced
+by each job that finds a faster one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -51,7 +52,16 @@ class NewBest:
     baselines: list[dict[str, Any]]  # name, time_us, speedup, max_error, error
     trials_measured: int
     versions: dict[str, Any]
+    threads: int | None = None  # of a CPU, that it runs on; None on a GPU
     artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256
+
+
+@dataclass(frozen=True)
+class Found:
+    """A best with the files that it refers to by their kinds."""
+
+    best: NewBest
+    artifacts: Sequence[NewArtifact] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,37 +92,77 @@ def finish_with_best(
     artifacts: Sequence[NewArtifact],
     signer: NewSigner | None = None,
 ) -> None:
-    """Store the artifacts, make this the best, end the job as succeeded: all of it or nothing.
+    """As `finish_with_bests`, of one."""
+    finish_with_bests(engine, job_id, attempt, [Found(best, artifacts)], signer)
 
-    The best refers to `artifacts` by their kinds; its own dict may name further, stored ones.
-    `signer`, who signed them, is registered with them: the database may be another than at the
-    worker's start. Raises LeaseLost, NotFound."""
+
+def finish_with_bests(
+    engine: Engine,
+    job_id: str,
+    attempt: int,
+    found: Sequence[Found],
+    signer: NewSigner | None = None,
+) -> None:
+    """Store the artifacts, make these the bests, end the job as succeeded: all of it or nothing.
+    The first is the job's own, the others are for fewer threads.
+
+    A stored best that was measured faster by the same protocol and versions stays, and the job
+    shows that one. A best's own dict may name further, stored artifacts. `signer`, who signed them,
+    is registered with them: the database may be another than at the worker's start. Raises
+    LeaseLost, NotFound."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if signer is not None:
             signers.write(connection, signer)
-        stored: dict[str, str] = {new.kind: files.write(connection, new) for new in artifacts}
-        _write(connection, job, replace(best, artifacts={**best.artifacts, **stored}))
-        succeed(connection, job["seq"], **_shown(best))
+        kept = [_keep_faster(connection, job, each) for each in found]
+        succeed(connection, job["seq"], **_shown(kept[0]))
+
+
+def _keep_faster(connection: Connection, job: RowMapping, found: Found) -> NewBest:
+    """The stored best, if it is faster; else this one, stored."""
+    best = found.best
+    row = connection.execute(
+        select(bests).where(
+            bests.c.workload_id == job["workload_id"],
+            bests.c.device_id == best.device_id,
+            bests.c.threads == (best.threads or 0),
+        )
+    ).mappings()
+    stored = row.one_or_none()
+    if stored and stored["versions"] == best.versions and stored["time_us"] < best.time_us:
+        shown = {name: stored[name] for name in ("config", "time_us", "gflops")}
+        return replace(best, **shown)
+    named: dict[str, str] = {new.kind: files.write(connection, new) for new in found.artifacts}
+    _write(connection, job, replace(best, artifacts={**best.artifacts, **named}))
+    return best
 
 
 def lookup(
-    engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
+    engine: Engine,
+    workload_key: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    threads: int | None = None,
 ) -> list[Best]:
-    """The bests of one workload, fastest first; `device` is a device's id or name."""
+    """The bests of one workload, fastest first. `device` is a device's id or name; of a CPU's those
+    that run on at most so many `threads`."""
     with reading(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
-    return [best for best in found if _is_of(best.device, kind, device)]
+    return [best for best in found if _is_of(best, kind, device, threads)]
 
 
 def candidates(
-    engine: Engine, operator: str, kind: str | None = None, device: int | str | None = None
+    engine: Engine,
+    operator: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    threads: int | None = None,
 ) -> list[Best]:
     """All bests of an operator, fastest first: where to look for the nearest."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
-    return [best for best in found if _is_of(best.device, kind, device)]
+    return [best for best in found if _is_of(best, kind, device, threads)]
 
 
 def list_best(
@@ -150,10 +200,13 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
         if name not in ("operator", "workload_key", "workload", "artifacts")
     }
     values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
+    values["threads"] = best.threads or 0
     statement = (
         upsert(connection, bests)
         .values(**values)
-        .on_conflict_do_update(index_elements=[bests.c.workload_id, bests.c.device_id], set_=values)
+        .on_conflict_do_update(
+            index_elements=[bests.c.workload_id, bests.c.device_id, bests.c.threads], set_=values
+        )
         .returning(bests.c.id)
     )
     best_id = int(connection.execute(statement).scalar_one())
@@ -201,12 +254,15 @@ _OF_WORKLOAD = _best_columns().where(workloads.c.key == bindparam("key")).order_
 _PLAIN = [
     name
     for name in Best.__dataclass_fields__
-    if name not in ("artifacts", "device", "tuned_at", "sizes")
+    if name not in ("artifacts", "device", "threads", "tuned_at", "sizes")
 ]
 
 
-def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
+def _is_of(best: Best, kind: str | None, asked: int | str | None, threads: int | None) -> bool:
+    device = best.device
     if kind is not None and device.kind != kind:
+        return False
+    if threads is not None and (best.threads or 0) > threads:
         return False
     return asked is None or asked in (device.id, str(device.id), device.name)
 
@@ -220,6 +276,7 @@ def _read(
         found.append(
             Best(
                 **{name: row[name] for name in _PLAIN},
+                threads=row["threads"] or None,
                 artifacts={kind: sha256 for kind, sha256, _ in files},
                 sizes={kind: int(size) for kind, _, size in files},
                 device=Device.from_row(row, "device_"),

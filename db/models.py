@@ -191,7 +191,10 @@ bests = Table(
     Column("trials_measured", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
     Column("tuned_at", Double, nullable=False),
-    UniqueConstraint("workload_id", "device_id", name="uq_bests_workload_device"),
+    Column("threads", Integer, nullable=False, server_default=text("0")),  # 0 of a GPU
+    UniqueConstraint(
+        "workload_id", "device_id", "threads", name="uq_bests_workload_device_threads"
+    ),
     sqlite_autoincrement=True,
 )
 

@@ -12,6 +12,8 @@ from templates.space import ConfigSpace
 from templates.workload import Workload
 
 Config = dict[str, Any]
+PARALLEL = "parallel"
+"""The value of the knob ``threading`` with which a program for a CPU runs on all its threads."""
 W = TypeVar("W", bound=Workload)
 
 
@@ -43,6 +45,10 @@ class Template(ABC, Generic[W]):
     def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
         """Derived quantities for the cost model, the same names for every configuration."""
 
+    def threads(self, config: Config, limits: DeviceLimits) -> int | None:
+        """How many threads of the CPU the configuration's program runs on; None on a GPU."""
+        return threads_of(config, limits)
+
     def computation(self, workload: W, config: Config) -> Any:
         """The unscheduled program, a TIR function of (input, weight, output). Imports TVM."""
         return self._room().computation(workload, config)
@@ -59,3 +65,11 @@ class Template(ABC, Generic[W]):
         return importlib.import_module(
             f"templates.{self.operator}.schedules.{self.kind}_{self.name}"
         )
+
+
+def threads_of(config: Config, limits: DeviceLimits) -> int | None:
+    """How many threads of the CPU a configuration uses, by its knob ``threading``; None on a
+    GPU."""
+    if limits.kind != "cpu":
+        return None
+    return limits.units if config.get("threading") == PARALLEL else 1

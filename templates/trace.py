@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from templates.limits import DeviceLimits
 from templates.template import Config
 from templates.workload import Workload
 
@@ -24,6 +25,11 @@ class Trace:
     def config(self, text: str) -> Config:
         """The configuration of a trace, given as JSON."""
         return {"template": self.name, "trace": text}
+
+    def threads(self, config: Config, limits: DeviceLimits) -> int | None:
+        """MetaSchedule's programs for a CPU are parallel wherever there is more than one thread;
+        None on a GPU."""
+        return limits.units if limits.kind == "cpu" else None
 
     def computation(self, workload: Workload, config: Config) -> Any:
         """The unscheduled program, a TIR function of (input, weight, output), the same for every

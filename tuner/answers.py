@@ -148,9 +148,16 @@ class Neighbour(Answer):
     time_us: float
 
 
+class Fastest(Answer):
+    """What was fastest in a best's round: ``convtune``, or a peer that one would rather call."""
+
+    name: str
+    time_us: float
+
+
 class Best(Answer):
-    """The best for a workload. Times in microseconds; of a nearest match that is not verified they
-    and the artifacts are None."""
+    """The best for a workload; ``threads`` of the CPU are what its library runs on. Times in
+    microseconds; of a nearest match that is not verified they and the artifacts are None."""
 
     match: str  # exact, nearest
     verified: bool  # whether it was built, checked and timed for this shape
@@ -167,6 +174,8 @@ class Best(Answer):
     roofline: dict[str, Any] | None = None
     max_error: float | None = None
     baselines: list[dict[str, Any]] | None = None
+    fastest: Fastest | None = None
+    threads: int | None = None
     trials: int
     job: str
     tuned_at: datetime

@@ -159,13 +159,15 @@ class Client(Source):
         match: str = "exact",
         target: str | None = None,
         device: str | None = None,
+        threads: int | None = None,
         **shape: Any,
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
         ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
-        be ``nearest``, ``target`` ``cpu`` or ``cuda``. An answer is kept in the cache with its
+        be ``nearest``, ``target`` ``cpu`` or ``cuda``; ``threads`` is how many of a CPU it may run
+        on. An answer is kept in the cache with its
         ETag, and sent anew only when it has changed. Raises NotTuned."""
-        filters = {"match": match, "target": target, "device": device}
+        filters = {"match": match, "target": target, "device": device, "threads": threads}
         query = {name: text for name, text in filters.items() if text is not None}
         query = {**(workload or {}), **shape, **query}
         path = f"/best/{quote(operator, safe='')}"

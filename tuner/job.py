@@ -17,6 +17,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
+from db import best as bests
 from db import history, queue
 from db import trials as log_of_trials
 from db.errors import DuplicateTrial
@@ -27,7 +28,8 @@ from tuner.errors import NothingWorked
 from tuner.eta import eta_seconds
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
-from tuner.final import decide, finalists
+from tuner.final import Winner, decide
+from tuner.finalists import finalists
 from tuner.hold import Hold
 from tuner.listed import ListedPlan, plan_of
 from tuner.measure.builder import Builder
@@ -113,25 +115,32 @@ class JobRun:
                     raise NothingWorked(self._why_nothing_worked())
                 self._hold.check()
                 beside = self._beside(folder)
-                winner = decide(
-                    self._plan, self._builder, runner, folder, finalists(self._ok), beside
-                )
+                chosen = finalists(self._ok, self._stored(), self._plan.threads)
+                winners = decide(self._plan, self._builder, runner, folder, chosen, beside)
             self._hold.check()
             publish(
                 self._engine,
                 self._job,
                 self._plan,
                 self._device_id,
-                winner,
-                record=self._builder.call(
-                    metaschedule_record,
-                    winner.built.order,
-                    winner.time_us * 1e-6,
-                    timeout=RECORD_SECONDS,
-                ),
+                winners,
+                records=[self._record(winner) for winner in winners],
                 trials_measured=self._statuses.total(),
                 key=self._key,
             )
+
+    def _stored(self) -> list[Config]:
+        """The bests so far, if they can be built again: a round must not lose a better kernel."""
+        found = bests.lookup(self._engine, self._job.workload_key, device=self._device_id)
+        return [
+            best.config
+            for best in found
+            if best.tvm_version == TVM and self._plan.knows(best.config, best.template_version)
+        ]
+
+    def _record(self, winner: Winner) -> dict[str, Any]:
+        order, seconds = winner.built.order, winner.time_us * 1e-6
+        return self._builder.call(metaschedule_record, order, seconds, timeout=RECORD_SECONDS)
 
     def _runner(self) -> Runner | FarmRunner:
         """What measures: the device here, or servers that have such a one."""

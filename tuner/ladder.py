@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -21,11 +22,12 @@ from tuner.device import Device
 from tuner.errors import ChildFailed, NothingWorked, UnknownDocument
 from tuner.ladder_table import BEST, Ladder, same_programs, table
 from tuner.measure.builder import Builder
-from tuner.measure.climb import climb as measure_all
+from tuner.measure.comparison import Comparison
 from tuner.measure.compile import EMPTY as EMPTY_PROGRAM
 from tuner.measure.compile import EMPTY_WORKLOAD, BuildOrder, Built
-from tuner.measure.finals import EMPTY, Finals
 from tuner.measure.runner import Runner
+from tuner.measure.stage import EMPTY
+from tuner.peers import groups
 from tuner.pipeline import best_of
 from tuner.plan import Plan
 from tuner.search import DEFAULT
@@ -35,7 +37,6 @@ from tuner.versions import versions
 log = structlog.get_logger()
 
 RUNG_SECONDS = 120.0
-ROUND_SECONDS = 1800.0
 MOST_STEPS = {"cpu": 1e10, "cuda": 2e11}
 """Beyond these one call of a plain loop takes many seconds: the rung is left out."""
 
@@ -70,16 +71,16 @@ def climb(
             for rung in rungs:
                 if rung.trials and rung.name not in left_out:
                     plan = Plan(workload, device, DEFAULT, seed, [rung.template()])
-                    found, chosen[rung.name] = _search(rung, plan, builder, runner, folder)
-                    built |= found
+                    best_built, chosen[rung.name] = _search(rung, plan, builder, runner, folder)
+                    built |= best_built
             libraries = {name: b.order.library for name, b in built.items() if b.status == "ok"}
             if best is not None:
                 libraries[BEST] = folder / "best.so"
                 libraries[BEST].write_bytes(best)
-            finals = _measure(runner, libraries)
+            found = _measure(runner, libraries, device.kind)
     failed = {name: f"{b.status}: {b.error}" for name, b in built.items() if b.status != "ok"}
-    notes = same_programs(rungs, built) | chosen | left_out | failed | finals.dropped
-    return table(workload, device, rungs, finals, notes, best is not None)
+    notes = same_programs(rungs, built) | chosen | left_out | failed | found.dropped
+    return table(workload, device, rungs, found, notes, best is not None)
 
 
 def climb_and_store(
@@ -152,11 +153,10 @@ def _search(
     return {rung.name: built}, f"best of {tried} trials: {json.dumps(knobs)}"
 
 
-def _measure(runner: Runner, libraries: dict[str, Path]) -> Finals:
+def _measure(runner: Runner, libraries: dict[str, Path], kind: str) -> Comparison:
     """A library that takes the process down with it must not take the others' times."""
-    order = runner.order(libraries[EMPTY])
     try:
-        return runner.fresh(measure_all, order, libraries, timeout=ROUND_SECONDS)
+        return runner.compare(libraries, groups=groups(kind))
     except ChildFailed as error:
         log.warning("climbed_again", reason=str(error))
     faulty = {
@@ -165,6 +165,6 @@ def _measure(runner: Runner, libraries: dict[str, Path]) -> Finals:
         if name != EMPTY and (found := runner.measure(path)).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
-    # where none is faulty, it was a peer
-    finals = runner.fresh(measure_all, order, sound, bool(faulty), timeout=ROUND_SECONDS)
-    return Finals(finals.entries, finals.dropped | faulty, finals.clocks)
+    # if none is faulty, it was a peer
+    compared = runner.compare(sound, groups=groups(kind) if faulty else ())
+    return replace(compared, dropped=compared.dropped | faulty)

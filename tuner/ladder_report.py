@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.ladder_table import Ladder, Row
+from tuner.report import warn_of
 from tuner.shape_options import as_options
 
 COLOURS = {
@@ -44,6 +45,7 @@ def show_ladder(ladder: Ladder, console: Console) -> None:
             style={"best": "bold green", "rung": None}.get(row.what, "dim"),
         )
     console.print(table)
+    warn_of(ladder.noise, console)
     for document in ladder.documents:
         shape = as_options(document.workload)
         console.print(

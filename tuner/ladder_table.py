@@ -10,9 +10,10 @@ from typing import Any, Literal
 from templates.rung import Document, Rung
 from templates.workload import Workload
 from tuner.device import Device
+from tuner.measure.comparison import Comparison, Entry
 from tuner.measure.compile import Built
-from tuner.measure.finals import EMPTY, Entry, Finals
 from tuner.measure.roofline import roofline
+from tuner.measure.stage import EMPTY
 from tuner.shape_options import as_options
 
 BEST = "best"
@@ -47,6 +48,7 @@ class Ladder:
     rows: tuple[Row, ...]
     documents: tuple[Document, ...]
     clocks: dict[str, Any]
+    noise: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         device = self.device
@@ -57,6 +59,7 @@ class Ladder:
             "rows": self.rows_json(),
             "documents": self.documents_json(),
             "clocks": self.clocks,
+            "noise": self.noise,
         }
 
     def rows_json(self) -> list[dict[str, Any]]:
@@ -74,17 +77,18 @@ def table(
     workload: Workload,
     device: Device,
     rungs: Sequence[Rung],
-    finals: Finals,
+    found: Comparison,
     notes: Mapping[str, str],
     tuned: bool,
 ) -> Ladder:
     """``notes`` are by rung; ``tuned`` says whether the best was there to be measured."""
     rows = [
-        *_rung_rows(rungs, finals, notes),
-        *_other_rows(workload, device, finals, rungs, tuned),
+        *_rung_rows(rungs, found, notes),
+        *_other_rows(workload, device, found, rungs, tuned),
     ]
     documents = {rung.document.number: rung.document for rung in rungs}
-    return Ladder(workload, device, tuple(rows), tuple(documents.values()), finals.clocks)
+    noise = found.noise(BEST if BEST in found.entries else EMPTY)
+    return Ladder(workload, device, tuple(rows), tuple(documents.values()), found.clocks, noise)
 
 
 def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str, str]:
@@ -101,12 +105,12 @@ def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str
     return notes
 
 
-def _rung_rows(rungs: Sequence[Rung], finals: Finals, notes: Mapping[str, str]) -> list[Row]:
+def _rung_rows(rungs: Sequence[Rung], found: Comparison, notes: Mapping[str, str]) -> list[Row]:
     rows: list[Row] = []
     naive: float | None = None
     before: tuple[str, float] | None = None  # the last timed rung of the document
     for rung in rungs:
-        entry, number = finals.entries.get(rung.name), rung.document.number
+        entry, number = found.entries.get(rung.name), rung.document.number
         time_us = _median(entry)
         naive = naive or time_us
         earlier = before[1] if before and before[0] == number else None
@@ -131,16 +135,16 @@ def _rung_rows(rungs: Sequence[Rung], finals: Finals, notes: Mapping[str, str]) 
 
 
 def _other_rows(
-    workload: Workload, device: Device, finals: Finals, rungs: Sequence[Rung], tuned: bool
+    workload: Workload, device: Device, found: Comparison, rungs: Sequence[Rung], tuned: bool
 ) -> list[Row]:
     names = {rung.name for rung in rungs}
     naive = next(
-        (_median(finals.entries.get(r.name)) for r in rungs if r.name in finals.entries), None
+        (_median(found.entries.get(r.name)) for r in rungs if r.name in found.entries), None
     )
     t4 = {name: us for rung in rungs for name, us in rung.document.peers_t4_us.items()}
 
     def row(name: str, what: Literal["best", "peer", "empty"], adds: str, figure: str) -> Row:
-        entry = finals.entries.get(name)
+        entry = found.entries.get(name)
         time_us = _median(entry)
         return Row(
             name=name,
@@ -151,7 +155,7 @@ def _other_rows(
             max_error=_finite(entry.max_error) if entry else None,
             over_naive=None if what == "empty" else _ratio(naive, time_us),
             t4_us=t4.get(figure),
-            note=finals.dropped.get(name) or _wrong(entry, workload),
+            note=found.dropped.get(name) or _wrong(entry, workload),
         )
 
     best = row(BEST, "best", "what was tuned for this shape", "")
@@ -160,12 +164,12 @@ def _other_rows(
     peers = sorted(
         (
             row(name, "peer", "", name.replace(".", " ").split()[0])
-            for name in {**finals.entries, **finals.dropped}
+            for name in {**found.entries, **found.dropped}
             if name not in names and name not in (BEST, EMPTY)
         ),
         key=lambda peer: peer.time_us or float("inf"),
     )
-    floor = roofline(workload, device.limits, 1.0, finals.empty_us)
+    floor = roofline(workload, device.limits, 1.0, found.empty_us)
     return [
         best,
         *peers,

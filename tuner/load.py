@@ -21,7 +21,7 @@ from tuner import tensors, trust
 from tuner.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
 from tuner.manifest import Manifest
-from tuner.runtime import load_runtime
+from tuner.runtime import load_runtime, take_threads
 
 _AS_IT_IS = nullcontext()
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -32,7 +32,8 @@ _mains: dict[str, Any] = {}
 class Library:
     """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output.
 
-    ``workload`` says the shapes, ``manifest`` what else is known of it, ``path`` where it is.
+    ``workload`` says the shapes, ``manifest`` what else is known of it, ``path`` where it is,
+    ``threads`` how many of the CPU it runs on (None on a GPU).
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -52,6 +53,9 @@ class Library:
                 "instructions that this CPU lacks; ask for the best of this machine's device, "
                 "or tune the workload here"
             )
+        self.threads = manifest.threads
+        if self.threads is not None and self.threads > 1:
+            take_threads(self.threads)
         work = self.workload
         self._shapes = work.input_shape, work.weight_shape, work.output_shape
         size = BYTES_PER_ELEMENT[work.dtype]

@@ -58,11 +58,12 @@ class Local(Source):
         *,
         target: str | None = None,
         device: str | None = None,
+        threads: int | None = None,
         **shape: Any,
     ) -> Best:
         """As the client's. Raises NotTuned."""
         wanted = templates.operator(operator).workload.model_validate({**(workload or {}), **shape})
-        found = bests.lookup(self._engine, wanted.key, kind=target, device=device)
+        found = bests.lookup(self._engine, wanted.key, kind=target, device=device, threads=threads)
         if not found:
             command = f"{operator} {as_options(wanted)}"
             raise NotTuned(None, f"nothing is tuned for {command}; run: tuner tune {command}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import templates
 from db import signed
 from templates.errors import TemplateError
+from templates.limits import DeviceLimits
+from templates.template import threads_of
 from templates.workload import Workload
 from tuner.errors import BrokenArtifact
 from tuner.trust import Trusted
@@ -40,8 +42,8 @@ class File(_Strict):
 
 
 class Manifest(_Strict):
-    """The parts that are read here; ``all`` has every field. ``signer`` is the public key by which
-    it is signed."""
+    """The parts that are read here; ``all`` has every field. ``threads`` is how many of a CPU the
+    library runs on. ``signer`` is the public key by which it is signed."""
 
     workload_key: str
     template: str
@@ -50,8 +52,19 @@ class Manifest(_Strict):
     source: File
     record: File
     workload: Workload
+    threads: Annotated[int, Field(ge=1, le=1 << 16)] | None
     signer: str
     all: dict[str, Any]
+
+    @classmethod
+    def described(cls, described: dict[str, Any], signer: str) -> Self:
+        """Of its fields. Raises what damaged ones lead to."""
+        workload = templates.parse_key(described["workload_key"])
+        fields = described | {"signer": signer, "all": described, "workload": workload}
+        if "threads" not in fields:  # of an earlier release
+            limits = DeviceLimits.from_json(described["device"]["limits"])
+            fields["threads"] = threads_of(described["config"], limits)
+        return cls.model_validate(fields)
 
 
 def verified(
@@ -82,9 +95,7 @@ def verified(
             f"{VERSION}; install the convtune that wrote it"
         )
     try:
-        fields = described | {"signer": found.public_key, "all": described}
-        fields["workload"] = templates.parse_key(described["workload_key"])
-        return Manifest.model_validate(fields)
+        return Manifest.described(described, found.public_key)
     except (
         LookupError, TypeError, AttributeError, ValueError, RecursionError, TemplateError,
     ) as error:  # fmt: skip

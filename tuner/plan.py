@@ -9,6 +9,8 @@ from typing import Any
 import templates
 from db.history import PastTrial
 from templates.errors import InvalidConfig
+from templates.naive import NAME as NAIVE
+from templates.naive import NaiveOnCpu, NaiveOnCuda, naive_on
 from templates.template import Template
 from templates.trace import Trace
 from templates.union import UnionSpace
@@ -19,6 +21,7 @@ from tuner.errors import NothingWorked
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
 
 Config = dict[str, Any]
+Program = Template[Any] | Trace | NaiveOnCpu | NaiveOnCuda
 
 
 class Plan:
@@ -39,7 +42,11 @@ class Plan:
         self.templates = {template.name: template for template in chosen}
         self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
         self.search = search.create(strategy, self.space, self._features, seed)
-        self._programs: dict[str, Template[Any] | Trace] = {**self.templates, Trace.name: Trace()}
+        self._programs: dict[str, Program] = {
+            **self.templates,
+            Trace.name: Trace(),
+            NAIVE: naive_on(device.kind),
+        }
 
     @property
     def size(self) -> int | None:
@@ -94,15 +101,23 @@ class Plan:
 
     def knows(self, config: Config, version: int) -> bool:
         """Whether the configuration of a template in that version can be built again here. Traces
-        can, whatever is searched for: one may be the best there is."""
+        and the naive schedule can, whatever is searched for: one may be the best there is."""
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False
-        return isinstance(known, Trace) or config in self.space
+        return not isinstance(known, Template) or config in self.space
 
     def version(self, config: Config) -> int:
         """The version of the configuration's template."""
         return self._programs[config["template"]].version
+
+    def threads(self, config: Config) -> int | None:
+        """How many threads of the CPU the configuration runs on; None on a GPU."""
+        return self._programs[config["template"]].threads(config, self.device.limits)
+
+    def naive(self) -> Config:
+        """The schedule that nobody has touched."""
+        return naive_on(self.device.kind).config()
 
     def default(self) -> Config:
         """What the first template would take without measuring."""
@@ -112,11 +127,6 @@ class Plan:
     def order(self, config: Config, library: Path) -> BuildOrder:
         program = program_of(self._programs[config["template"]])
         return BuildOrder(self.workload.key, program, config, self.device.target, library)
-
-    def naive_order(self, library: Path) -> BuildOrder:
-        """The order for the schedule that nobody has touched."""
-        program = f"templates.{self.workload.operator}.ladder.baseline:naive"
-        return BuildOrder(self.workload.key, program, None, self.device.target, library)
 
     def empty_order(self, library: Path) -> BuildOrder:
         """The order for the program whose time is the cost of a launch."""

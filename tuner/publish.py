@@ -1,14 +1,16 @@
-"""The winner into the storage: best, signed artifacts and the job's end, all or nothing."""
+"""The winners into the storage: bests, signed artifacts and the job's end, all or nothing."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
-from db.best import NewBest, finish_with_best
+from db.artifacts import NewArtifact
+from db.best import Found, NewBest, finish_with_bests
 from db.jobs import Job
 from db.signers import NewSigner
 from tuner import artifact
@@ -24,32 +26,49 @@ def publish(
     job: Job,
     plan: Plan,
     device_id: int,
-    winner: Winner,
+    winners: Sequence[Winner],
     *,
-    record: dict[str, Any],
+    records: Sequence[dict[str, Any]],
     trials_measured: int,
     key: Ed25519PrivateKey,
 ) -> None:
-    """Sign the winner and end the job as succeeded. Raises LeaseLost where it is no longer this
-    worker's."""
-    workload, device = plan.workload, plan.device
-    used = versions(device.kind)
-    named = artifact.files(device.kind, winner.library, winner.built.source, record)
+    """Sign the winners and end the job as succeeded; ``records`` are theirs. A stored best that was
+    measured faster, by the same protocol and versions, stays. Raises LeaseLost if the job is no
+    longer this worker's."""
+    found = [
+        Found(_best(plan, device_id, winner, trials_measured), _files(plan, winner, record, key))
+        for winner, record in zip(winners, records, strict=True)
+    ]
+    finish_with_bests(engine, job.id, job.attempt, found, signer_of(key))
+
+
+def _files(
+    plan: Plan, winner: Winner, record: dict[str, Any], key: Ed25519PrivateKey
+) -> list[NewArtifact]:
+    kind = plan.device.kind
+    named = artifact.files(kind, winner.library, winner.built.source, record)
     described = artifact.manifest(
-        workload,
-        device,
+        plan.workload,
+        plan.device,
         config=winner.config,
         template_version=plan.version(winner.config),
-        versions=used,
+        threads=winner.threads,
+        versions=versions(kind),
         timing=winner.timing,
         max_error=winner.max_error,
         named=named,
     )
-    best = NewBest(
+    return [*named, *artifact.sealed(described, key)]
+
+
+def _best(plan: Plan, device_id: int, winner: Winner, trials_measured: int) -> NewBest:
+    workload, device = plan.workload, plan.device
+    return NewBest(
         operator=workload.operator,
         workload_key=workload.key,
         workload=workload.model_dump(),
         device_id=device_id,
+        threads=winner.threads,
         template=winner.config["template"],
         template_version=plan.version(winner.config),
         tvm_version=TVM,
@@ -61,10 +80,8 @@ def publish(
         max_error=winner.max_error,
         baselines=winner.baselines,
         trials_measured=trials_measured,
-        versions=used,
+        versions=versions(device.kind),
     )
-    files = [*named, *artifact.sealed(described, key)]
-    finish_with_best(engine, job.id, job.attempt, best, files, signer_of(key))
 
 
 def signer_of(key: Ed25519PrivateKey) -> NewSigner:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from db.best import Best
+from db.fastest import OURS, fastest
 from templates.knob import brief
 
 
@@ -26,6 +27,8 @@ def best_json(best: Best) -> dict[str, Any]:
         "roofline": best.roofline,
         "max_error": best.max_error,
         "baselines": best.baselines,
+        "fastest": fastest(best.timing, best.time_us, best.baselines),
+        "threads": best.threads,
         "trials": best.trials_measured,
         "job": best.job_id,
         "tuned_at": best.tuned_at.isoformat(),
@@ -56,9 +59,34 @@ def show_best(best: Best, console: Console) -> None:
             style="red" if failure else None,
         )
     console.print(table)
-    cold = best.timing.get("cold")
+    for line in _beside(best):
+        console.print(line, highlight=False)
+    first = fastest(best.timing, best.time_us, best.baselines)
+    if first["name"] != OURS:
+        console.print(
+            f"{first['name']} was faster: {first['time_us']:.2f} µs; rather call that",
+            style="bold yellow",
+        )
+    warn_of(best.timing.get("noise"), console)
+
+
+def warn_of(noise: dict[str, Any] | None, console: Console) -> None:
+    """That a time was measured on a machine that was not quiet, if it was not."""
+    if noise and not noise["quiet"]:
+        console.print(f"not a quiet machine: {noise['reason']}", style="yellow", markup=False)
+
+
+def _beside(best: Best) -> list[str]:
+    """Other figures of the same kernel."""
+    lines = []
+    call, cold = best.timing.get("call"), best.timing.get("cold")
+    if call:
+        lines.append(f"call from Python {call['median_us']:.2f} µs")
     if cold:
-        console.print(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
+        lines.append(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
+    if best.threads:
+        lines.append(f"threads {best.threads}")
+    return lines
 
 
 def _number(value: float | None, form: str) -> str:

@@ -38,9 +38,11 @@ class Source(ABC):
         *,
         target: str | None = None,
         device: str | None = None,
+        threads: int | None = None,
         **shape: Any,
     ) -> Best:
-        """The best for a shape, the fastest of several devices'. Raises NotTuned."""
+        """The best for a shape, the fastest of several devices', on at most so many ``threads`` of
+        a CPU. Raises NotTuned."""
 
     @abstractmethod
     def _content(self, artifact: Artifact) -> AbstractContextManager[Iterator[bytes]]:

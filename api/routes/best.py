@@ -102,7 +102,7 @@ def verify_nearest(
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device)
+    found = bests.lookup(engine, workload.key, kind, filters.device, filters.threads)
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
@@ -113,7 +113,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
-    candidates = bests.candidates(engine, workload.operator, kind, filters.device)
+    candidates = bests.candidates(engine, workload.operator, kind, filters.device, filters.threads)
     lenders = nearest(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)
@@ -139,12 +139,20 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"
+    if filters.threads is not None:
+        where += f" with {filters.threads} threads or fewer"
     detail = f"{workload.operator} {shape} has not been tuned{where}{why}"
     elsewhere = bests.lookup(engine, workload.key) if where else []
     if elsewhere:
-        detail += f" (it has on {', '.join(best.device.name for best in elsewhere)})"
+        names = dict.fromkeys(_place(best) for best in elsewhere)
+        detail += f" (it has on {', '.join(names)})"
     return Problem(
         "not-tuned",
         f"{detail}; POST the body in tune to /jobs and ask again once the job has succeeded",
         tune={"method": "POST", "url": "/jobs", "body": order},
     )
+
+
+def _place(best: Best) -> str:
+    threads = f" with {best.threads} threads" if best.threads else ""
+    return f"{best.device.name}{threads}"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
 from db.best import Best
+from db.fastest import fastest
 
 _ARTIFACT = {"url": f"/artifacts/{SHA256}", "sha256": SHA256, "size": 48_112}
 _EXAMPLE: dict[str, Any] = {
@@ -35,7 +36,9 @@ _EXAMPLE: dict[str, Any] = {
     "gflops": 614.3,
     "roofline": {"bound": "compute", "floor_us": 0.02, "fraction": 0.01},
     "max_error": 2.4e-7,
-    "baselines": [{"name": "torch", "time_us": 9.8, "speedup": 5.7}],
+    "baselines": [{"name": "pytorch", "time_us": 9.8, "speedup": 5.7, "level": "kernel"}],
+    "fastest": {"name": "convtune", "time_us": 1.71},
+    "threads": None,
     "trials": 200,
     "job": JOB_ID,
     "tuned_at": "2025-11-20T17:01:00Z",
@@ -92,6 +95,13 @@ class ArtifactLinks(BaseModel):
         return cls(**links)
 
 
+class Fastest(BaseModel):
+    """A name among the baselines, or convtune; its time in microseconds."""
+
+    name: str
+    time_us: float
+
+
 class Call(BaseModel):
     """A request to send."""
 
@@ -119,13 +129,21 @@ class BestView(BaseModel):
     config: dict[str, Any]
     template: str
     time_us: float | None = Field(description="warm median")
-    timing: dict[str, Any] | None = Field(description="warm and cold")
+    timing: dict[str, Any] | None = Field(
+        description="summaries: warm and cold of the kernel, call of `library(x, w, out=y)`; "
+        "noise: how quiet the machine was; finalists: all of the last round"
+    )
     gflops: float | None
     roofline: dict[str, Any] | None = Field(description="bound, floor_us, fraction")
     max_error: float | None
     baselines: list[dict[str, Any]] | None = Field(
-        description="name, time_us, speedup, max_error of each; error where it failed or is wrong"
+        description="name, time_us, speedup, max_error, level of each; error if it failed or is "
+        "wrong. A row of level call is compared with our call, others with our kernel"
     )
+    fastest: Fastest | None = Field(
+        description="what was fastest in the round: convtune, or a peer to call instead"
+    )
+    threads: int | None = Field(description="of the CPU, that the library runs on; null on a GPU")
     trials: int
     job: str
     tuned_at: datetime
@@ -147,7 +165,7 @@ class BestView(BaseModel):
             verified=True,
             verify=None,
             workload=workload,
-            devices=[_device_time(each, each.time_us) for each in bests],
+            devices=_devices(bests),
             neighbour=lender,
             time_us=best.time_us,
             timing=best.timing,
@@ -155,6 +173,7 @@ class BestView(BaseModel):
             roofline=best.roofline,
             max_error=best.max_error,
             baselines=best.baselines,
+            fastest=Fastest(**fastest(best.timing, best.time_us, best.baselines)),
             artifacts=ArtifactLinks.of(best),
             **_provenance(best),
         )
@@ -176,9 +195,18 @@ class BestView(BaseModel):
             roofline=None,
             max_error=None,
             baselines=None,
+            fastest=None,
             artifacts=ArtifactLinks(),
             **_provenance(best),
         )
+
+
+def _devices(bests: Sequence[Best]) -> list[DeviceTime]:
+    """Each once, with its fastest."""
+    first: dict[int, Best] = {}
+    for best in bests:
+        first.setdefault(best.device.id, best)
+    return [_device_time(best, best.time_us) for best in first.values()]
 
 
 def _device_time(best: Best, time_us: float | None) -> DeviceTime:
@@ -192,6 +220,7 @@ def _provenance(best: Best) -> dict[str, Any]:
         "device": DeviceView.of(best.device),
         "config": best.config,
         "template": best.template,
+        "threads": best.threads,
         "trials": best.trials_measured,
         "job": best.job_id,
         "tuned_at": best.tuned_at,

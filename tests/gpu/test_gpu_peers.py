@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tuner.measure.finals import run_finals
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
@@ -18,7 +19,6 @@ from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.measure.cuda_clock import CudaClock
-from tuner.measure.finals import run_finals
 from tuner.measure.runner import Runner
 from tuner.peers import peers
 from tuner.peers.cupy_peer import CupyPeer

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuner.measure.finals import run_finals
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
@@ -12,7 +13,6 @@ from templates.workload import Workload
 from tuner.device import Device
 from tuner.measure.builder import Builder
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
-from tuner.measure.finals import run_finals
 from tuner.measure.runner import Runner
 
 pytestmark = pytest.mark.gpu

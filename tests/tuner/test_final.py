@@ -1,20 +1,23 @@
-"""Who is a finalist, and who wins where not all of them hold. Builder and runner are stand-ins that
-say what the real ones would of each library."""
+"""Who wins, and what is told of the others, also if not all of them hold. Builder and runner are
+stand-ins that say what the real ones would of each library."""
 
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from templates import templates_for
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
+from templates.template import Template
 from tests.tuner.measure.planted import Planted
 from tuner.device import Device
 from tuner.errors import ChildError, NothingWorked
-from tuner.final import CLOSE, MOST, Winner, decide, finalists
+from tuner.final import Winner, decide
+from tuner.measure.comparison import Comparison, Entry
 from tuner.measure.compile import BuildOrder, Built
-from tuner.measure.finals import Entry, Finals
 from tuner.measure.trial import Measured
 from tuner.plan import Plan
 
@@ -26,6 +29,8 @@ TIMES = {
     "numpy.convolve": 20.0,
     "metaschedule": 15.0,
 }
+WORKLOAD = Conv1dWorkload(M=64, N=8)
+LIMITS = DeviceLimits(kind="cpu", arch="znver4", units=2)
 CHOSEN = [Planted().config("right"), Planted().config("partial")]
 
 
@@ -44,59 +49,118 @@ class Builder:
 
 
 class Runner:
-    """``broken`` are wrong when they are loaded once more."""
+    """``broken`` are wrong when they are loaded once more. A delivered kernel takes as long as in
+    the round, and its call one microsecond more."""
 
     def __init__(self, *broken: str, dropped: dict[str, str] | None = None) -> None:
         self._broken, self._dropped = broken, dropped or {}
+        self.beside: list[Sequence[str]] = []
 
     def submit(self, library: Path) -> Future[Measured]:
         future: Future[Measured] = Future()
         future.set_result(Measured("ok"))
         return future
 
-    def verify(self, library: Path) -> float:
-        if library.stem.removeprefix("final-").replace("-", " ") in self._broken:
-            raise ChildError("WrongAnswer: error 1 on normal input")
-        return 2e-7
-
-    def finals(self, libraries: dict[str, Path]) -> Finals:
+    def compare(
+        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+    ) -> Comparison:
+        assert set(rivals) <= {*libraries, *self._dropped, "finalist 1"}
         entries = {
-            name: Entry(name, {"warm": {"median_us": time}}, 1e-7)
-            for name, time in TIMES.items()
-            if name not in self._dropped and (name in libraries or "." in name)
+            name: entry(name, TIMES[name])
+            for name in libraries
+            if name in TIMES and name not in self._dropped
         }
-        entries["empty"] = Entry("empty", {"warm": {"median_us": 0.1}}, None)
-        return Finals(entries, self._dropped, {})
+        entries["empty"] = entry("empty", 0.1)
+        return Comparison(entries, self._dropped, {})
+
+    def deliver(
+        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
+    ) -> Comparison:
+        name = library.stem.removeprefix("final-").replace("-", " ")
+        if name in self._broken:
+            raise ChildError("WrongAnswer: error 1 on normal input")
+        assert manifest["library"]["size"] == len(library.read_bytes())
+        self.beside.append(groups)
+        entries = [
+            entry("kernel", TIMES[name], 2e-7),
+            entry("call", TIMES[name] + 1, 1e-7, level="call"),
+            *([entry("numpy.convolve", 20.0, level="call")] if "host" in groups else []),
+        ]
+        return Comparison({each.name: each for each in entries}, {}, {})
+
+
+def entry(name: str, time: float, error: float = 1e-7, level: str = "kernel") -> Entry:
+    warm = {"median_us": time, "p10_us": time, "p90_us": time, "samples": 20}
+    return Entry(name, {"warm": warm}, error, level)
 
 
 def decided(
     folder: Path, runner: Runner, builder: Any = None, beside: dict[str, Built] | None = None
 ) -> Winner:
-    limits = DeviceLimits(kind="cpu", arch="znver4", units=2)
-    device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", limits, {"kind": "llvm"})
-    plan = Plan(Conv1dWorkload(M=64, N=8), device, "grid", 1, among=[Planted()])
+    return all_decided(folder, runner, builder, beside)[0]
+
+
+def all_decided(
+    folder: Path,
+    runner: Runner,
+    builder: Any = None,
+    beside: dict[str, Built] | None = None,
+    template: Template[Any] | None = None,
+    chosen: Sequence[dict[str, Any]] = CHOSEN,
+) -> list[Winner]:
+    device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
+    among = [template or Planted()]
+    plan = Plan(WORKLOAD, device, "grid", 1, among=among)
     given: Any = builder or Builder(), runner
-    return decide(plan, *given, folder, CHOSEN, beside or {})
-
-
-def test_finalists_are_those_close_to_the_fastest() -> None:
-    times = [10.0, 30.0, 10.0 * CLOSE, 10.0 * CLOSE + 0.01, 10.5]
-    trials = [({"n": n}, time) for n, time in enumerate(times)]
-    assert [config["n"] for config in finalists(trials)] == [0, 4, 2]
-    assert finalists([]) == []
-
-
-def test_finalists_are_few() -> None:
-    assert len(finalists([({"n": n}, 1.0) for n in range(100)])) == MOST
+    return decide(plan, *given, folder, chosen, beside or {})
 
 
 def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: Path) -> None:
-    winner = decided(tmp_path, Runner())
+    runner = Runner()
+    winner = decided(tmp_path, runner)
     assert (winner.config, winner.time_us, winner.max_error) == (CHOSEN[1], 5.0, 2e-7)
     assert winner.library == b"final-finalist-1"
     assert winner.empty_us == winner.timing["empty_us"] == 0.1
-    compared = [(each["name"], each["time_us"], each["speedup"]) for each in winner.baselines]
-    assert compared == [("default", 7.0, 1.4), ("numpy.convolve", 20.0, 4.0), ("naive", 40.0, 8.0)]
+    compared = [
+        (each["name"], each["time_us"], each["speedup"], each["level"]) for each in winner.baselines
+    ]
+    assert compared == [
+        ("default", 7.0, 1.4, "kernel"),
+        ("numpy.convolve", 20.0, 20 / 6, "call"),  # against our call, not our kernel
+        ("naive", 40.0, 8.0, "kernel"),
+    ]
+    assert winner.timing["call"]["median_us"] == 6.0
+    assert runner.beside == [["host", "pytorch"]]
+
+
+def test_all_that_could_win_is_told_with_its_times(tmp_path: Path) -> None:
+    told = decided(tmp_path, Runner()).timing["finalists"]
+    assert [(each["name"], each["median_us"]) for each in told] == [
+        ("finalist 1", 5.0),
+        ("default", 7.0),
+        ("finalist 0", 9.0),
+        ("naive", 40.0),
+    ]
+    assert told[0]["config"] == CHOSEN[1]
+
+
+def test_the_naive_schedule_may_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TIMES, "naive", 1.0)
+    winner = decided(tmp_path, Runner())
+    assert (winner.config, winner.time_us) == ({"template": "naive"}, 1.0)
+
+
+def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path: Path) -> None:
+    template = templates_for(WORKLOAD, LIMITS)[0]
+    serial = template.default(WORKLOAD, LIMITS)
+    parallel = serial | {"threading": "parallel"}
+    runner = Runner()
+    found = all_decided(tmp_path, runner, template=template, chosen=[serial, parallel])
+    assert [(each.config, each.threads, each.time_us) for each in found] == [
+        (parallel, 2, 5.0),
+        (serial, 1, 7.0),
+    ]
+    assert runner.beside == [["host", "pytorch"], []]
 
 
 def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
@@ -107,7 +171,7 @@ def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path:
     rows = {each["name"]: (each["time_us"], each["error"]) for each in winner.baselines}
     assert rows["metaschedule"] == (15.0, None)
     assert rows["other"] == (None, "none")
-    slow = Runner("finalist 0", "finalist 1", "default")
+    slow = Runner("finalist 0", "finalist 1", "default", "naive")
     with pytest.raises(NothingWorked):
         decided(tmp_path, slow, beside=beside)
 
@@ -127,8 +191,7 @@ def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
     runner = Runner("finalist 0", "default", dropped={"finalist 1": "error 2", "naive": "error 3"})
     with pytest.raises(NothingWorked) as raised:
         decided(tmp_path, runner)
-    assert "finalist 1: error 2; default: WrongAnswer: error 1" in str(raised.value)
-    assert "naive" not in str(raised.value)
+    assert "finalist 1: error 2; naive: error 3; default: WrongAnswer: error 1" in str(raised.value)
 
 
 def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:

@@ -19,12 +19,15 @@ def best(
     workload: Workload,
     *,
     target: Annotated[Target, typer.Option(help="kind of device")] = Target.auto,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="of a CPU, that it may run on at most")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look a shape up."""
     with database(Settings()) as engine:
         kind = None if target is Target.auto else target.value
-        found = bests.lookup(engine, workload.key, kind=kind)
+        found = bests.lookup(engine, workload.key, kind=kind, threads=threads)
         if not found:
             raise TunerError(
                 "nothing is tuned for this shape; "

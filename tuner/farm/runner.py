@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from tuner.device import Device
 from tuner.errors import ChildFailed, ForeignServer, NoServer
 from tuner.farm import link, wire
 from tuner.measure.child import Child
-from tuner.measure.finals import ROUND_SECONDS, Finals
+from tuner.measure.comparison import Comparison
 from tuner.measure.runner import REFERENCE_SECONDS
 from tuner.measure.trial import Measured
 
@@ -31,6 +31,7 @@ STRANGE_PAUSE_SECONDS = 3.0
 """After a server that is not for this job, which the tracker may well hand out again."""
 PATIENCE_SECONDS = 30.0
 """So long without any server, and the job is given back."""
+COMPARISON_SECONDS = 1800.0
 TRIES = 3
 """What has lost so many servers is not sent to another."""
 CARRY_SECONDS = 60.0
@@ -112,19 +113,26 @@ class FarmRunner:
         given, files = {"library": library.name}, {library.name: library}
         return self._add(_Task("measure", given, files, self._timeout, _measured))
 
-    def finals(self, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
+    def compare(
+        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+    ) -> Comparison:
         """The round on one server. Raises ChildFailed, NoServer."""
         names = {name: path.name for name, path in libraries.items()}
-        given = {"libraries": names, "with_peers": with_peers}
-        files = {path.name: path for path in libraries.values()}
-        task = _Task("finals", given, files, ROUND_SECONDS, _finals)
-        found: Finals = self._add(task).result()
-        return found
+        given = {"libraries": names, "rivals": list(rivals), "groups": list(groups)}
+        return self._compared("compare", given, libraries.values())
 
-    def verify(self, library: Path) -> float:
-        """The largest error there. Raises ChildFailed, NoServer."""
-        given, files = {"library": library.name}, {library.name: library}
-        return float(self._add(_Task("verify", given, files, ROUND_SECONDS, _error)).result())
+    def deliver(
+        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The delivered library on one server. Raises ChildFailed, NoServer."""
+        given = {"library": library.name, "manifest": manifest, "groups": list(groups)}
+        return self._compared("deliver", given, [library])
+
+    def _compared(self, name: str, given: dict[str, Any], files: Iterable[Path]) -> Comparison:
+        carried = {path.name: path for path in files}
+        task = _Task(name, given, carried, COMPARISON_SECONDS, _comparison)
+        found: Comparison = self._add(task).result()
+        return found
 
     def close(self) -> None:
         with self._changed:
@@ -334,9 +342,5 @@ def _measured(answer: dict[str, Any]) -> Measured:
     return wire.measured_from_json(answer)
 
 
-def _finals(answer: dict[str, Any]) -> Finals:
-    return wire.finals_from_json(_answered(answer))
-
-
-def _error(answer: dict[str, Any]) -> float:
-    return float(_answered(answer)["max_error"])
+def _comparison(answer: dict[str, Any]) -> Comparison:
+    return wire.comparison_from_json(_answered(answer))

@@ -41,7 +41,7 @@ class Session:
 
     def functions(self) -> dict[str, Answer]:
         """By the names under which TVM is to know them."""
-        asked = (self.describe, self.open, self.measure, self.finals, self.verify, self.stay)
+        asked = (self.describe, self.open, self.measure, self.compare, self.deliver, self.stay)
         return {wire.FUNCTION.format(each.__name__): self._answering(each) for each in asked}
 
     def describe(self, _: dict[str, Any]) -> dict[str, Any]:
@@ -66,14 +66,17 @@ class Session:
         finally:
             library.unlink(missing_ok=True)
 
-    def finals(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The round of the uploaded ``libraries`` by name."""
+    def compare(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The round of the uploaded ``libraries`` by name, with ``groups`` of peers."""
         libraries = {name: _uploaded(file) for name, file in given["libraries"].items()}
-        return wire.finals_to_json(self._opened().finals(libraries, given["with_peers"]))
+        found = self._opened().compare(libraries, given["rivals"], given["groups"])
+        return wire.comparison_to_json(found)
 
-    def verify(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The largest error of the uploaded ``library``."""
-        return {"max_error": self._opened().verify(_uploaded(given["library"]))}
+    def deliver(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The uploaded ``library`` with its ``manifest``, as its user has it."""
+        library = _uploaded(given["library"])
+        found = self._opened().deliver(library, given["manifest"], given["groups"])
+        return wire.comparison_to_json(found)
 
     def stay(self, _: dict[str, Any]) -> dict[str, Any]:
         """Nothing but a sign of the worker's life."""

@@ -10,7 +10,7 @@ from tuner import __version__
 from tuner.device import Device
 from tuner.errors import ForeignServer
 from tuner.measure.clock import PROTOCOL
-from tuner.measure.finals import Entry, Finals
+from tuner.measure.comparison import Comparison, Entry
 from tuner.measure.trial import Measured
 from tuner.versions import TVM
 
@@ -37,13 +37,13 @@ def measured_from_json(value: dict[str, Any]) -> Measured:
     return Measured(**value)
 
 
-def finals_to_json(finals: Finals) -> dict[str, Any]:
-    return asdict(finals)
+def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
+    return asdict(comparison)
 
 
-def finals_from_json(value: dict[str, Any]) -> Finals:
+def comparison_from_json(value: dict[str, Any]) -> Comparison:
     entries = {name: Entry(**entry) for name, entry in value["entries"].items()}
-    return Finals(**value | {"entries": entries})
+    return Comparison(**value | {"entries": entries})
 
 
 def check_same(theirs: dict[str, Any]) -> None:

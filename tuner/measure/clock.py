@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raise it when a change would make times of old and new records incomparable."""
+STEADY = 0.25
+"""Samples whose 10th and 90th percentile are further apart than this part of their median are
+spread: more of them are taken."""
+MORE = 4
+"""How many times the samples, and the seconds, spread ones may take."""
+FEWEST = 5
+"""So many samples must be left for the disturbed ones to be passed over."""
 
 
 class Sampler(Protocol):
-    """Something that is ready to be timed. One sample is the mean of ``calls`` calls."""
+    """Something that is ready to be timed. One sample is the mean of ``calls`` calls.
+
+    ``disturbed`` says whether the system took a processor away from the process during the last
+    sample.
+    """
 
     calls: int
+    disturbed: bool
 
     def sample(self) -> float:
         """Seconds for one call."""
@@ -30,41 +43,55 @@ class Clock(Protocol):
     def cold(self, kernel: Any) -> Sampler: ...
 
 
-def summarise(samples: Sequence[float], calls: int) -> dict[str, Any]:
-    """Median, 10th and 90th percentile in µs; the first sample is dropped."""
-    kept = np.asarray(samples[1:] if len(samples) > 1 else samples) * 1e6
-    p10, median, p90 = (float(v) for v in np.percentile(kept, (10, 50, 90)))
+@dataclass(frozen=True)
+class Sample:
+    """Seconds for one call, and whether the process was interrupted meanwhile."""
+
+    seconds: float
+    disturbed: bool = False
+
+
+def taken(sampler: Sampler) -> Sample:
+    """The next sample."""
+    seconds = sampler.sample()
+    return Sample(seconds, sampler.disturbed)
+
+
+def summarise(samples: Sequence[Sample], calls: int) -> dict[str, Any]:
+    """Median, 10th and 90th percentile in µs. The first sample is dropped. Disturbed ones are
+    passed over if enough others are left; their share is told."""
+    kept = samples[1:] if len(samples) > 1 else samples
+    calm = [sample for sample in kept if not sample.disturbed]
+    counted = np.asarray([s.seconds for s in (calm if len(calm) >= FEWEST else kept)]) * 1e6
+    p10, median, p90 = (float(v) for v in np.percentile(counted, (10, 50, 90)))
     return {
         "median_us": median,
         "p10_us": p10,
         "p90_us": p90,
-        "samples": len(kept),
+        "samples": len(counted),
         "calls_per_sample": calls,
+        "disturbed": 1 - len(calm) / len(kept),
     }
+
+
+def spread(summary: Mapping[str, Any]) -> float:
+    """How far the 10th and the 90th percentile are apart, as a part of the median."""
+    return float((summary["p90_us"] - summary["p10_us"]) / summary["median_us"])
 
 
 def take(sampler: Sampler, count: int, budget_seconds: float) -> dict[str, Any]:
     """The summary of up to ``count`` samples, after one that is dropped; fewer, but at least
-    two, where the budget is spent earlier."""
-    samples: list[float] = []
-    while len(samples) < 3 or (
-        len(samples) <= count and sum(samples) * sampler.calls < budget_seconds
-    ):
-        samples.append(sampler.sample())
-    return summarise(samples, sampler.calls)
-
-
-def interleaved(
-    samplers: dict[str, Sampler], rounds: int, fewer: Mapping[str, int] | None = None
-) -> dict[str, dict[str, Any]]:
-    """Summaries of samplers that take turns, so that a drift of the clock rates meets all.
-
-    Those named in ``fewer`` take part in so many of the rounds, spread evenly.
-    """
-    samples: dict[str, list[float]] = {name: [] for name in samplers}
-    for turn in range(rounds + 1):
-        for name, sampler in samplers.items():
-            wanted = (fewer or {}).get(name, rounds)
-            if turn == 0 or turn * wanted // rounds > (turn - 1) * wanted // rounds:
-                samples[name].append(sampler.sample())
-    return {name: summarise(samples[name], samplers[name].calls) for name in samplers}
+    two, if the budget is spent earlier. Spread samples are given up to four times as many and as
+    long."""
+    samples: list[Sample] = []
+    spent = 0.0
+    while True:
+        samples.append(taken(sampler))
+        spent += samples[-1].seconds * sampler.calls
+        if len(samples) < 3 or (len(samples) <= count and spent < budget_seconds):
+            continue
+        summary = summarise(samples, sampler.calls)
+        if spread(summary) <= STEADY or len(samples) > MORE * count:
+            return summary
+        if spent >= MORE * budget_seconds:
+            return summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 import threading
 import time
 from pathlib import Path
@@ -59,10 +60,16 @@ class CpuClock:
 class _Looped:
     def __init__(self, clock: CpuClock, kernel: Kernel, calls: int) -> None:
         self._clock, self._kernel = clock, kernel
-        self.calls = calls
+        self.calls, self.disturbed = calls, False
 
     def sample(self) -> float:
         self._clock.turn(self._kernel)
+        before = _interruptions()
+        seconds = self._timed()
+        self.disturbed = _interruptions() > before
+        return seconds
+
+    def _timed(self) -> float:
         if self._kernel.evaluator is None:
             return _interpreted(self._kernel, self.calls)
         return float(self._kernel.evaluator(number=self.calls, repeat=1)[0])
@@ -72,11 +79,14 @@ class _Flushed:
     calls = 1
 
     def __init__(self, clock: CpuClock, kernel: Kernel) -> None:
-        self._clock, self._kernel = clock, kernel
+        self._clock, self._kernel, self.disturbed = clock, kernel, False
 
     def sample(self) -> float:
         self._clock.flush()
-        return _interpreted(self._kernel, 1)
+        before = _interruptions()
+        seconds = _interpreted(self._kernel, 1)
+        self.disturbed = _interruptions() > before
+        return seconds
 
 
 def rest() -> None:
@@ -95,6 +105,12 @@ def others_run() -> bool:
         return True
     own = str(threading.get_native_id())
     return any(_state(task) == "R" for task in TASKS.iterdir() if task.name != own)
+
+
+def _interruptions() -> int:
+    """How often the system took a processor from a thread of this process that had not asked to
+    wait: others want it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _state(task: Path) -> str:

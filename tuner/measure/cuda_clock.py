@@ -135,6 +135,8 @@ def _repeat(replay: Callable[[], Any], times: int) -> None:
 
 
 class _Replayed:
+    disturbed = False  # the host's other programs don't reach between two events
+
     def __init__(
         self,
         clock: CudaClock,

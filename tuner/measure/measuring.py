@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from tuner.measure.finals import Finals
+from tuner.measure.comparison import Comparison
 from tuner.measure.trial import Measured
 
 
@@ -27,11 +28,18 @@ class Measuring(Protocol):
         """Measure the library when its turn comes. A crash or a hang is a value too."""
         ...
 
-    def finals(self, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
-        """:func:`tuner.measure.finals.run_finals` in a process that has run nothing before. Raises
+    def compare(
+        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The comparison round of these libraries, ``empty`` among them, and of those groups of
+        peers (:mod:`tuner.peers`), until the first two of the ``rivals`` are told apart. Raises
         ChildFailed."""
         ...
 
-    def verify(self, library: Path) -> float:
-        """:func:`tuner.measure.finals.verify` in another such process. Raises ChildFailed."""
+    def deliver(
+        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The library as its user has it, loaded by a fresh process and checked once more: its
+        ``call``, on a CPU its ``kernel`` too, in turns with those groups of peers. Raises
+        ChildFailed."""
         ...

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.measure.child import Child
+from tuner.measure.comparison import Comparison, Stage, compare
 from tuner.measure.confined import LIMITED, of_candidates
-from tuner.measure.finals import EMPTY, ROUND_SECONDS, Finals, run_finals, verify
+from tuner.measure.stage import (
+    EMPTY,
+    KERNEL,
+    enter_delivered,
+    enter_libraries,
+    enter_peers,
+)
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
+from tuner.peers import DEVICE
+from tuner.runtime import threading_environment
 
+RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 
@@ -88,14 +100,35 @@ class Runner:
         """:meth:`measure`, as soon as what was submitted before is measured."""
         return self._thread.submit(self.measure, library)
 
-    def finals(self, libraries: dict[str, Path], with_peers: bool = True) -> Finals:
-        """The round of these, ``empty`` among them. Raises ChildFailed."""
+    def compare(
+        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The round of these libraries, ``empty`` among them, and of those groups of peers, in
+        processes that have run nothing before. Raises ChildFailed."""
         order = self.order(libraries[EMPTY])
-        return self.fresh(run_finals, order, libraries, with_peers, timeout=ROUND_SECONDS)
+        with self._processes() as process:
+            stage = process(runtime_only(self._device))
+            stage.enter(enter_libraries, order, libraries)
+            if DEVICE in groups:
+                stage.enter(enter_peers, order, DEVICE)
+            beside = [process({}, order, group) for group in groups if group != DEVICE]
+            found = compare([stage, *beside], rivals)
+            clocks = stage.clocks() if self._device.kind == "cuda" else {}
+            names = [name for name in libraries if name in found.entries]
+            return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)
 
-    def verify(self, library: Path) -> float:
-        """The largest error of the library as it lies on disk. Raises ChildFailed."""
-        return self.fresh(verify, self.order(library), timeout=ROUND_SECONDS)
+    def deliver(
+        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The library as its user has it, loaded from disk and checked by a fresh process, in turns
+        with those groups of peers: ``call``, and on a CPU ``kernel``. Raises ChildFailed."""
+        order = self.order(library)
+        with self._processes() as process:
+            stage = process(RUNTIME_ONLY)
+            stage.enter(enter_delivered, order, manifest)
+            found = compare([stage, *(process({}, order, group) for group in groups)])
+            cold = stage.cold(order, [KERNEL]) if KERNEL in found.entries else {}
+            return found.with_cold(cold)
 
     def ready(self) -> None:
         """Wait until inputs and references are there. Raises ChildFailed."""
@@ -106,11 +139,24 @@ class Runner:
         first: two would share the device."""
         self._written.result()
         self._child.close()
-        child = Child(runtime_only(self._device), confinement=LIMITED)
-        try:
+        with closing(Child(runtime_only(self._device), confinement=LIMITED)) as child:
             return child.call(function, *arguments, timeout=timeout)
-        finally:
-            child.close()
+
+    @contextmanager
+    def _processes(self) -> Iterator[Callable[..., Stage]]:
+        """What starts stages; all end with the context. Given an order and a group of peers, the
+        stage is entered by them."""
+        self._child.close()
+        with ExitStack() as stack:
+
+            def start(environment: dict[str, str], *peers: Any) -> Stage:
+                child = stack.enter_context(closing(Child(environment, confinement=LIMITED)))
+                stage = Stage(child)
+                if peers:
+                    stage.enter_or_drop(f"peers ({peers[1]})", enter_peers, *peers)
+                return stage
+
+            yield start
 
     def close(self) -> None:
         self._child.kill()
@@ -128,7 +174,6 @@ class Runner:
 def runtime_only(device: Device) -> dict[str, str]:
     """Environment of a process that runs kernels: TVM without its compiler, as many threads as
     the device has."""
-    environment = {"TVM_USE_RUNTIME_LIB": "1"}
     if device.kind == "cpu":
-        environment["TVM_NUM_THREADS"] = str(device.limits.units)
-    return environment
+        return RUNTIME_ONLY | threading_environment(device.limits.units)
+    return RUNTIME_ONLY

@@ -8,22 +8,33 @@ from collections.abc import Iterator
 from templates.workload import Workload
 from tuner.peers.peer import Broken, Peer
 
-_MODULES = (
-    "numpy_peer",
-    "scipy_peer",
-    "pytorch_peer",
-    "pytorch_fft_peer",
-    "cupy_peer",
-    "triton_peer",
-)
+DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
+"""Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
+
+_MODULES = {
+    "numpy_peer": HOST,
+    "scipy_peer": HOST,
+    "pytorch_peer": PYTORCH,
+    "pytorch_fft_peer": PYTORCH,
+    "cupy_peer": DEVICE,
+    "triton_peer": DEVICE,
+}
 
 MAX_SECONDS = 1.0
 """A peer that would take longer for one call is left out."""
 
 
-def peers(workload: Workload, kind: str) -> Iterator[Peer]:
-    """Those that can serve the workload beside a device of that kind, on this machine."""
-    for module in _MODULES:
+def groups(kind: str) -> tuple[str, ...]:
+    """The groups of peers beside a device of that kind. On a CPU each has a process of its own:
+    threads of two runtimes in one disturb each other up to a hundredfold."""
+    return (DEVICE, HOST) if kind == "cuda" else (HOST, PYTORCH)
+
+
+def peers(workload: Workload, kind: str, group: str) -> Iterator[Peer]:
+    """Those of the group that can serve the workload beside a device of that kind, here."""
+    for module, found_in in _MODULES.items():
+        if group != (DEVICE if (kind, found_in) == ("cuda", PYTORCH) else found_in):
+            continue
         try:
             found = list(importlib.import_module(f"tuner.peers.{module}").peers(workload, kind))
         except Exception as error:  # a faulty installation is reported, and stops nothing

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from tuner.measure.finals import EMPTY as EMPTY_NAME
 
 from templates.conv1d.workload import Conv1dWorkload
 from tests.ports import free_port
@@ -27,7 +28,6 @@ from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.measure.child import Child
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
-from tuner.measure.finals import EMPTY as EMPTY_NAME
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 6.0

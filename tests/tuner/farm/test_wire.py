@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tuner.measure.finals import Entry, Finals
 
 from tuner import cpu_facts
 from tuner.errors import ForeignServer
 from tuner.farm import wire
-from tuner.measure.finals import Entry, Finals
 from tuner.measure.trial import Measured
 
 texts = st.text(max_size=20)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.measure import cpu_clock
-from tuner.measure.clock import interleaved, summarise, take
+from tuner.measure.clock import FEWEST, MORE, Sample, summarise, take
 from tuner.measure.cpu_clock import MAX_CALLS, CpuClock
 from tuner.measure.kernel import Kernel
 
@@ -21,7 +21,7 @@ class Scripted:
     """A sampler that plays back seconds, the last one for ever."""
 
     def __init__(self, *seconds: float, calls: int = 1, log: list[str] | None = None) -> None:
-        self.calls, self.taken = calls, 0
+        self.calls, self.taken, self.disturbed = calls, 0, False
         self._seconds, self._log = seconds, log
 
     def sample(self) -> float:
@@ -31,23 +31,37 @@ class Scripted:
         return self._seconds[min(self.taken, len(self._seconds)) - 1]
 
 
+def of(*seconds: float, disturbed: bool = False) -> list[Sample]:
+    return [Sample(each, disturbed) for each in seconds]
+
+
 def test_the_first_sample_is_dropped_and_seconds_become_microseconds() -> None:
-    assert summarise([9.0, 1e-6, 2e-6, 3e-6], calls=7) == {
+    assert summarise(of(9.0, 1e-6, 2e-6, 3e-6), calls=7) == {
         "median_us": pytest.approx(2.0),
         "p10_us": pytest.approx(1.2),
         "p90_us": pytest.approx(2.8),
         "samples": 3,
         "calls_per_sample": 7,
+        "disturbed": 0.0,
     }
 
 
 def test_a_single_sample_is_kept() -> None:
-    assert summarise([2e-6], calls=1)["median_us"] == pytest.approx(2.0)
+    assert summarise(of(2e-6), calls=1)["median_us"] == pytest.approx(2.0)
+
+
+def test_disturbed_samples_are_passed_over_if_enough_others_are_left() -> None:
+    calm, disturbed = of(9.0, *[1e-6] * FEWEST), of(*[5e-6] * 15, disturbed=True)
+    found = summarise(calm + disturbed, calls=1)
+    assert (found["median_us"], found["samples"]) == (pytest.approx(1.0), FEWEST)
+    assert found["disturbed"] == pytest.approx(0.75)
+    few = summarise(calm[:-1] + disturbed, calls=1)
+    assert few["median_us"] == pytest.approx(5.0)
 
 
 @given(SAMPLES)
 def test_percentiles_are_ordered_and_within_the_samples(samples: list[float]) -> None:
-    summary = summarise(samples, calls=1)
+    summary = summarise(of(*samples), calls=1)
     kept = [1e6 * sample for sample in samples[1:]]
     ordered = [min(kept), summary["p10_us"], summary["median_us"], summary["p90_us"], max(kept)]
     assert all(a <= b * (1 + 1e-12) for a, b in pairwise(ordered))
@@ -70,15 +84,13 @@ def test_the_budget_counts_every_call_of_a_sample() -> None:
     assert take(sampler, count=50, budget_seconds=4.5)["samples"] == 4
 
 
-def test_interleaved_samplers_take_turns_and_drop_their_first() -> None:
-    log: list[str] = []
-    samplers = {"a": Scripted(9.0, 1e-6, log=log), "b": Scripted(8.0, 2e-6, calls=3, log=log)}
-    summaries = interleaved(samplers, rounds=4)
-    assert log == ["9", "8"] * 5
-    assert summaries["a"]["median_us"] == pytest.approx(1.0)
-    assert summaries["b"]["median_us"] == pytest.approx(2.0)
-    assert [summaries[name]["samples"] for name in "ab"] == [4, 4]
-    assert summaries["b"]["calls_per_sample"] == 3
+def test_spread_samples_are_given_more() -> None:
+    class Swinging(Scripted):
+        def sample(self) -> float:
+            return super().sample() * (1 + self.taken % 2)
+
+    assert take(Swinging(1e-6), count=10, budget_seconds=60)["samples"] == MORE * 10
+    assert take(Swinging(1.0), count=10, budget_seconds=6)["samples"] < MORE * 10
 
 
 def test_warm_on_a_cpu_is_tvms_loop_where_there_is_one() -> None:

@@ -1,0 +1,57 @@
+"""The schedule that nobody has touched, as a configuration: a finalist of every round."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, ClassVar
+
+from templates.limits import DeviceLimits
+from templates.template import Config
+from templates.workload import Workload
+
+NAME = "naive"
+
+
+class _Naive:
+    """Beside the templates: for every operator, and without a space. The one configuration is
+    ``{"template": "naive"}``. Importing this never imports TVM; :meth:`computation` and
+    :meth:`schedule` do.
+
+    ``version`` is part of every record: raise it when a baseline's program changes.
+    """
+
+    name = NAME
+    kind: ClassVar[str]
+    version = 1
+
+    def config(self) -> Config:
+        return {"template": self.name}
+
+    def threads(self, config: Config, limits: DeviceLimits) -> int | None:
+        """The baselines are serial; None on a GPU."""
+        return 1 if self.kind == "cpu" else None
+
+    def computation(self, workload: Workload, config: Config) -> Any:
+        """The unscheduled program, a TIR function of (input, weight, output)."""
+        return _baseline(workload).computation(workload)
+
+    def schedule(self, workload: Workload, config: Config) -> Any:
+        """A ``tvm.s_tir.Schedule`` whose ``mod`` has one function ``main``."""
+        return _baseline(workload).naive(workload, self.kind)
+
+
+class NaiveOnCpu(_Naive):
+    kind = "cpu"
+
+
+class NaiveOnCuda(_Naive):
+    kind = "cuda"
+
+
+def naive_on(kind: str) -> NaiveOnCpu | NaiveOnCuda:
+    """The one for that kind of device."""
+    return NaiveOnCpu() if kind == "cpu" else NaiveOnCuda()
+
+
+def _baseline(workload: Workload) -> Any:
+    return importlib.import_module(f"templates.{workload.operator}.ladder.baseline")

@@ -1,0 +1,56 @@
+"""A machine that is not quiet is seen, and what to do is said."""
+
+import shlex
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tuner.measure import quiet
+from tuner.measure.quiet import WAY_OUT, Others, noise, processors
+
+
+def summary(spread: float) -> dict[str, Any]:
+    return {"median_us": 10.0, "p10_us": 10.0, "p90_us": 10.0 * (1 + spread), "disturbed": 0.0}
+
+
+def test_a_quiet_machine_has_no_reason() -> None:
+    found = noise(summary(0.02), 0.0, summary(0.05))
+    assert (found["quiet"], found["reason"]) == (True, None)
+    assert (round(found["spread"], 6), round(found["probe_spread"], 6)) == (0.05, 0.02)
+
+
+def test_each_disturbance_is_named_with_the_way_out() -> None:
+    found = noise(summary(0.5), float(processors()), summary(0.9))
+    assert not found["quiet"]
+    for part in (f"of {processors()} CPUs busy", "spread by 90%", "empty program by 50%", WAY_OUT):
+        assert part in found["reason"]
+
+
+SPIN = "import time\nwhile time.process_time() < 0.6: pass"
+
+
+def test_another_s_work_is_seen() -> None:
+    """Of a process that is no descendant of this one: its parent has ended."""
+    others = Others()
+    command = f"({shlex.quote(sys.executable)} -c {shlex.quote(SPIN)} && echo over) &"
+    with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE) as shell:
+        assert shell.communicate(timeout=60)[0] == b"over\n"
+    assert others.load() > 0.1
+
+
+def test_work_of_one_s_own_processes_is_not_another_s() -> None:
+    before = quiet._own()
+    with subprocess.Popen([sys.executable, "-c", f"{SPIN}\ninput()"], stdin=subprocess.PIPE) as own:
+        assert own.stdin is not None
+        deadline = time.monotonic() + 60
+        while quiet._own() - before < 0.5 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        own.stdin.close()
+    assert quiet._own() - before >= 0.5
+
+
+def test_a_look_says_what_it_saw() -> None:
+    found = quiet.look()
+    assert found["spread"] >= 0 and found["load"] >= 0
+    assert found["quiet"] == (found["reason"] is None)

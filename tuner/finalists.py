@@ -1,0 +1,34 @@
+"""Which configurations are measured again at a job's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Config = dict[str, Any]
+
+CLOSE = 1.10
+FEWEST, MOST = 5, 8
+SERIAL = 2
+
+
+def finalists(
+    trials: Sequence[tuple[Config, float]],
+    stored: Sequence[Config],
+    threads: Callable[[Config], int | None],
+) -> list[Config]:
+    """The five fastest; up to eight, those within 10 % of the fastest; of those that run on one
+    thread the two fastest, for who has no more; and the ``stored`` bests, which the round may
+    replace. Fastest first, each once."""
+    ranked = sorted(trials, key=lambda trial: trial[1])
+    close = [
+        config
+        for place, (config, time) in enumerate(ranked[:MOST])
+        if place < FEWEST or time <= CLOSE * ranked[0][1]
+    ]
+    serial = [config for config, _ in ranked if threads(config) == 1][:SERIAL]
+    chosen: list[Config] = []
+    for config in (*close, *serial, *stored):
+        if config not in chosen:
+            chosen.append(config)
+    return chosen

@@ -1,0 +1,99 @@
+"""Whether the machine is quiet enough for its times to be believed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+
+from tuner.measure.clock import STEADY, Sample, spread, summarise
+
+BUSY = 0.15
+"""Of all processors: what others may use of them."""
+LOOK_SECONDS, LOOK_SAMPLES, LOOK_SIZE = 0.3, 100, 4096
+WAY_OUT = "end what else runs here, or tune again when it is quiet"
+
+
+class Others:
+    """What other processes use of the processors, from its making on."""
+
+    def __init__(self) -> None:
+        self._time, self._all, self._own = time.monotonic(), _busy(), _own()
+
+    def load(self) -> float:
+        """How many processors others kept busy, on average."""
+        seconds = time.monotonic() - self._time
+        elsewhere = (_busy() - self._all) - (_own() - self._own)
+        return max(0.0, elsewhere) / max(seconds, 1e-3)
+
+
+def noise(probe: Mapping[str, Any], load: float, winner: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored beside a time: ``quiet``, and if not, the ``reason`` with what to do.
+
+    ``probe`` is the summary of the empty program, a small fixed kernel that took part in every
+    turn; ``load`` how many processors others kept busy; ``winner`` the summary of what is judged.
+    """
+    found = {
+        "spread": spread(winner),
+        "probe_spread": spread(probe),
+        "load": load,
+        "disturbed": winner.get("disturbed", 0.0),
+    }
+    reasons = []
+    if load > BUSY * processors():
+        reasons.append(f"other programs kept {load:.1f} of {processors()} CPUs busy")
+    if found["spread"] > STEADY:
+        reasons.append(f"the samples are spread by {found['spread']:.0%} of their median")
+    if found["probe_spread"] > STEADY:
+        reasons.append(f"those of the empty program by {found['probe_spread']:.0%}")
+    told = f"{', '.join(reasons)}; {WAY_OUT}" if reasons else None
+    return {"quiet": not reasons, **found, "reason": told}
+
+
+def look() -> dict[str, Any]:
+    """The same of a third of a second in which nothing of ours runs but a small NumPy kernel."""
+    others = Others()
+    a = np.ones(LOOK_SIZE, np.float32)
+    call = partial(np.multiply, a, a, a)
+    samples = []
+    for _ in range(LOOK_SAMPLES):
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        samples.append(Sample((time.perf_counter() - start) / 50))
+        time.sleep(LOOK_SECONDS / LOOK_SAMPLES)
+    summary = summarise(samples, 50)
+    return noise(summary, others.load(), summary)
+
+
+def processors() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _busy() -> float:
+    """Processor seconds that were not idle, of all processors since the machine's start."""
+    times = psutil.cpu_times()._asdict()
+    part_of_others = ("guest", "guest_nice")  # counted in user and nice already
+    return float(
+        sum(s for name, s in times.items() if name not in ("idle", "iowait", *part_of_others))
+    )
+
+
+def _own() -> float:
+    """Processor seconds of this process and of all that it started and that live or were waited
+    for."""
+    process = psutil.Process()
+    total = float(sum(process.cpu_times()[:4]))
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):
+            total += sum(child.cpu_times()[:4])
+    return total
