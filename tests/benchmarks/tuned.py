@@ -25,6 +25,7 @@ from db.engine import open_engine
 from db.jobs import Job, JobOrder
 from db.schema import migrate
 from db.trials import Trial
+from tests.benchmarks.delivered import fresh
 from tuner.device import Device
 from tuner.settings import Settings
 from tuner.worker import Worker
@@ -53,13 +54,14 @@ class Tuned:
     seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
     phases: dict[str, float]  # seconds up to the first trial, of the search, of the finals
     job_seconds: float
+    delivered: dict[str, Any] | None  # the call in a process that loads the library, on a CPU
 
 
 class Bench:
     """A worker on a database that was empty when it began."""
 
-    def __init__(self, engine: Engine, device: Device, worker: Worker) -> None:
-        self._engine, self._device, self._worker = engine, device, worker
+    def __init__(self, url: str, engine: Engine, device: Device, worker: Worker) -> None:
+        self._url, self._engine, self._device, self._worker = url, engine, device, worker
 
     def tune(self, operator: str, shape: dict[str, Any], count: int, seed: int | None) -> Tuned:
         """The shape's job from its first trial to its best. Raises JobFailed."""
@@ -83,7 +85,7 @@ class Bench:
         ended = queue.get(self._engine, job.id)
         if ended.state != "succeeded":
             raise JobFailed(f"{key}: {ended.error}")
-        [best] = bests.lookup(self._engine, key, kind=kind)
+        best = bests.lookup(self._engine, key, kind=kind)[0]
         stored = trials.list_trials(self._engine, job.id, limit=count).items
         phases = _phases(ended, stored)
         numbers = [trial.number for trial in stored if trial.config == best.config]
@@ -98,6 +100,7 @@ class Bench:
                 "max_error": best.max_error,
                 "baselines": best.baselines,
                 "versions": best.versions,
+                "threads": best.threads,
             },
             _by_template(stored),
             len(stored),
@@ -106,6 +109,7 @@ class Bench:
             *pace(stored),
             phases,
             sum(phases.values()),
+            fresh(self._url, operator, order.workload) if kind == "cpu" else None,
         )
 
 
@@ -115,11 +119,12 @@ def bench(device: Device, only: Collection[str] | None = None) -> Iterator[Bench
     # a line a trial would bury the page
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory() as folder:
-        engine = open_engine(f"sqlite:///{folder}/benchmark.db")
+        url = f"sqlite:///{folder}/benchmark.db"
+        engine = open_engine(url)
         migrate(engine)
         worker = Worker(engine, device, Settings(), only)
         try:
-            yield Bench(engine, device, worker)
+            yield Bench(url, engine, device, worker)
         finally:
             worker.close()
 

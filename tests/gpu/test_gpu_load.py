@@ -59,6 +59,7 @@ def library(
         device,
         config=config,
         template_version=template.version,
+        threads=None,
         versions={},
         timing={},
         max_error=1e-7,

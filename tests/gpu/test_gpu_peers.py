@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tuner.measure.finals import run_finals
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
@@ -20,7 +19,7 @@ from tuner.measure.check import relative_error
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.measure.cuda_clock import CudaClock
 from tuner.measure.runner import Runner
-from tuner.peers import peers
+from tuner.peers import groups, peers
 from tuner.peers.cupy_peer import CupyPeer
 from tuner.peers.peer import Broken, Peer, installed
 from tuner.peers.pytorch_peer import PytorchPeer
@@ -193,12 +192,10 @@ def test_all_take_part_in_the_last_round(
         built = builder.submit(order).result()
     assert built.status == "ok", built.error
     with Runner(work.key, device) as runner:
-        finals = runner.fresh(
-            run_finals, runner.order(library), {"empty": library}, True, timeout=200
-        )
-    assert finals.dropped == {}
-    assert {plain(name) for name in finals.entries} - {"empty"} == EXPECTED
-    for name, entry in finals.entries.items():
+        found = runner.compare({"empty": library}, groups=groups("cuda"))
+    assert found.dropped == {}
+    assert {plain(name) for name in found.entries} - {"empty"} == EXPECTED
+    for name, entry in found.entries.items():
         warm = entry.timing["warm"]
         print(f"{name:28}{warm['median_us']:12.2f} µs  {entry.max_error}")
         assert 0 < warm["p10_us"] <= warm["median_us"] <= warm["p90_us"], name

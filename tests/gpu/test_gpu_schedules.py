@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tuner.measure.finals import run_finals
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
@@ -89,9 +88,8 @@ def test_times_are_positive_warm_and_cold(device: Device, builder: Builder, tmp_
         built = builder.submit(order).result()
         assert built.status == "ok", built.error
     with Runner(workload.key, device) as runner:
-        asked = runner.order(libraries["default"])
-        finals = runner.fresh(run_finals, asked, libraries, False, timeout=60)
-    assert finals.dropped == {}
-    for entry in finals.entries.values():
+        found = runner.compare(libraries)
+    assert found.dropped == {}
+    for entry in found.entries.values():
         for summary in (entry.timing["warm"], entry.timing["cold"]):
             assert 0 < summary["p10_us"] <= summary["median_us"] <= summary["p90_us"]

@@ -64,6 +64,7 @@ def _build(child: Child, path: Path, device: Device) -> Path:
         device,
         config=config,
         template_version=template.version,
+        threads=template.threads(config, device.limits),
         versions={},
         timing={"warm": {"median": 20.0}},
         max_error=1e-7,

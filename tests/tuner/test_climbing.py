@@ -193,7 +193,7 @@ def drawn() -> Ladder:
         Row("floor", "floor", "roofline", time_us=0.5),
     )
     document = operator("conv1d").rungs[0].document
-    return Ladder(SMALL, detect("cpu"), rows, (document,), {})
+    return Ladder(SMALL, detect("cpu"), rows, (document,), {}, {})
 
 
 def test_the_table_says_what_was_not_timed_and_where_figures_are_from() -> None:

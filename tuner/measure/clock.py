@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 PROTOCOL = 3
 """Raise it when a change would make times of old and new records incomparable."""
@@ -17,6 +18,9 @@ MORE = 4
 """How many times the samples, and the seconds, spread ones may take."""
 FEWEST = 5
 """So many samples must be left for the disturbed ones to be passed over."""
+
+Summary = dict[str, Annotated[int, Field(le=2**53)] | FiniteFloat]
+"""Of samples: :func:`summarise` has its names."""
 
 
 class Sampler(Protocol):
@@ -57,7 +61,7 @@ def taken(sampler: Sampler) -> Sample:
     return Sample(seconds, sampler.disturbed)
 
 
-def summarise(samples: Sequence[Sample], calls: int) -> dict[str, Any]:
+def summarise(samples: Sequence[Sample], calls: int) -> Summary:
     """Median, 10th and 90th percentile in µs. The first sample is dropped. Disturbed ones are
     passed over if enough others are left; their share is told."""
     kept = samples[1:] if len(samples) > 1 else samples
@@ -79,7 +83,7 @@ def spread(summary: Mapping[str, Any]) -> float:
     return float((summary["p90_us"] - summary["p10_us"]) / summary["median_us"])
 
 
-def take(sampler: Sampler, count: int, budget_seconds: float) -> dict[str, Any]:
+def take(sampler: Sampler, count: int, budget_seconds: float) -> Summary:
     """The summary of up to ``count`` samples, after one that is dropped; fewer, but at least
     two, if the budget is spent earlier. Spread samples are given up to four times as many and as
     long."""

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.cuda_facts import clocks
 from tuner.errors import ChildFailed
 from tuner.measure.child import Child
-from tuner.measure.clock import Sample, summarise
+from tuner.measure.clock import Sample, Summary, summarise
 from tuner.measure.quiet import Others, noise
 from tuner.measure.stage import EMPTY, KERNEL, Contestant, Entered, cold, sample
 from tuner.measure.trial import RunOrder
@@ -36,7 +36,7 @@ class Entry:
     ``cold`` summaries; ``level`` says whether the time is that of the kernel or of the call."""
 
     name: str
-    timing: dict[str, Any]
+    timing: dict[str, Summary]
     max_error: float | None
     level: str = KERNEL
 
@@ -61,7 +61,7 @@ class Comparison:
         """The cost of a launch, µs."""
         return self.entries[EMPTY].time_us
 
-    def with_cold(self, cold: dict[str, dict[str, Any]]) -> Comparison:
+    def with_cold(self, cold: dict[str, Summary]) -> Comparison:
         """The same, with cold summaries beside the warm ones."""
         entries = {
             name: replace(entry, timing=entry.timing | {"cold": cold[name]})
@@ -103,7 +103,7 @@ class Stage:
         """A sample of each. Raises ChildFailed."""
         return self._child.call(sample, list(names), timeout=ROUND_SECONDS)
 
-    def cold(self, order: RunOrder, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def cold(self, order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
         """Cold summaries of libraries. Raises ChildFailed."""
         return self._child.call(cold, order, list(names), timeout=ROUND_SECONDS)
 

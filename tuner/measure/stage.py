@@ -19,7 +19,7 @@ from templates.workload import Workload
 from tuner.load import Library
 from tuner.manifest import Manifest
 from tuner.measure.check import WrongAnswer, check, relative_error
-from tuner.measure.clock import Sample, Sampler, summarise, taken
+from tuner.measure.clock import Sample, Sampler, Summary, summarise, taken
 from tuner.measure.compile import EMPTY_WORKLOAD
 from tuner.measure.cpu_clock import rest
 from tuner.measure.kernel import Kernel, Loaded, Tensors
@@ -148,7 +148,7 @@ def sample(names: Sequence[str]) -> list[Sample]:
     return samples
 
 
-def cold(order: RunOrder, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def cold(order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
     """Cold summaries of libraries."""
     clock = clock_for(order.kind, order.cache_bytes, templates.parse_key(order.workload_key).bytes)
     found = {}

@@ -30,10 +30,12 @@ def groups(kind: str) -> tuple[str, ...]:
     return (DEVICE, HOST) if kind == "cuda" else (HOST, PYTORCH)
 
 
-def peers(workload: Workload, kind: str, group: str) -> Iterator[Peer]:
-    """Those of the group that can serve the workload beside a device of that kind, here."""
-    for module, found_in in _MODULES.items():
-        if group != (DEVICE if (kind, found_in) == ("cuda", PYTORCH) else found_in):
+def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
+    """Those that can serve the workload beside a device of that kind, here; of one group, or
+    all."""
+    for module, its_own in _MODULES.items():
+        found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
+        if group not in (None, found_in):
             continue
         try:
             found = list(importlib.import_module(f"tuner.peers.{module}").peers(workload, kind))

@@ -50,9 +50,20 @@ def peers(row: Row, pattern: str = "*") -> list[Row]:
 
 
 def times_as_fast(row: Row, pattern: str = "*") -> float | None:
-    """As the fastest of these peers; None where none was measured."""
-    found = peers(row, pattern)
-    return min(peer["time_us"] for peer in found) / warm_us(row) if found else None
+    """As the fastest of these peers, a call against our call; None if none was measured."""
+    return min((peer["speedup"] for peer in peers(row, pattern)), default=None)
+
+
+def call_us(row: Row) -> float | None:
+    """Of ``library(x, w, out=y)``."""
+    call = row["best"]["timing"].get("call")
+    return None if call is None else float(call["median_us"])
+
+
+def delivered(row: Row) -> float | None:
+    """How long the call takes in a process that has only loaded the library, by what is stored."""
+    stored, found = call_us(row), row.get("delivered")
+    return found["call_us"] / stored if stored and found else None
 
 
 @dataclass(frozen=True)

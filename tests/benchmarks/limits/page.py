@@ -10,6 +10,8 @@ from typing import Any
 from tests.benchmarks.limits.figures import (
     Row,
     Verdict,
+    call_us,
+    delivered,
     empty_us,
     floor_us,
     peers,
@@ -70,9 +72,12 @@ def _protocol(device: str) -> str:
     else:
         floor = "the peak or bytes at the peak bandwidth"
     return (
-        "Each shape is tuned by `xgb` from an empty database. Times are medians in µs of the "
-        "finalists' round, where all of one row take turns in one process: warm, inputs in the "
-        "cache where they fit; cold after the cache was flushed. Errors are max\\|y - ref\\| / "
+        "Each shape is tuned by `xgb` from an empty database. Times are medians in µs of a round "
+        "in which all of one row take turns; on a CPU the library as delivered, and each group of "
+        "peers, has a process of its own: warm, inputs in the cache if they fit; cold after the "
+        "cache was flushed; call is `library(x, w, out=y)` from Python, with which peers that are "
+        "called from Python are compared; delivered is how long that call takes in a fresh process "
+        "that loads the stored library, by what is stored. Errors are max\\|y - ref\\| / "
         "max\\|ref\\| against float64, beside what the shape allows. The floor is the largest of "
         f"float32 operations at {floor}, and the empty kernel; every tap counts, also those that "
         "only meet padding, so what skips them or multiplies on tensor cores may pass below it, as "
@@ -95,9 +100,9 @@ def _group(group: str, rows: list[Row], device: str) -> list[str]:
     pattern = LAYOUTS if layouts else "*"
     against = "PyTorch's faster layout" if layouts else "the fastest peer"
     lines = [
-        "| shape | best, warm | cold | empty kernel | error | allowed | floor | × floor "
-        f"| {against} | × as fast | found at trial | configuration |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| shape | best, warm | cold | call | delivered | threads | empty kernel | error | allowed "
+        f"| floor | × floor | {against} | × as fast | found at trial | configuration |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     measured = [row for row in rows if "error" not in row]
     lines += [_line(row, device, pattern) for row in measured]
@@ -116,6 +121,9 @@ def _line(row: Row, device: str, pattern: str) -> str:
         row["name"],
         f"**{warm_us(row):.2f}**",
         f"{best['timing']['cold']['median_us']:.2f}",
+        _number(call_us(row)),
+        _number(delivered(row)),
+        str(best.get("threads") or ""),
         f"{empty_us(row):.2f}",
         f"{best['max_error']:.1e}",
         f"{row['workload']['max_error']:.0e}",
