@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from templates.arithmetic import Arithmetic
 from templates.conv1d import TEMPLATES as CONV1D_TEMPLATES
 from templates.conv1d.ladder import RUNGS as CONV1D_RUNGS
 from templates.conv1d.workload import Conv1dWorkload
@@ -16,6 +17,7 @@ from templates.errors import UnknownOperator
 from templates.limits import DeviceLimits
 from templates.rung import Rung
 from templates.template import Template
+from templates.trace import Trace
 from templates.workload import Workload
 
 
@@ -74,3 +76,11 @@ def parse_key(key: str) -> Workload:
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
     return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+
+
+def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
+    """That of an operator's template for a kind of device; None for one of another release."""
+    if template == Trace.name:
+        return Trace.arithmetic
+    found = (t for t in operator(name).templates if (t.kind, t.name) == (kind, template))
+    return next((each.arithmetic for each in found), None)

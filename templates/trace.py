@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from templates.arithmetic import DIRECT
 from templates.template import Config
 from templates.workload import Workload
 
@@ -20,6 +21,7 @@ class Trace:
 
     name = "trace"
     version = 1
+    arithmetic = DIRECT
 
     def config(self, text: str) -> Config:
         """The configuration of a trace, given as JSON."""
