@@ -32,7 +32,7 @@ FFT = Arithmetic(
 TENSOR_CORES = Arithmetic(
     "tensor cores",
     True,
-    "a block of inputs is multiplied with a matrix that has zeros, float32 in halves that are scaled "
-    "by the block's largest input: a NaN or an infinity of the input spoils outputs of the whole "
-    "block, and errors are relative to the block's largest input, not to each output",
+    "a block of inputs meets a matrix that has zeros, float32 in halves that are scaled by the "
+    "block's largest input: a NaN or an infinity of the input spoils outputs of the whole block, "
+    "and errors are relative to the block's largest input, not to each output",
 )

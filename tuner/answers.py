@@ -148,6 +148,14 @@ class Neighbour(Answer):
     time_us: float
 
 
+class Arithmetic(Answer):
+    """How a template sums, and what follows from it for the numbers that come out."""
+
+    kind: str  # direct, fft, tensor cores
+    spreads_nonfinite: bool  # whether a NaN of the input can reach outputs of which it is no term
+    note: str
+
+
 class Best(Answer):
     """The best for a workload. Times in microseconds; of a nearest match that is not verified they
     and the artifacts are None."""
@@ -161,6 +169,7 @@ class Best(Answer):
     neighbour: Neighbour | None = None
     config: dict[str, Any]
     template: str
+    arithmetic: Arithmetic | None = None  # of a template that the service knows
     time_us: float | None = None
     timing: dict[str, Any] | None = None
     gflops: float | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import templates
 from db.best import Best
 from templates.knob import brief
 
@@ -20,6 +22,7 @@ def best_json(best: Best) -> dict[str, Any]:
         "device": {"kind": best.device.kind, "name": best.device.name, "arch": best.device.arch},
         "config": best.config,
         "template": best.template,
+        "arithmetic": arithmetic(best),
         "time_us": best.time_us,
         "timing": best.timing,
         "gflops": best.gflops,
@@ -32,6 +35,12 @@ def best_json(best: Best) -> dict[str, Any]:
         "versions": best.versions,
         "artifacts": best.artifacts,
     }
+
+
+def arithmetic(best: Best) -> dict[str, Any] | None:
+    """What follows from how the best's template sums; None of a template of another release."""
+    found = templates.arithmetic_of(best.operator, best.device.kind, best.template)
+    return None if found is None else asdict(found)
 
 
 def show_best(best: Best, console: Console) -> None:
@@ -59,6 +68,9 @@ def show_best(best: Best, console: Console) -> None:
     cold = best.timing.get("cold")
     if cold:
         console.print(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
+    named = arithmetic(best)
+    if named:
+        console.print(f"arithmetic: {named['kind']}: {named['note']}", soft_wrap=True)
 
 
 def _number(value: float | None, form: str) -> str:
