@@ -1,6 +1,7 @@
-"""The best of each workload on each device: one row, replaced by each job that finds its winner."""
+"""The best of each workload on each device: one row, replaced by each job that finds its winner.
+Jobs that are restricted to some templates have a row of their own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,7 @@ from db.artifacts import NewArtifact
 from db.columns import now, storable, upsert, utc
 from db.devices import Device
 from db.errors import NotFound
+from db.jobs import restricted_to
 from db.lease import held, set_job, succeed
 from db.models import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.pages import Page, page, read_cursor
@@ -97,22 +99,31 @@ def finish_with_best(
 
 
 def lookup(
-    engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
+    engine: Engine,
+    workload_key: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    templates: Collection[str] | None = None,
 ) -> list[Best]:
-    """The bests of one workload, fastest first; `device` is a device's id or name."""
+    """The best of one workload on each device, fastest first; `device` is a device's id or name.
+    With `templates`, only what one of them gave counts."""
     with reading(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
-    return [best for best in found if _is_of(best.device, kind, device)]
+    return _fastest(found, kind, device, templates)
 
 
 def candidates(
-    engine: Engine, operator: str, kind: str | None = None, device: int | str | None = None
+    engine: Engine,
+    operator: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    templates: Collection[str] | None = None,
 ) -> list[Best]:
-    """All bests of an operator, fastest first: where to look for the nearest."""
+    """As `lookup`, of all workloads of an operator: where to look for the nearest."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
-    return [best for best in found if _is_of(best.device, kind, device)]
+    return _fastest(found, kind, device, templates)
 
 
 def list_best(
@@ -150,10 +161,13 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
         if name not in ("operator", "workload_key", "workload", "artifacts")
     }
     values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
+    values["templates"] = restricted_to(job["templates"])
     statement = (
         upsert(connection, bests)
         .values(**values)
-        .on_conflict_do_update(index_elements=[bests.c.workload_id, bests.c.device_id], set_=values)
+        .on_conflict_do_update(
+            index_elements=[bests.c.workload_id, bests.c.device_id, bests.c.templates], set_=values
+        )
         .returning(bests.c.id)
     )
     best_id = int(connection.execute(statement).scalar_one())
@@ -203,6 +217,20 @@ _PLAIN = [
     for name in Best.__dataclass_fields__
     if name not in ("artifacts", "device", "tuned_at", "sizes")
 ]
+
+
+def _fastest(
+    found: Iterable[Best],
+    kind: str | None,
+    device: int | str | None,
+    templates: Collection[str] | None,
+) -> list[Best]:
+    """Of those of one workload on one device the first."""
+    kept: dict[tuple[str, int], Best] = {}
+    for best in found:
+        if _is_of(best.device, kind, device) and (templates is None or best.template in templates):
+            kept.setdefault((best.workload_key, best.device_id), best)
+    return list(kept.values())
 
 
 def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:

@@ -69,6 +69,7 @@ jobs = Table(
     Column("budget_seconds", Double),
     Column("patience", Integer),
     Column("warm_start", Boolean, nullable=False, server_default=true()),
+    Column("templates", JSON(none_as_null=True)),  # names, sorted; null: all that apply
     Column("seed", BigInteger),
     Column("state", Text, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
@@ -178,6 +179,7 @@ bests = Table(
     Column("workload_id", ForeignKey("workloads.id", name="fk_bests_workload"), nullable=False),
     Column("device_id", ForeignKey("devices.id", name="fk_bests_device"), nullable=False),
     Column("job_seq", ForeignKey("jobs.seq", name="fk_bests_job"), nullable=False),
+    Column("templates", Text, nullable=False, server_default=""),  # its search's; empty: all
     Column("template", Text, nullable=False),
     Column("template_version", Integer, nullable=False),
     Column("tvm_version", Text, nullable=False),
@@ -191,7 +193,7 @@ bests = Table(
     Column("trials_measured", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
     Column("tuned_at", Double, nullable=False),
-    UniqueConstraint("workload_id", "device_id", name="uq_bests_workload_device"),
+    UniqueConstraint("workload_id", "device_id", "templates", name="uq_bests_workload_device"),
     sqlite_autoincrement=True,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
 from templates.depthwise_conv2d.ladder import RUNGS as DEPTHWISE_CONV2D_RUNGS
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.errors import UnknownOperator
+from templates.errors import UnknownOperator, UnknownTemplate
 from templates.limits import DeviceLimits
 from templates.rung import Rung
 from templates.template import Template
@@ -76,6 +77,25 @@ def parse_key(key: str) -> Workload:
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
     return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+
+
+def template_names(name: str, kind: str = "auto") -> list[str]:
+    """Those of an operator's templates for a kind of device; auto: for any."""
+    found = (t.name for t in operator(name).templates if kind in ("auto", t.kind))
+    return list(dict.fromkeys(found))
+
+
+def restriction(
+    names: Iterable[str] | None, operator_name: str, kind: str = "auto"
+) -> tuple[str, ...] | None:
+    """The templates that an order is restricted to, each once and sorted; None of None or of none.
+    Raises UnknownTemplate where the operator lacks one of them for that kind of device."""
+    asked = sorted(set(names or ()))
+    known = template_names(operator_name, kind)
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise UnknownTemplate(unknown, operator_name, kind, known)
+    return tuple(asked) or None
 
 
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:

@@ -31,6 +31,8 @@ class Plan:
         strategy: str,
         seed: int | None,
         among: Sequence[Template[Any]] | None = None,
+        *,
+        traces: bool = True,
     ) -> None:
         self.workload, self.device = workload, device
         chosen = among if among is not None else templates.templates_for(workload, device.limits)
@@ -39,7 +41,9 @@ class Plan:
         self.templates = {template.name: template for template in chosen}
         self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
         self.search = search.create(strategy, self.space, self._features, seed)
-        self._programs: dict[str, Template[Any] | Trace] = {**self.templates, Trace.name: Trace()}
+        self._programs: dict[str, Template[Any] | Trace] = {**self.templates}
+        if traces:
+            self._programs[Trace.name] = Trace()
 
     @property
     def size(self) -> int | None:
@@ -94,7 +98,7 @@ class Plan:
 
     def knows(self, config: Config, version: int) -> bool:
         """Whether the configuration of a template in that version can be built again here. Traces
-        can, whatever is searched for: one may be the best there is."""
+        can, unless ``traces`` said otherwise: one may be the best there is."""
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False

@@ -24,6 +24,7 @@ from db import listed, queue
 from db.best import Best
 from db.devices import get_device
 from templates import operator as find_operator
+from templates import restriction
 from templates.workload import Workload
 
 router = APIRouter(tags=["best"])
@@ -82,17 +83,19 @@ def verify_nearest(
     """A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
     names for this shape: one trial, no search. Once the job has succeeded that answer is verified,
     with its time and its library. Where the shape has a best already, its job is the answer."""
-    filters = BestFilters(target=order.target, device=order.device)
+    asked = None if order.templates is None else ",".join(order.templates)
+    filters = BestFilters(target=order.target, device=order.device, templates=asked)
     kind = None if order.target == "auto" else order.target
-    exact = bests.lookup(engine, order.workload.key, kind, order.device)
+    names = restriction(order.templates, order.workload.operator)
+    exact = bests.lookup(engine, order.workload.key, kind, order.device, names)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        candidates = bests.candidates(engine, order.workload.operator, kind, order.device)
+        candidates = bests.candidates(engine, order.workload.operator, kind, order.device, names)
         lenders = nearest(order.workload, candidates)
         if not lenders:
             raise _not_tuned(engine, order.workload, filters, NO_LENDER)
-        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0])])
+        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0], names)])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
@@ -102,7 +105,7 @@ def verify_nearest(
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device)
+    found = bests.lookup(engine, workload.key, kind, filters.device, filters.names)
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
@@ -113,7 +116,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
-    candidates = bests.candidates(engine, workload.operator, kind, filters.device)
+    candidates = bests.candidates(engine, workload.operator, kind, filters.device, filters.names)
     lenders = nearest(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)
@@ -121,6 +124,8 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     body = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.device is not None:
         body["device"] = filters.device
+    if filters.names is not None:
+        body["templates"] = list(filters.names)
     return BestView.lent(asked, lenders, Call(method="POST", url="/jobs/nearest", body=body))
 
 
@@ -135,14 +140,19 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    if filters.names is not None:
+        order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={value}" for name, value in asked.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"
+    if filters.names is not None:
+        where += f" by {' or '.join(filters.names)}"
     detail = f"{workload.operator} {shape} has not been tuned{where}{why}"
     elsewhere = bests.lookup(engine, workload.key) if where else []
     if elsewhere:
-        detail += f" (it has on {', '.join(best.device.name for best in elsewhere)})"
+        found = (f"{best.device.name} by {best.template}" for best in elsewhere)
+        detail += f" (it has on {', '.join(found)})"
     return Problem(
         "not-tuned",
         f"{detail}; POST the body in tune to /jobs and ask again once the job has succeeded",

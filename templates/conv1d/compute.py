@@ -57,9 +57,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
         product = xp[i + (start + t)] * wp[c * chunk + t]
         return tirx.if_then_else(t < N, product, ZERO) if chunk > N else product
 
-    partial = te.compute(
-        (chunks, outputs), lambda c, i: te.sum(term(c, i), axis=t), name="partial"
-    )
+    partial = te.compute((chunks, outputs), lambda c, i: te.sum(term(c, i), axis=t), name="partial")
     c = te.reduce_axis((0, chunks), name="c")
     total = te.compute((outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
     y = te.compute((L,), lambda i: total[i].astype(workload.dtype), name="y")
