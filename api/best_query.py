@@ -11,7 +11,8 @@ from starlette.datastructures import QueryParams
 
 from api.messages import FieldError, field_errors, summary
 from api.problems import Problem
-from templates import Operator
+from templates import Operator, restriction, template_names
+from templates.errors import UnknownTemplate
 from templates.workload import Workload
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -29,11 +30,23 @@ class BestFilters(BaseModel):
     threads: int | None = Field(
         None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
     )
+    templates: str | None = Field(
+        None,
+        max_length=200,
+        description="only what one of these templates gave, their names parted by commas",
+    )
     match: Literal["exact", "nearest"] = Field(
         "exact",
         description="exact: only what was measured for this shape; nearest: the configuration of "
         "the closest tuned shape where this one has none",
     )
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The templates asked for."""
+        if self.templates is None:
+            return None
+        return tuple(sorted({name.strip() for name in self.templates.split(",")}))
 
     @classmethod
     def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
@@ -45,6 +58,8 @@ class BestFilters(BaseModel):
         values = {name: _value(fields[name], given[name]) for name in fields if name in given}
         workload = _validated(operator.workload, values, wrong)
         chosen = _validated(cls, filters, wrong)
+        if chosen is not None:
+            wrong += _unknown_templates(chosen, operator)
         if wrong or workload is None or chosen is None:
             raise Problem("invalid-request", summary(wrong), errors=wrong)
         return workload, chosen
@@ -55,6 +70,9 @@ def query_parameters(operator: Operator) -> list[dict[str, Any]]:
     workload = operator.workload.model_json_schema()
     required = set(workload["required"])
     fields = workload["properties"] | BestFilters.model_json_schema()["properties"]
+    name = f"({'|'.join(template_names(operator.name))})"
+    fields["templates"] |= {"type": "string", "pattern": f"^{name}(,{name})*$"}
+    del fields["templates"]["anyOf"]
     return [
         {
             "name": name,
@@ -84,6 +102,14 @@ def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
         for name in given
         if name not in fields
     ]
+
+
+def _unknown_templates(filters: BestFilters, operator: Operator) -> list[FieldError]:
+    try:
+        restriction(filters.names, operator.name)
+    except UnknownTemplate as error:
+        return [FieldError(field="templates", message=str(error).removeprefix("templates "))]
+    return []
 
 
 def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldError]) -> Model | None:

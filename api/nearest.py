@@ -32,8 +32,11 @@ def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
     return [best for best in same if best is first or spaces.hold(best)]
 
 
-def verification(workload: Workload, lender: Best) -> ListedOrder:
-    """The order for a worker to build, check and time the lender's configuration for the shape."""
+def verification(
+    workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
+) -> ListedOrder:
+    """The order for a worker to build, check and time the lender's configuration for the shape, as
+    an answer to who asks for these templates."""
     source = {
         "workload": lender.workload,
         "time_us": lender.time_us,
@@ -47,6 +50,7 @@ def verification(workload: Workload, lender: Best) -> ListedOrder:
         target=lender.device.kind,
         search=NEIGHBOUR,
         listed=[Listed(lender.config, lender.template_version, source)],
+        templates=templates,
     )
 
 

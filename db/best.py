@@ -1,7 +1,8 @@
 """The best of each workload on each device, on a CPU for each number of threads: one row, replaced
-by each job that finds a faster one."""
+by each job that finds a faster one. Jobs that are restricted to some templates have rows of their
+own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,7 @@ from db.artifacts import NewArtifact
 from db.columns import now, storable, upsert, utc
 from db.devices import Device
 from db.errors import NotFound
+from db.jobs import restricted_to
 from db.lease import held, set_job, succeed
 from db.models import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.pages import Page, page, read_cursor
@@ -126,6 +128,7 @@ def _keep_faster(connection: Connection, job: RowMapping, found: Found) -> NewBe
             bests.c.workload_id == job["workload_id"],
             bests.c.device_id == best.device_id,
             bests.c.threads == (best.threads or 0),
+            bests.c.templates == restricted_to(job["templates"]),
         )
     ).mappings()
     stored = row.one_or_none()
@@ -142,13 +145,22 @@ def lookup(
     workload_key: str,
     kind: str | None = None,
     device: int | str | None = None,
+    templates: Collection[str] | None = None,
     threads: int | None = None,
 ) -> list[Best]:
-    """The bests of one workload, fastest first. `device` is a device's id or name; of a CPU's those
-    that run on at most so many `threads`."""
+    """The best of one workload on each device, fastest first. `device` is a device's id or name.
+    With `templates`, only what one of them gave counts; with `threads`, of a CPU's those that run
+    on at most so many."""
     with reading(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
-    return [best for best in found if _is_of(best, kind, device, threads)]
+    return _fastest(found, kind, device, templates, threads)
+
+
+def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
+    """All bests of a workload on a device, whatever its threads and templates."""
+    with reading(engine) as connection:
+        found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
+    return [best for best in found if best.device_id == device_id]
 
 
 def candidates(
@@ -156,13 +168,14 @@ def candidates(
     operator: str,
     kind: str | None = None,
     device: int | str | None = None,
+    templates: Collection[str] | None = None,
     threads: int | None = None,
 ) -> list[Best]:
-    """All bests of an operator, fastest first: where to look for the nearest."""
+    """As `lookup`, of all workloads of an operator: where to look for the nearest."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
-    return [best for best in found if _is_of(best, kind, device, threads)]
+    return _fastest(found, kind, device, templates, threads)
 
 
 def list_best(
@@ -201,11 +214,18 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
     }
     values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
     values["threads"] = best.threads or 0
+    values["templates"] = restricted_to(job["templates"])
     statement = (
         upsert(connection, bests)
         .values(**values)
         .on_conflict_do_update(
-            index_elements=[bests.c.workload_id, bests.c.device_id, bests.c.threads], set_=values
+            index_elements=[
+                bests.c.workload_id,
+                bests.c.device_id,
+                bests.c.threads,
+                bests.c.templates,
+            ],
+            set_=values,
         )
         .returning(bests.c.id)
     )
@@ -258,11 +278,27 @@ _PLAIN = [
 ]
 
 
-def _is_of(best: Best, kind: str | None, asked: int | str | None, threads: int | None) -> bool:
-    device = best.device
+def _fastest(
+    found: Iterable[Best],
+    kind: str | None,
+    device: int | str | None,
+    templates: Collection[str] | None,
+    threads: int | None,
+) -> list[Best]:
+    """Of those of one workload on one device the first."""
+    kept: dict[tuple[str, int], Best] = {}
+    for best in found:
+        if (
+            _is_of(best.device, kind, device)
+            and (templates is None or best.template in templates)
+            and (threads is None or (best.threads or 0) <= threads)
+        ):
+            kept.setdefault((best.workload_key, best.device_id), best)
+    return list(kept.values())
+
+
+def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
     if kind is not None and device.kind != kind:
-        return False
-    if threads is not None and (best.threads or 0) > threads:
         return False
     return asked is None or asked in (device.id, str(device.id), device.name)
 

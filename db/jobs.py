@@ -1,6 +1,7 @@
 """Jobs as values, and reading them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class JobOrder:
     seed: int | None = None
     patience: int | None = None  # trials without a faster one after which the search ends
     warm_start: bool = True  # whether trials of other workloads may guide the search
+    templates: tuple[str, ...] | None = None  # the only ones that may serve it, sorted; None: all
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Job:
     seed: int | None
     patience: int | None
     warm_start: bool
+    templates: tuple[str, ...] | None
     warmed: dict[str, int] | None  # jobs and trials that guide the search
     device_id: int | None  # where it runs or ran
     best: dict[str, Any] | None  # config, time_us, gflops
@@ -75,7 +78,13 @@ class Job:
         fields = {name: row[name] for name in cls.__dataclass_fields__}
         for name in ("created_at", "started_at", "finished_at"):
             fields[name] = None if row[name] is None else utc(row[name])
+        fields["templates"] = tuple(row["templates"]) if row["templates"] else None
         return cls(**fields)
+
+
+def restricted_to(templates: Sequence[str] | None) -> str:
+    """The templates of an order as a best is kept by them; empty where it takes all."""
+    return ",".join(templates or ())
 
 
 def job_columns() -> Select[Any]:

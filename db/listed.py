@@ -39,6 +39,7 @@ class ListedOrder:
     target: str
     search: str
     listed: Sequence[Listed]
+    templates: tuple[str, ...] | None = None  # the only ones whose bests it is to be held against
 
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
@@ -95,6 +96,7 @@ def _submit(connection: Connection, order: ListedOrder) -> tuple[Job, bool]:
         search=order.search,
         on_existing="retune",
         warm_start=False,
+        templates=order.templates,
     )
     said = asdict(ordered) | {
         "listed": [[each.config, each.template_version] for each in order.listed]

@@ -69,6 +69,7 @@ jobs = Table(
     Column("budget_seconds", Double),
     Column("patience", Integer),
     Column("warm_start", Boolean, nullable=False, server_default=true()),
+    Column("templates", JSON(none_as_null=True)),  # names, sorted; null: all that apply
     Column("seed", BigInteger),
     Column("state", Text, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
@@ -178,6 +179,7 @@ bests = Table(
     Column("workload_id", ForeignKey("workloads.id", name="fk_bests_workload"), nullable=False),
     Column("device_id", ForeignKey("devices.id", name="fk_bests_device"), nullable=False),
     Column("job_seq", ForeignKey("jobs.seq", name="fk_bests_job"), nullable=False),
+    Column("templates", Text, nullable=False, server_default=""),  # its search's; empty: all
     Column("template", Text, nullable=False),
     Column("template_version", Integer, nullable=False),
     Column("tvm_version", Text, nullable=False),
@@ -193,7 +195,7 @@ bests = Table(
     Column("tuned_at", Double, nullable=False),
     Column("threads", Integer, nullable=False, server_default=text("0")),  # 0 of a GPU
     UniqueConstraint(
-        "workload_id", "device_id", "threads", name="uq_bests_workload_device_threads"
+        "workload_id", "device_id", "threads", "templates", name="uq_bests_workload_device"
     ),
     sqlite_autoincrement=True,
 )

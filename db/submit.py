@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from db.columns import canonical, now, upsert
 from db.errors import IdempotencyConflict
-from db.jobs import Job, JobOrder, by_seq
+from db.jobs import Job, JobOrder, by_seq, restricted_to
 from db.models import (
     JOINABLE,
     bests,
@@ -36,8 +36,8 @@ from db.models import (
 from db.quota import charged
 from db.transaction import writing
 
-ADDED = {"patience": None, "warm_start": True}
-"""What an order says since 0003, and what one said before by saying nothing."""
+ADDED = {"patience": None, "warm_start": True, "templates": None}
+"""What an order says since a later release, and what one said before by saying nothing."""
 
 
 def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
@@ -106,13 +106,16 @@ def _seen(connection: Connection, key: str, order_key: str) -> int | None:
 def _answered(connection: Connection, order: JobOrder) -> int | None:
     """The succeeded job behind a best of this workload that rests on enough trials, or that was
     allowed as much as is ordered and ended before: by patience, by its budget, or with its space
-    used up. An order that allows more is not answered by it."""
+    used up. An order that allows more is not answered by it. One that is restricted to templates is
+    answered by their trials and their best; one that is not, by no search that was."""
+    tried = [trials.c.workload_id == bests.c.workload_id, trials.c.device_id == bests.c.device_id]
+    if order.templates is None:
+        fits = bests.c.templates == ""
+    else:
+        tried.append(trials.c.template.in_(order.templates))
+        fits = bests.c.template.in_(order.templates)
     evidence = (
-        select(func.count())
-        .select_from(trials)
-        .where(trials.c.workload_id == bests.c.workload_id, trials.c.device_id == bests.c.device_id)
-        .correlate(bests)
-        .scalar_subquery()
+        select(func.count()).select_from(trials).where(*tried).correlate(bests).scalar_subquery()
     )
     query = (
         select(bests.c.job_seq)
@@ -122,6 +125,7 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
         .where(
             workloads.c.key == order.workload_key,
             jobs.c.state == "succeeded",
+            fits,
             or_(evidence >= order.trials, _allowed_as_much(order)),
         )
         .order_by(bests.c.time_us)
@@ -137,6 +141,7 @@ def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
     listed = exists().where(listed_configs.c.job_seq == jobs.c.seq)
     return and_(
         not_(listed),
+        bests.c.templates == restricted_to(order.templates),
         jobs.c.trials_requested >= order.trials,
         _no_lower(jobs.c.patience, order.patience),
         _no_lower(jobs.c.budget_seconds, order.budget_seconds),
@@ -169,6 +174,7 @@ def create(connection: Connection, order: JobOrder, order_key: str) -> int:
         seed=order.seed,
         patience=order.patience,
         warm_start=order.warm_start,
+        templates=None if order.templates is None else list(order.templates),
         state="queued",
         cancel_requested=False,
         attempt=0,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from templates.arithmetic import DIRECT, Arithmetic
 from templates.conv1d import TEMPLATES as CONV1D_TEMPLATES
 from templates.conv1d.ladder import RUNGS as CONV1D_RUNGS
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
 from templates.depthwise_conv2d.ladder import RUNGS as DEPTHWISE_CONV2D_RUNGS
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.errors import UnknownOperator
+from templates.errors import UnknownOperator, UnknownTemplate
 from templates.limits import DeviceLimits
+from templates.naive import NAME as NAIVE
 from templates.rung import Rung
 from templates.template import Template
+from templates.trace import Trace
 from templates.workload import Workload
 
 
@@ -74,3 +78,30 @@ def parse_key(key: str) -> Workload:
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
     return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+
+
+def template_names(name: str, kind: str = "auto") -> list[str]:
+    """Those of an operator's templates for a kind of device; auto: for any."""
+    found = (t.name for t in operator(name).templates if kind in ("auto", t.kind))
+    return list(dict.fromkeys(found))
+
+
+def restriction(
+    names: Iterable[str] | None, operator_name: str, kind: str = "auto"
+) -> tuple[str, ...] | None:
+    """The templates that an order is restricted to, each once and sorted; None of None or of none.
+    Raises UnknownTemplate where the operator lacks one of them for that kind of device."""
+    asked = sorted(set(names or ()))
+    known = template_names(operator_name, kind)
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise UnknownTemplate(unknown, operator_name, kind, known)
+    return tuple(asked) or None
+
+
+def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
+    """That of an operator's template for a kind of device; None for one of another release."""
+    if template in (Trace.name, NAIVE):
+        return DIRECT
+    found = (t for t in operator(name).templates if (t.kind, t.name) == (kind, template))
+    return next((each.arithmetic for each in found), None)

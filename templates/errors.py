@@ -5,7 +5,8 @@ TemplateError
 ├── InvalidRecords    a log holds what can't be imported
 ├── InvalidSpace      a template declared its space wrongly, or the JSON of a space is damaged
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
-└── UnknownOperator   no operator has that name
+├── UnknownOperator   no operator has that name
+└── UnknownTemplate   an order names a template that there is not
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,3 +58,16 @@ class UnknownOperator(TemplateError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown operator {name!r}; known are: {', '.join(sorted(known))}")
         self.name = name
+
+
+class UnknownTemplate(TemplateError):
+    """Name some of the templates that the message names."""
+
+    def __init__(
+        self, names: Iterable[str], operator: str, kind: str, known: Iterable[str]
+    ) -> None:
+        where = "" if kind == "auto" else f" on {kind}"
+        super().__init__(
+            f"templates has {', '.join(map(repr, names))}, which {operator} does not have{where}; "
+            f"choose from {', '.join(known)}"
+        )

@@ -7,6 +7,7 @@ import importlib
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from templates.arithmetic import Arithmetic
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
 from templates.workload import Workload
@@ -28,6 +29,7 @@ class Template(ABC, Generic[W]):
     name: ClassVar[str]
     kind: ClassVar[Literal["cpu", "cuda"]]
     version: ClassVar[int]
+    arithmetic: ClassVar[Arithmetic]
 
     def applies(self, workload: W, limits: DeviceLimits) -> bool:
         """Whether this template can serve the workload on a device with these limits."""

@@ -155,6 +155,14 @@ class Fastest(Answer):
     time_us: float
 
 
+class Arithmetic(Answer):
+    """How a template sums, and what follows from it for the numbers that come out."""
+
+    kind: str  # direct, fft, tensor cores
+    spreads_nonfinite: bool  # whether a NaN of the input can reach outputs of which it is no term
+    note: str
+
+
 class Best(Answer):
     """The best for a workload; ``threads`` of the CPU are what its library runs on. Times in
     microseconds; of a nearest match that is not verified they and the artifacts are None."""
@@ -168,6 +176,7 @@ class Best(Answer):
     neighbour: Neighbour | None = None
     config: dict[str, Any]
     template: str
+    arithmetic: Arithmetic | None = None  # of a template that the service knows
     time_us: float | None = None
     timing: dict[str, Any] | None = None
     gflops: float | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+import templates
 from db import signed
 from db.artifacts import NewArtifact
 from templates.workload import Workload
@@ -41,6 +43,7 @@ def manifest(
     named: Sequence[NewArtifact],
 ) -> dict[str, Any]:
     """What a user must know of a library to call it and to trust it."""
+    arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
     arguments = (
         ("input", workload.input_shape),
         ("weight", workload.weight_shape),
@@ -55,6 +58,7 @@ def manifest(
         "template": config["template"],
         "template_version": template_version,
         "threads": threads,
+        "arithmetic": None if arithmetic is None else asdict(arithmetic),
         "device": device.fingerprint(),
         "target": device.target,
         "versions": versions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,11 +84,13 @@ class Client(Source):
         seed: int | None = None,
         patience: int | None = None,
         warm_start: bool = True,
+        templates: Sequence[str] | None = None,
         **shape: Any,
     ) -> Job:
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``. The workload's fields are given
         by name, in a mapping, or both. An equal job that is there already is the answer. With
-        ``patience`` the search ends after so many trials in a row that were no faster."""
+        ``patience`` the search ends after so many trials in a row that were no faster; with
+        ``templates`` it keeps to those, as ``["direct"]`` where a transform's errors matter."""
         order = {
             "operator": operator,
             "workload": {**(workload or {}), **shape},
@@ -101,6 +103,8 @@ class Client(Source):
             "patience": patience,
             "warm_start": warm_start,
         }
+        if templates is not None:
+            order["templates"] = list(templates)
         return self._ask(Job, "POST", "/jobs", json=order)
 
     def job(self, job: Job | str) -> Job:
@@ -159,20 +163,31 @@ class Client(Source):
         match: str = "exact",
         target: str | None = None,
         device: str | None = None,
+        templates: Sequence[str] | None = None,
         threads: int | None = None,
         **shape: Any,
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
         ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
-        be ``nearest``, ``target`` ``cpu`` or ``cuda``; ``threads`` is how many of a CPU it may run
-        on. An answer is kept in the cache with its
-        ETag, and sent anew only when it has changed. Raises NotTuned."""
-        filters = {"match": match, "target": target, "device": device, "threads": threads}
+        be ``nearest``, ``target`` ``cpu`` or ``cuda``, ``templates`` those that may have given it,
+        and ``best.arithmetic`` says what follows from the one that did; ``threads`` is how many of
+        a CPU it may run on. An answer is kept in the cache with its ETag, and sent anew only when
+        it has changed. Raises NotTuned."""
+        filters = {
+            "match": match,
+            "target": target,
+            "device": device,
+            "templates": None if templates is None else ",".join(templates),
+            "threads": threads,
+        }
         query = {name: text for name, text in filters.items() if text is not None}
         query = {**(workload or {}), **shape, **query}
         path = f"/best/{quote(operator, safe='')}"
         best = self._ask(Best, "GET", path, kept=True, params=query)
         self._must_answer(best, operator, {**(workload or {}), **shape}, target)
+        if templates is not None and best.template not in templates:
+            why = f"asked for {', '.join(templates)}, it answers with {best.template}"
+            raise stranger(None, self.url, why)
         return best
 
     def signers(self) -> list[Signer]:
@@ -186,6 +201,7 @@ class Client(Source):
         *,
         target: str = "auto",
         device: str | None = None,
+        templates: Sequence[str] | None = None,
         **shape: Any,
     ) -> Job:
         """Order the nearest match to be verified: a worker builds, checks and times the closest
@@ -195,6 +211,8 @@ class Client(Source):
         order = {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
         if device is not None:
             order["device"] = device
+        if templates is not None:
+            order["templates"] = list(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(

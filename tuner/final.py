@@ -115,8 +115,9 @@ def _round(
 ) -> _Rivals:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
-    if plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind] and plan.naive() not in chosen:
-        configs[NAIVE] = plan.naive()
+    naive = plan.naive()
+    if naive and naive not in chosen and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
+        configs[NAIVE] = naive
     builds = _build(plan, builder, folder, configs)
     compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
     libraries = {name: built.order.library for name, built in compared.items()}

@@ -131,7 +131,7 @@ class JobRun:
 
     def _stored(self) -> list[Config]:
         """The bests so far, if they can be built again: a round must not lose a better kernel."""
-        found = bests.lookup(self._engine, self._job.workload_key, device=self._device_id)
+        found = bests.stored(self._engine, self._job.workload_key, self._device_id)
         return [
             best.config
             for best in found

@@ -33,6 +33,7 @@ def job_json(job: Job, device: Device | None) -> dict[str, Any]:
             "jobs": warmed.get("jobs"),
             "trials": warmed.get("trials"),
         },
+        "templates": job.templates and list(job.templates),
         "trials": {
             "requested": job.trials_requested,
             "measured": job.trials_measured,
@@ -80,6 +81,7 @@ def show_job(job: Job, device: Device | None, console: Console) -> None:
         "target": job.target,
         "device": device and f"{device.name} ({device.arch})",
         "search": job.search if job.seed is None else f"{job.search}, seed {job.seed}",
+        "templates": job.templates and ", ".join(job.templates),
         "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
         "budget": job.budget_seconds and f"{job.budget_seconds:g} s",

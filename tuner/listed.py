@@ -16,6 +16,7 @@ from templates.errors import InvalidConfig
 from templates.template import Template
 from templates.workload import Workload
 from tuner.device import Device
+from tuner.errors import NothingWorked
 from tuner.peers.peer import host_threads
 from tuner.plan import Plan
 from tuner.search import METASCHEDULE, Strategy
@@ -42,8 +43,10 @@ class ListedPlan(Plan):
         device: Device,
         listed: Sequence[Listed],
         among: Sequence[Template[Any]] | None,
+        *,
+        others: bool = True,
     ) -> None:
-        super().__init__(workload, device, "grid", None, among)
+        super().__init__(workload, device, "grid", None, among, others=others)
         self.refused: list[tuple[Listed, str]] = []
         indices: dict[int, None] = {}
         for each in listed:
@@ -90,11 +93,33 @@ def plan_of(
     check: Callable[[], None],
 ) -> Plan:
     """The job's plan: its list, where it has one, or its search. ``check()`` is called again and
-    again where the search is waited for, and may raise."""
+    again where the search is waited for, and may raise. Raises NothingWorked where the order's
+    templates leave nothing to try."""
     workload = templates.parse_key(job.workload_key)
+    others = job.templates is None
+    if not others:
+        among = _restricted(job, workload, device, among)
     if job.search == METASCHEDULE:
         threads = host_threads() if job.seed is None else 1  # of several the seed means nothing
         return TracedPlan(workload, device, seed, threads, among, check)
     if job.search not in storage.SEARCHES:
-        return Plan(workload, device, job.search, seed, among)
-    return ListedPlan(workload, device, storage.of_job(engine, job.id), among)
+        return Plan(workload, device, job.search, seed, among, others=others)
+    return ListedPlan(workload, device, storage.of_job(engine, job.id), among, others=others)
+
+
+def _restricted(
+    job: Job, workload: Workload, device: Device, among: Sequence[Template[Any]] | None
+) -> list[Template[Any]]:
+    """The templates that the order names, of those that apply."""
+    named = ", ".join(job.templates or ())
+    if job.search == METASCHEDULE:
+        raise NothingWorked(f"metaschedule searches without templates, and not by {named} alone")
+    applying = templates.templates_for(workload, device.limits) if among is None else among
+    chosen = [template for template in applying if template.name in (job.templates or ())]
+    if not chosen:
+        known = ", ".join(template.name for template in applying)
+        raise NothingWorked(
+            f"of the templates ordered ({named}) none applies to {workload.key} on {device.name}; "
+            f"those that do: {known}"
+        )
+    return chosen

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
 import structlog
 
-import templates
 from db import artifacts as files
 from db import best as bests
 from db.engine import open_engine
 from db.errors import StorageError
 from db.jobs import JobOrder
 from db.schema import check_schema, migrate
+from templates import operator as find_operator
+from templates import restriction
 from tuner import logs, trust
 from tuner.answers import Artifact, Best
 from tuner.bar import JobBar
@@ -58,12 +59,14 @@ class Local(Source):
         *,
         target: str | None = None,
         device: str | None = None,
+        templates: Sequence[str] | None = None,
         threads: int | None = None,
         **shape: Any,
     ) -> Best:
         """As the client's. Raises NotTuned."""
-        wanted = templates.operator(operator).workload.model_validate({**(workload or {}), **shape})
-        found = bests.lookup(self._engine, wanted.key, kind=target, device=device, threads=threads)
+        wanted = find_operator(operator).workload.model_validate({**(workload or {}), **shape})
+        names = restriction(templates, operator, target or "auto")
+        found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
         if not found:
             command = f"{operator} {as_options(wanted)}"
             raise NotTuned(None, f"nothing is tuned for {command}; run: tuner tune {command}")
@@ -82,12 +85,13 @@ class Local(Source):
         seed: int | None = None,
         patience: int | None = None,
         warm_start: bool = True,
+        templates: Sequence[str] | None = None,
         bar: bool = False,
         **shape: Any,
     ) -> Best:
         """Search here and now; the best once it is found. Stopped, it gives the job back: the same
         call goes on from its trials. Raises TunerError where there is no winner."""
-        wanted = templates.operator(operator).workload.model_validate({**(workload or {}), **shape})
+        wanted = find_operator(operator).workload.model_validate({**(workload or {}), **shape})
         if search not in strategies():
             raise UnknownStrategy(search, strategies())
         if not structlog.is_configured():
@@ -106,10 +110,11 @@ class Local(Source):
             seed=seed,
             patience=patience,
             warm_start=warm_start,
+            templates=restriction(templates, operator, device.kind),
         )
         with scratch(), JobBar() if bar else nullcontext() as shown:
             tuned_here(self._engine, self._settings, device, order, shown)
-        return self.best(operator, wanted.model_dump(), target=device.kind)
+        return self.best(operator, wanted.model_dump(), target=device.kind, templates=templates)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -34,6 +34,8 @@ class Plan:
         strategy: str,
         seed: int | None,
         among: Sequence[Template[Any]] | None = None,
+        *,
+        others: bool = True,
     ) -> None:
         self.workload, self.device = workload, device
         chosen = among if among is not None else templates.templates_for(workload, device.limits)
@@ -42,11 +44,9 @@ class Plan:
         self.templates = {template.name: template for template in chosen}
         self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
         self.search = search.create(strategy, self.space, self._features, seed)
-        self._programs: dict[str, Program] = {
-            **self.templates,
-            Trace.name: Trace(),
-            NAIVE: naive_on(device.kind),
-        }
+        self._programs: dict[str, Program] = {**self.templates}
+        if others:
+            self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}
 
     @property
     def size(self) -> int | None:
@@ -101,7 +101,8 @@ class Plan:
 
     def knows(self, config: Config, version: int) -> bool:
         """Whether the configuration of a template in that version can be built again here. Traces
-        and the naive schedule can, whatever is searched for: one may be the best there is."""
+        and the naive schedule can, unless ``others`` said otherwise: one may be the best there
+        is."""
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False
@@ -115,9 +116,9 @@ class Plan:
         """How many threads of the CPU the configuration runs on; None on a GPU."""
         return self._programs[config["template"]].threads(config, self.device.limits)
 
-    def naive(self) -> Config:
-        """The schedule that nobody has touched."""
-        return naive_on(self.device.kind).config()
+    def naive(self) -> Config | None:
+        """The schedule that nobody has touched; None if the order leaves only templates."""
+        return naive_on(self.device.kind).config() if NAIVE in self._programs else None
 
     def default(self) -> Config:
         """What the first template would take without measuring."""

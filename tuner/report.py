@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import templates
 from db.best import Best
 from db.fastest import OURS, fastest
 from templates.knob import brief
@@ -21,6 +23,7 @@ def best_json(best: Best) -> dict[str, Any]:
         "device": {"kind": best.device.kind, "name": best.device.name, "arch": best.device.arch},
         "config": best.config,
         "template": best.template,
+        "arithmetic": arithmetic(best),
         "time_us": best.time_us,
         "timing": best.timing,
         "gflops": best.gflops,
@@ -35,6 +38,12 @@ def best_json(best: Best) -> dict[str, Any]:
         "versions": best.versions,
         "artifacts": best.artifacts,
     }
+
+
+def arithmetic(best: Best) -> dict[str, Any] | None:
+    """What follows from how the best's template sums; None of a template of another release."""
+    found = templates.arithmetic_of(best.operator, best.device.kind, best.template)
+    return None if found is None else asdict(found)
 
 
 def show_best(best: Best, console: Console) -> None:
@@ -86,6 +95,9 @@ def _beside(best: Best) -> list[str]:
         lines.append(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
     if best.threads:
         lines.append(f"threads {best.threads}")
+    named = arithmetic(best)
+    if named:
+        lines.append(f"arithmetic: {named['kind']}: {named['note']}")
     return lines
 
 

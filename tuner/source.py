@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -38,11 +38,12 @@ class Source(ABC):
         *,
         target: str | None = None,
         device: str | None = None,
+        templates: Sequence[str] | None = None,
         threads: int | None = None,
         **shape: Any,
     ) -> Best:
-        """The best for a shape, the fastest of several devices', on at most so many ``threads`` of
-        a CPU. Raises NotTuned."""
+        """The best for a shape, the fastest of several devices'; of ``templates`` if they are
+        given, on at most so many ``threads`` of a CPU. Raises NotTuned."""
 
     @abstractmethod
     def _content(self, artifact: Artifact) -> AbstractContextManager[Iterator[bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from functools import partial
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from db import listed, queue
 from db.best import Best
 from db.devices import get_device
 from templates import operator as find_operator
+from templates import restriction
 from templates.workload import Workload
 
 router = APIRouter(tags=["best"])
@@ -82,17 +84,19 @@ def verify_nearest(
     """A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
     names for this shape: one trial, no search. Once the job has succeeded that answer is verified,
     with its time and its library. Where the shape has a best already, its job is the answer."""
-    filters = BestFilters(target=order.target, device=order.device)
+    asked = None if order.templates is None else ",".join(order.templates)
+    filters = BestFilters(target=order.target, device=order.device, templates=asked)
     kind = None if order.target == "auto" else order.target
-    exact = bests.lookup(engine, order.workload.key, kind, order.device)
+    names = restriction(order.templates, order.workload.operator)
+    exact = bests.lookup(engine, order.workload.key, kind, order.device, names)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        candidates = bests.candidates(engine, order.workload.operator, kind, order.device)
+        candidates = bests.candidates(engine, order.workload.operator, kind, order.device, names)
         lenders = nearest(order.workload, candidates)
         if not lenders:
             raise _not_tuned(engine, order.workload, filters, NO_LENDER)
-        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0])])
+        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0], names)])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
@@ -102,7 +106,7 @@ def verify_nearest(
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device, filters.threads)
+    found = bests.lookup(engine, workload.key, *_narrowed(filters, kind))
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
@@ -113,7 +117,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
-    candidates = bests.candidates(engine, workload.operator, kind, filters.device, filters.threads)
+    candidates = bests.candidates(engine, workload.operator, *_narrowed(filters, kind))
     lenders = nearest(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)
@@ -121,6 +125,8 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     body = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.device is not None:
         body["device"] = filters.device
+    if filters.names is not None:
+        body["templates"] = list(filters.names)
     return BestView.lent(asked, lenders, Call(method="POST", url="/jobs/nearest", body=body))
 
 
@@ -135,12 +141,16 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    if filters.names is not None:
+        order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={value}" for name, value in asked.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"
     if filters.threads is not None:
         where += f" with {filters.threads} threads or fewer"
+    if filters.names is not None:
+        where += f" by {' or '.join(filters.names)}"
     detail = f"{workload.operator} {shape} has not been tuned{where}{why}"
     elsewhere = bests.lookup(engine, workload.key) if where else []
     if elsewhere:
@@ -155,4 +165,11 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
 
 def _place(best: Best) -> str:
     threads = f" with {best.threads} threads" if best.threads else ""
-    return f"{best.device.name}{threads}"
+    return f"{best.device.name}{threads} by {best.template}"
+
+
+def _narrowed(
+    filters: BestFilters, kind: str | None
+) -> tuple[str | None, str | None, Collection[str] | None, int | None]:
+    """As what is looked up takes them."""
+    return kind, filters.device, filters.names, filters.threads

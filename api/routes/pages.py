@@ -126,7 +126,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device)
+    found = bests.lookup(engine, workload.key, kind, filters.device, filters.names)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
         return render(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
 from db.best import Best
 from db.fastest import fastest
+from templates import arithmetic_of
+from templates.arithmetic import DIRECT, Arithmetic
 
 _ARTIFACT = {"url": f"/artifacts/{SHA256}", "sha256": SHA256, "size": 48_112}
 _EXAMPLE: dict[str, Any] = {
@@ -31,6 +34,7 @@ _EXAMPLE: dict[str, Any] = {
     "neighbour": None,
     "config": CONFIG,
     "template": "direct",
+    "arithmetic": asdict(DIRECT),
     "time_us": 1.71,
     "timing": {"warm": {"median": 1.71}, "cold": {"median": 4.9}},
     "gflops": 614.3,
@@ -128,6 +132,9 @@ class BestView(BaseModel):
     neighbour: Neighbour | None = Field(description="of a nearest match")
     config: dict[str, Any]
     template: str
+    arithmetic: Arithmetic | None = Field(
+        description="how the template sums, and what follows; null of one of another release"
+    )
     time_us: float | None = Field(description="warm median")
     timing: dict[str, Any] | None = Field(
         description="summaries: warm and cold of the kernel, call of `library(x, w, out=y)`; "
@@ -221,6 +228,7 @@ def _provenance(best: Best) -> dict[str, Any]:
         "config": best.config,
         "template": best.template,
         "threads": best.threads,
+        "arithmetic": arithmetic_of(best.operator, best.device.kind, best.template),
         "trials": best.trials_measured,
         "job": best.job_id,
         "tuned_at": best.tuned_at,

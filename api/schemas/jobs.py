@@ -34,6 +34,7 @@ _EXAMPLE: dict[str, Any] = {
     "seed": None,
     "patience": None,
     "warm_start": {"enabled": True, "jobs": 2, "trials": 128},
+    "templates": None,
     "trials": {"requested": 64, "measured": 24, "ok": 22, "failed": 2},
     "best": {"config": CONFIG, "time_us": 1.71, "gflops": 614.3},
     "eta_seconds": 7.5,
@@ -119,6 +120,7 @@ class JobView(BaseModel):
     seed: int | None
     patience: int | None
     warm_start: WarmStart
+    templates: list[str] | None = Field(description="the only ones it may take; null: any")
     trials: TrialCounts
     best: BestSoFar | None
     eta_seconds: float | None
@@ -146,6 +148,7 @@ class JobView(BaseModel):
             seed=job.seed,
             patience=job.patience,
             warm_start=_warm_start(job),
+            templates=None if job.templates is None else list(job.templates),
             trials=TrialCounts(
                 requested=job.trials_requested,
                 measured=job.trials_measured,
@@ -172,13 +175,17 @@ def _warm_start(job: Job) -> WarmStart:
 
 def _links(job: Job) -> JobLinks:
     here = f"/jobs/{job.id}"
-    target = {} if job.target == "auto" else {"target": job.target}
+    asked = dict(job.workload)
+    if job.target != "auto":
+        asked["target"] = job.target
+    if job.templates is not None:
+        asked["templates"] = ",".join(job.templates)
     return JobLinks(
         self=here,
         trials=f"{here}/trials",
         events=f"{here}/events",
         cancel=f"{here}/cancel",
-        best=best_link(job.operator, {**job.workload, **target}),
+        best=best_link(job.operator, asked),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from api.schemas.order import Target
+from api.schemas.order import Target, names_of
 from templates import Operator, operators
 from templates.workload import Workload
 
@@ -22,12 +22,16 @@ class NearestBase(BaseModel):
     device: str | None = Field(
         None, max_length=200, description="lent by a best of this device, by its name"
     )
+    templates: list[str] | None = Field(
+        None, min_length=1, max_length=32, description="lent by a best of one of these templates"
+    )
 
 
 def _model(operator: Operator) -> type[NearestBase]:
     fields: dict[str, Any] = {
         "operator": (Literal[operator.name], Field()),
         "workload": (operator.workload, Field(examples=[operator.example])),
+        "templates": (names_of(operator), NearestBase.model_fields["templates"]),
     }
     title = "".join(word.capitalize() for word in operator.name.split("_"))
     return create_model(f"{title}NearestOrder", __base__=NearestBase, **fields)

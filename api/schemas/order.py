@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Self, Union
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from db.queue import JobOrder
-from templates import Operator, operators
+from templates import Operator, operators, restriction, template_names
+from templates.errors import UnknownTemplate
 from templates.workload import Workload
 
 MAX_TRIALS = 100_000
@@ -54,6 +56,31 @@ class OrderBase(BaseModel):
         "false starts cold",
     )
 
+    templates: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=32,
+        description="search the spaces of these templates only, as where their arithmetic matters; "
+        "null takes all that apply",
+    )
+
+    @model_validator(mode="after")
+    def _has_the_templates(self) -> Self:
+        if self.templates is not None and self.search == "metaschedule":
+            raise PydanticCustomError(
+                "templates_of_none",
+                "templates can't be chosen for metaschedule, which searches without any; "
+                "order another search",
+                {"field": "templates"},
+            )
+        try:
+            restriction(self.templates, self.operator, self.target)
+        except UnknownTemplate as error:
+            raise PydanticCustomError(
+                "unknown_template", "{why}", {"why": str(error), "field": "templates"}
+            ) from error
+        return self
+
     def order(self) -> JobOrder:
         return JobOrder(
             operator=self.operator,
@@ -67,13 +94,21 @@ class OrderBase(BaseModel):
             seed=self.seed,
             patience=self.patience,
             warm_start=self.warm_start,
+            templates=restriction(self.templates, self.operator, self.target),
         )
+
+
+def names_of(operator: Operator) -> Any:
+    """A list of the operator's templates, or null."""
+    known = tuple(template_names(operator.name))
+    return list[Literal[known]] | None  # type: ignore[valid-type]
 
 
 def _order_model(operator: Operator) -> type[OrderBase]:
     fields: dict[str, Any] = {
         "operator": (Literal[operator.name], Field()),
         "workload": (operator.workload, Field(examples=[operator.example])),
+        "templates": (names_of(operator), OrderBase.model_fields["templates"]),
     }
     title = "".join(word.capitalize() for word in operator.name.split("_"))
     return create_model(f"{title}Order", __base__=OrderBase, **fields)

@@ -27,6 +27,7 @@ _LABELS = {
     "max_error": "largest error",
     "patience": "stop after trials without gain",
     "warm_start": "learn from other shapes",
+    "templates": "templates, parted by commas",
 }
 _adapter: TypeAdapter[OrderBase] = TypeAdapter(Annotated[Order, Field(discriminator="operator")])
 
@@ -117,6 +118,8 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
             continue
         if name.startswith("workload."):
             order["workload"][name.removeprefix("workload.")] = typed(text)
+        elif name == "templates":
+            order[name] = [each.strip() for each in text.split(",")]
         elif name != "operator":
             order[name] = typed(text)
     try:
@@ -157,7 +160,7 @@ def values_of(job: Job) -> dict[str, str]:
     if job.state == "succeeded":
         options["on_existing"] = "retune"  # reuse would only show this job again
     values |= {
-        name: _text(value)
+        name: ", ".join(value) if name == "templates" else _text(value)
         for name, value in options.items()
         if value is not None and name not in ("operator", "workload")
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,15 @@ def elapsed(since: datetime | None, until: datetime | None = None) -> str:
     return duration(max(0.0, seconds))  # this host's clock may be behind the database's
 
 
-def best_url(operator: str, workload: dict[str, Any], device: object = None) -> str:
+def best_url(
+    operator: str,
+    workload: dict[str, Any],
+    device: object = None,
+    templates: Sequence[str] | None = None,
+) -> str:
     query = dict(workload) if device is None else {**workload, "device": device}
+    if templates is not None:
+        query["templates"] = ",".join(templates)
     return f"/ui/best/{operator}?{urlencode(query)}"
 
 

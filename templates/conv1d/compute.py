@@ -8,12 +8,17 @@ from tvm import te, tirx
 
 from templates.conv1d.workload import Conv1dWorkload
 
+ZERO = tirx.const(0.0, "float32")
+
 
 def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     """The unscheduled program, a TIR function, in correlation form y[i] = sum_t xp[i + t] * wp[t].
 
-    Outputs are padded to a multiple of ``tile`` and taps to chunks of ``chunk``: every tile is
-    whole, so guards stand only where data is staged in and written out, never in the inner loop.
+    Outputs are padded to a multiple of ``tile``: every tile is whole, so guards stand only where
+    data is staged in and written out, never in the inner loop. Of several chunks of ``chunk`` taps
+    the last begins early enough to be whole, with zeros for the taps that the one before has; a
+    single one that is longer than N leaves the rest out. No input is multiplied but those that the
+    output depends on: zero times a NaN or an infinity is NaN.
 
     Stages: ``xp`` padded input, ``wp`` padded (and for a convolution reversed) weights,
     ``partial[c, i]`` the sum over chunk c of the taps, ``total[i]`` the sum of the partials,
@@ -34,17 +39,25 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
         name="xp",
     )
     flip = workload.kind == "convolve"
-    wp = te.compute(
-        (taps,),
-        lambda t: _guarded(w, N - 1 - t if flip else t, [(t < N, taps > N)]),
-        name="wp",
-    )
+    last = taps - chunk
+    again = taps - N if chunks > 1 else 0  # taps of the last chunk that the one before has
+
+    def weight(q: Any) -> Any:
+        t = q if again == 0 else tirx.if_then_else(q < last, q, q - again)
+        new = tirx.any(q < last, q >= last + again)
+        return _guarded(
+            w, N - 1 - t if flip else t, [(new, again > 0), (t < N, again == 0 and taps > N)]
+        )
+
+    wp = te.compute((taps,), weight, name="wp")
     t = te.reduce_axis((0, chunk), name="t")
-    partial = te.compute(
-        (chunks, outputs),
-        lambda c, i: te.sum(xp[i + (c * chunk + t)] * wp[c * chunk + t], axis=t),
-        name="partial",
-    )
+
+    def term(c: Any, i: Any) -> Any:
+        start = c * chunk if again == 0 else tirx.min(c * chunk, N - chunk)
+        product = xp[i + (start + t)] * wp[c * chunk + t]
+        return tirx.if_then_else(t < N, product, ZERO) if chunk > N else product
+
+    partial = te.compute((chunks, outputs), lambda c, i: te.sum(term(c, i), axis=t), name="partial")
     c = te.reduce_axis((0, chunks), name="c")
     total = te.compute((outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
     y = te.compute((L,), lambda i: total[i].astype(workload.dtype), name="y")
@@ -57,4 +70,4 @@ def _guarded(tensor: Any, index: Any, conditions: list[tuple[Any, bool]]) -> Any
     value = tensor[index].astype("float32")
     if not needed:
         return value
-    return tirx.if_then_else(tirx.all(*needed), value, tirx.const(0.0, "float32"))
+    return tirx.if_then_else(tirx.all(*needed), value, ZERO)

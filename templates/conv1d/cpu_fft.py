@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import FFT
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -28,6 +29,7 @@ class CpuFft(Template[Conv1dWorkload]):
     name = "fft"
     kind = "cpu"
     version = 1
+    arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         return super().applies(workload, limits) and workload.N >= FEWEST_TAPS

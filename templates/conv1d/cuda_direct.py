@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -23,7 +24,8 @@ class CudaDirect(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "direct"
     kind = "cuda"
-    version = 2
+    version = 3
+    arithmetic = DIRECT
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -20,7 +21,8 @@ class CudaRegisters(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "registers"
     kind = "cuda"
-    version = 1
+    version = 2
+    arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """Up to 512 taps: all of a lane's are in registers."""

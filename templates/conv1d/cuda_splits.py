@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -21,7 +22,8 @@ class CudaSplits(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "splits"
     kind = "cuda"
-    version = 1
+    version = 2
+    arithmetic = DIRECT
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -22,6 +23,7 @@ class CudaStrategies(Template[Conv1dWorkload]):
     name = "strategies"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import TENSOR_CORES
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.halves import arithmetics, capability
@@ -21,6 +22,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     name = "toeplitz"
     kind = "cuda"
     version = 1
+    arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import TENSOR_CORES
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.halves import arithmetics
@@ -26,6 +27,7 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     name = "warpgroup"
     kind = "cuda"
     version = 1
+    arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """On compute capability 9.0, the only one with these instructions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -26,6 +27,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     name = "planes"
     kind = "cpu"
     version = 2
+    arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         return (

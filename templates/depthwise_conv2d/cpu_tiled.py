@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -21,6 +22,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     name = "tiled"
     kind = "cpu"
     version = 1
+    arithmetic = DIRECT
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width

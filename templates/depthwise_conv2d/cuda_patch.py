@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -33,6 +34,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     name = "patch"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA, for kernels of five near taps or more along either side."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -32,6 +33,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     name = "rows"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA, to kernels whose weights fit a thread's registers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.shared_memory import shared_bytes
@@ -19,6 +20,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     name = "splits"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """For float32: sums in the output itself must not be rounded to less."""

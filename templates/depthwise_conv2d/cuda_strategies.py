@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.space import ConfigSpace
@@ -25,6 +26,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     name = "strategies"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

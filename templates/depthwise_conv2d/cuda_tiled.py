@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.shared_memory import shared_bytes
@@ -22,6 +23,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     name = "tiled"
     kind = "cuda"
     version = 1
+    arithmetic = DIRECT
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width

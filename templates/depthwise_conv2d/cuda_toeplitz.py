@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from templates.arithmetic import TENSOR_CORES
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.halves import ARITHMETICS, arithmetics, capability
 from templates.limits import DeviceLimits
@@ -33,6 +34,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     name = "toeplitz"
     kind = "cuda"
     version = 1
+    arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; for kernels

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from processes import Database
 
+from db import trials
+from templates.errors import UnknownTemplate
 from tuner.client import Client
-from tuner.errors import NoCompiler, NotTuned, UnknownStrategy, UntrustedSigner
+from tuner.errors import NoCompiler, NotTuned, TunerError, UnknownStrategy, UntrustedSigner
 from tuner.local import Local
 from tuner.settings import Settings
 
@@ -45,6 +47,36 @@ def test_a_client_tunes_here_and_loads(
             local.best("conv1d", M=513, N=8)
         with pytest.raises(UnknownStrategy):
             local.tune("conv1d", SHAPE, search="luck")
+
+
+def test_an_order_keeps_to_its_templates(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
+    monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
+    shape = {"M": 2048, "N": 128}
+    options = {"target": "cpu", "trials": 2, "search": "random"}
+    with Local(Settings(database_url=database.url), cache=tmp_path / "cache") as local:
+        tuned = {
+            name: local.tune("conv1d", shape, templates=[name], **options)
+            for name in ("fft", "direct")
+        }
+        for name, best in tuned.items():
+            assert (best.template, best.arithmetic.kind) == (name, name)
+            assert local.best("conv1d", shape, templates=[name]) == best
+            assert local.load(best).manifest["arithmetic"] == best.arithmetic.model_dump()
+            assert {trial.template for trial in trials_of(database, best.job)} == {name}
+        fastest = min(tuned.values(), key=lambda best: best.time_us)
+        assert local.best("conv1d", shape) == fastest
+        with pytest.raises(UnknownTemplate, match="choose from direct, fft"):
+            local.tune("conv1d", shape, templates=["toeplitz"], target="cpu")
+        few = {"M": 64, "N": 8}
+        with pytest.raises(TunerError, match=r"none applies to .* on .*; those that do: direct"):
+            local.tune("conv1d", few, templates=["fft"], **options)
+
+
+def trials_of(database: Database, job: str) -> list[trials.Trial]:
+    return trials.list_trials(database.engine, job).items
 
 
 @pytest.mark.parametrize("missing", ["tvm", "tuner.local"])

@@ -21,7 +21,11 @@ REASONS: dict[str, tuple[str, ...]] = {
     "GET /ladders/{operator}": CURSOR,
     "GET /jobs/{job_id}/events": (r"the job has \d+ trials and is in its stage",),
     "GET /records": (r"of must be bests for metaschedule",),
-    "POST /jobs": (r"Idempotency-Key was used for another order",),
+    "POST /jobs": (
+        r"Idempotency-Key was used for another order",
+        r"templates can't be chosen for metaschedule",
+        r"templates has .*, which \w+ does not have on (cpu|cuda)",
+    ),
 }
 """Why data that fits the schema may be refused all the same: what no schema can say, as the answer
 says it, by operation. schemathesis.toml admits the status there, and why it does."""

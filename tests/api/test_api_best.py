@@ -1,5 +1,6 @@
 """The best for a shape: exact answers, and what is said where there is none."""
 
+from dataclasses import asdict
 from urllib.parse import urlencode
 
 import pytest
@@ -7,6 +8,8 @@ from problem_shape import problem
 from service_rows import GPU, HOST, LIBRARY, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
+
+from templates.arithmetic import DIRECT
 
 SHAPE = {"M": 16384, "N": 32}
 URL = f"/best/conv1d?{urlencode(SHAPE)}"
@@ -22,6 +25,7 @@ def test_an_exact_match(client: TestClient, engine: Engine) -> None:
     assert best["device"] == {"kind": "cuda", "name": "Test GPU", "arch": "sm_90"}
     assert best["devices"] == [best["device"] | {"time_us": 1.7}]
     assert best["config"]["template"] == best["template"]
+    assert best["arithmetic"] == asdict(DIRECT)
     assert best["time_us"] == best["timing"]["warm"]["median"] == 1.7
     assert best["roofline"]["bound"] == "compute"
     assert best["baselines"] == [{"name": "numpy", "time_us": 300.0, "speedup": 200.0}]

@@ -11,12 +11,18 @@ from db import best, listed, queue, trials
 from db.columns import canonical
 from db.errors import IdempotencyConflict
 from db.models import idempotency_keys
+from db.submit import ADDED
 from db.transaction import reading
 
 
 def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
     asked = order(
-        on_existing="reuse", budget_seconds=60.0, seed=2**62, patience=8, warm_start=False
+        on_existing="reuse",
+        budget_seconds=60.0,
+        seed=2**62,
+        patience=8,
+        warm_start=False,
+        templates=("direct", "fft"),
     )
     job, created = queue.submit(engine, asked)
     assert created
@@ -35,6 +41,7 @@ def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
         job.seed,
         job.patience,
         job.warm_start,
+        job.templates,
     )
     assert got == asked
     assert queue.get(engine, job.id) == job
@@ -63,6 +70,7 @@ def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
         {"seed": 0},
         {"patience": 8},
         {"warm_start": False},
+        {"templates": ("direct",)},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -95,7 +103,7 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
 def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
     """Fields that orders have had since do not make it another order where they say nothing new."""
     job, _ = queue.submit(engine, order(), "key 1")
-    old = {k: v for k, v in asdict(order()).items() if k not in ("patience", "warm_start")}
+    old = {k: v for k, v in asdict(order()).items() if k not in ADDED}
     digest = hashlib.sha256(canonical(old).encode()).hexdigest()
     with reading(engine) as connection:
         assert connection.execute(select(idempotency_keys.c.order_key)).scalar() == digest

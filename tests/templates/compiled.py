@@ -36,8 +36,12 @@ class Compiled:
     def __call__(self, case: Case) -> Array:
         """The output, NaN where nothing was written; what is read beyond an input is NaN too.
         AssertionError where something was written beyond a tensor."""
+        return self.run(case.x, case.w)
+
+    def run(self, x: Array, w: Array) -> Array:
+        """As of a case's input and weight."""
         y = np.full(self._workload.output_shape, np.nan, self._workload.dtype)
-        fenced = [_Fenced(array) for array in (case.x, case.w, y)]
+        fenced = [_Fenced(array) for array in (x, w, y)]
         self._main(*(each.tensor for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
         return fenced[2].tensor

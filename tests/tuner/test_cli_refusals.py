@@ -92,6 +92,10 @@ def test_a_shape(
         ("--seed 2147483648", "'--seed': Input should be less than or equal to 2147483647"),
         ("--budget-seconds 0", "'--budget-seconds': Input should be greater than"),
         ("--patience 0", "'--patience': Input should be greater than or equal to 1"),
+        (
+            "--target cpu --template direct --template toeplitz",
+            "templates has 'toeplitz', which conv1d does not have on cpu; choose from direct, fft",
+        ),
         ("--budget-seconds nan", "'--budget-seconds': "),
         ("--budget-seconds inf", "'--budget-seconds': Input should be less than or equal to 604"),
     ],

@@ -86,6 +86,7 @@ def test_a_trace_can_be_built_again_whatever_is_searched_for() -> None:
     made, trace = plan(among=TWO), Trace()
     config = trace.config("[[],[]]")
     assert made.knows(config, trace.version)
+    assert not plan(among=TWO, others=False).knows(config, trace.version)
     assert not made.knows(config, trace.version + 1)
     order = made.order(config, Path("x.so"))
     assert (program(order), made.version(config)) == (Trace, trace.version)

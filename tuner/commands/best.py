@@ -7,8 +7,16 @@ from typing import Annotated
 import typer
 
 from db import best as bests
+from templates import restriction
 from templates.workload import Workload
-from tuner.commands.common import JsonOption, Target, console, database, print_json
+from tuner.commands.common import (
+    JsonOption,
+    Target,
+    TemplateOption,
+    console,
+    database,
+    print_json,
+)
 from tuner.errors import TunerError
 from tuner.report import best_json, show_best
 from tuner.settings import Settings
@@ -19,6 +27,7 @@ def best(
     workload: Workload,
     *,
     target: Annotated[Target, typer.Option(help="kind of device")] = Target.auto,
+    template: TemplateOption = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="of a CPU, that it may run on at most")
     ] = None,
@@ -27,11 +36,13 @@ def best(
     """Look a shape up."""
     with database(Settings()) as engine:
         kind = None if target is Target.auto else target.value
-        found = bests.lookup(engine, workload.key, kind=kind, threads=threads)
+        names = restriction(template, workload.operator, target.value)
+        found = bests.lookup(engine, workload.key, kind, templates=names, threads=threads)
         if not found:
+            options = "".join(f" --template {name}" for name in names or ())
             raise TunerError(
                 "nothing is tuned for this shape; "
-                f"run: tuner tune {workload.operator} {as_options(workload)}"
+                f"run: tuner tune {workload.operator} {as_options(workload)}{options}"
             )
         print_best(found[0], as_json)
 

@@ -21,6 +21,10 @@ console = Console()
 Target = StrEnum("Target", ["auto", "cpu", "cuda"])
 
 TargetOption = Annotated[Target, typer.Option(help="device to tune for; auto takes a GPU if any")]
+TemplateOption = Annotated[
+    list[str] | None,
+    typer.Option("--template", metavar="NAME", help="only this template; may be given again"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, for programs")]
 
 

@@ -8,11 +8,18 @@ import typer
 
 from db import best as bests
 from db.jobs import JobOrder
+from templates import restriction
 from templates.workload import Workload
 from tuner import logs
 from tuner.bar import JobBar
 from tuner.commands.best import print_best
-from tuner.commands.common import JsonOption, Target, TargetOption, database
+from tuner.commands.common import (
+    JsonOption,
+    Target,
+    TargetOption,
+    TemplateOption,
+    database,
+)
 from tuner.detect import detect
 from tuner.errors import UnknownStrategy
 from tuner.in_process import tuned_here
@@ -48,6 +55,7 @@ def tune(
         typer.Option(min=1, max=MAX_TRIALS, help="end it after so many trials, none faster"),
     ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")] = False,
+    template: TemplateOption = None,
     retune: Annotated[bool, typer.Option("--retune", help="search on, even if tuned")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,11 +79,13 @@ def tune(
         seed=seed,
         patience=patience,
         warm_start=not cold,
+        templates=restriction(template, workload.operator, device.kind),
     )
     with database(settings) as engine, scratch():
         with JobBar() as bar:
             job = tuned_here(engine, settings, device, order, bar)
-        print_best(bests.lookup(engine, job.workload_key, kind=device.kind)[0], as_json)
+        found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
+        print_best(found[0], as_json)
 
 
 def add_to(app: typer.Typer) -> None:

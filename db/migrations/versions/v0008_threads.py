@@ -1,4 +1,7 @@
-"""A best for each number of threads of a CPU."""
+"""A best for each number of threads of a CPU, and for each restriction of an order to templates."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,73 +26,44 @@ _DEVICES = sa.table(
 )
 
 
-_OLD, _NEW = "uq_bests_workload_device", "uq_bests_workload_device_threads"
-
-
 def upgrade() -> None:
-    if op.get_bind().dialect.name == "sqlite":
-        _rebuild()
-    else:
-        op.add_column("bests", _threads())
-        op.drop_constraint(_OLD, "bests", type_="unique")
-        op.create_unique_constraint(_NEW, "bests", ["workload_id", "device_id", "threads"])
-    _fill()
-
-
-def _threads() -> sa.Column[int]:
-    return sa.Column("threads", sa.Integer(), nullable=False, server_default=sa.text("0"))
-
-
-def _rebuild() -> None:
-    """SQLite can't drop a constraint: both tables are written anew, what refers first to go."""
-    connection = op.get_bind()
-    metadata = sa.MetaData()
-    bests = sa.Table("bests", metadata, autoload_with=connection)
-    files = sa.Table("best_artifacts", metadata, autoload_with=connection)
-    keys = ("workload_id", "workloads.id"), ("device_id", "devices.id"), ("job_seq", "jobs.seq")
-    new_bests = op.create_table(
-        "new_bests",
-        *(
-            sa.Column(c.name, c.type, primary_key=c.primary_key, nullable=c.nullable)
-            for c in bests.columns
-        ),
-        _threads(),
-        *(
-            sa.ForeignKeyConstraint([own], [their], name=f"fk_bests_{own.split('_')[0]}")
-            for own, their in keys
-        ),
-        sa.UniqueConstraint("workload_id", "device_id", "threads", name=_NEW),
-        sqlite_autoincrement=True,
-    )
-    new_files = op.create_table(
-        "new_best_artifacts",
-        *(
-            sa.Column(c.name, c.type, primary_key=c.primary_key, nullable=c.nullable)
-            for c in files.columns
-        ),
-        sa.ForeignKeyConstraint(["best_id"], ["new_bests.id"], name="fk_best_artifacts_best"),
-        sa.ForeignKeyConstraint(
-            ["sha256"], ["artifacts.sha256"], name="fk_best_artifacts_artifact"
-        ),
-    )
-    for old, new in ((bests, new_bests), (files, new_files)):
-        names = [column.name for column in old.columns]
-        connection.execute(new.insert().from_select(names, sa.select(*old.columns)))
-    # a deleted best's number never comes back: cursors hold it
-    connection.execute(
-        sa.text(
-            "UPDATE sqlite_sequence SET seq = (SELECT seq FROM sqlite_sequence "
-            "WHERE name = 'bests') WHERE name = 'new_bests'"
+    op.add_column("jobs", sa.Column("templates", sa.JSON(), nullable=True))
+    with (
+        _replaceable(),
+        op.batch_alter_table("bests", table_kwargs={"sqlite_autoincrement": True}) as bests,
+    ):
+        bests.add_column(sa.Column("threads", sa.Integer(), nullable=False, server_default="0"))
+        bests.add_column(sa.Column("templates", sa.Text(), nullable=False, server_default=""))
+        bests.drop_constraint("uq_bests_workload_device", type_="unique")
+        bests.create_unique_constraint(
+            "uq_bests_workload_device", ["workload_id", "device_id", "threads", "templates"]
         )
+    _fill_threads()
+
+
+@contextmanager
+def _replaceable() -> Iterator[None]:
+    """SQLite can't change a constraint: the table is made anew, while no row refers to it."""
+    if op.get_bind().dialect.name != "sqlite":
+        yield
+        return
+    op.execute("CREATE TEMPORARY TABLE kept AS SELECT * FROM best_artifacts")
+    op.execute(
+        "CREATE TEMPORARY TABLE last AS SELECT seq FROM sqlite_sequence WHERE name = 'bests'"
     )
-    op.drop_table("best_artifacts")
-    op.drop_table("bests")
-    op.rename_table("new_bests", "bests")
-    op.rename_table("new_best_artifacts", "best_artifacts")
-    op.create_index("ix_best_artifacts_sha256", "best_artifacts", ["sha256"])
+    op.execute("DELETE FROM best_artifacts")
+    yield
+    op.execute("INSERT INTO best_artifacts SELECT * FROM kept")
+    # a deleted best's number never comes back: cursors hold it
+    op.execute(
+        "UPDATE sqlite_sequence SET seq = (SELECT seq FROM last) "
+        "WHERE name = 'bests' AND EXISTS (SELECT 1 FROM last)"
+    )
+    op.execute("DROP TABLE kept")
+    op.execute("DROP TABLE last")
 
 
-def _fill() -> None:
+def _fill_threads() -> None:
     """Of a CPU's bests, by their knob."""
     connection = op.get_bind()
     rows = connection.execute(

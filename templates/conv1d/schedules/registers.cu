@@ -62,6 +62,11 @@ __device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int pl
   }
 }
 
+// Zero times a NaN is NaN: what pads the taps multiplies nothing. Of most taps the compiler knows that they are not padding.
+__device__ __forceinline__ bool conv1d_is_tap(int share, int t) {
+  return (SHARES - 1) * TAPS + t < N || share * TAPS + t < N;
+}
+
 __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x, const void* w, int first, int share,
                                             bool x_vectors, bool w_vectors) {
   float in[WINDOW], taps[TAPS];
@@ -84,8 +89,8 @@ __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x
     float even = 0.0f, odd = 0.0f;
 #pragma unroll
     for (int t = 0; t < TAPS; t += 2) {
-      even = fmaf(in[r + t], taps[t], even);
-      if (t + 1 < TAPS) odd = fmaf(in[r + t + 1], taps[t + 1], odd);
+      if (conv1d_is_tap(share, t)) even = fmaf(in[r + t], taps[t], even);
+      if (t + 1 < TAPS && conv1d_is_tap(share, t + 1)) odd = fmaf(in[r + t + 1], taps[t + 1], odd);
     }
     sum[r] = even + odd;
   }

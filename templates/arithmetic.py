@@ -1,0 +1,38 @@
+"""In what arithmetic a template sums, and what follows for the numbers that come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """``spreads_nonfinite``: whether a NaN or an infinity of the input can change outputs of which
+    it is no term. ``note`` says what a user has to know."""
+
+    kind: Literal["direct", "fft", "tensor cores"]
+    spreads_nonfinite: bool
+    note: str
+
+
+DIRECT = Arithmetic(
+    "direct",
+    False,
+    "float32 multiply-adds of an output's own terms: a NaN or an infinity of the input reaches the "
+    "outputs that are sums over it, and no other",
+)
+FFT = Arithmetic(
+    "fft",
+    True,
+    "each block of outputs comes from a transform of its inputs: a NaN or an infinity of the input "
+    "makes the whole block NaN, and errors are about 1e-7 of the block's largest output, not of "
+    "each (beside a click of 1e6 quiet outputs are off by some 1e-2)",
+)
+TENSOR_CORES = Arithmetic(
+    "tensor cores",
+    True,
+    "a block of inputs meets a matrix that has zeros, float32 in halves that are scaled by the "
+    "block's largest input: a NaN or an infinity of the input spoils outputs of the whole block, "
+    "and errors are relative to the block's largest input, not to each output",
+)

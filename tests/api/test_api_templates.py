@@ -1,0 +1,79 @@
+"""Orders and answers that are restricted to some templates."""
+
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from service_rows import HOST, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+ORDER = {"operator": "conv1d", "workload": {"M": 4096, "N": 128}, "target": "cpu"}
+URL = "/best/conv1d?M=4096&N=128"
+
+
+def test_an_order_names_its_templates_and_where_its_best_will_be(client: TestClient) -> None:
+    response = client.post("/jobs", json=ORDER | {"templates": ["fft", "direct", "fft"]})
+    assert response.status_code == 201, response.text
+    job = response.json()
+    assert job["templates"] == ["direct", "fft"]
+    assert "&templates=direct%2Cfft" in job["links"]["best"]
+    assert client.get(job["links"]["self"]).json() == job
+    again = client.post("/jobs", json=ORDER | {"templates": ["direct", "fft"]})
+    assert (again.status_code, again.json()["id"]) == (200, job["id"])
+    every = client.post("/jobs", json=ORDER).json()
+    assert (every["templates"], every["id"] == job["id"]) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "says"),
+    [
+        ({"templates": ["dirct"]}, "templates.0", "must be 'direct', 'fft',"),
+        ({"templates": []}, "templates", "at least 1"),
+        ({"templates": "direct"}, "templates", "list"),
+        ({"templates": ["toeplitz"]}, "templates", "on cpu; choose from direct, fft"),
+        (
+            {"templates": ["direct"], "search": "metaschedule"},
+            "templates",
+            "can't be chosen for metaschedule",
+        ),
+    ],
+)
+def test_what_can_t_be_is_refused_with_what_can(
+    client: TestClient, changes: dict[str, Any], field: str, says: str
+) -> None:
+    refused = problem(client.post("/jobs", json=ORDER | changes), 422, "invalid-request", field)
+    assert says in refused["errors"][0]["message"]
+
+
+def test_a_best_is_asked_for_by_its_template(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", ORDER["workload"], HOST)  # by direct
+    assert client.get(f"{URL}&templates=direct").json()["template"] == "direct"
+    assert client.get(f"{URL}&templates=direct,fft").json()["template"] == "direct"
+    refused = problem(client.get(f"{URL}&templates=fft"), 404, "not-tuned")
+    assert refused["tune"]["body"]["templates"] == ["fft"]
+    assert "by fft (it has on Test CPU by direct)" in refused["detail"]
+    wrong = problem(client.get(f"{URL}&templates=ff"), 422, "invalid-request", "templates")
+    assert "has 'ff', which conv1d does not have; choose from" in wrong["errors"][0]["message"]
+
+
+def test_the_nearest_is_of_the_templates_asked_for(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", ORDER["workload"], HOST)
+    near = "/best/conv1d?M=4095&N=128&match=nearest"
+    assert client.get(f"{near}&templates=fft").status_code == 404
+    verify = client.get(f"{near}&templates=direct").json()["verify"]
+    assert verify["body"]["templates"] == ["direct"]
+    job = client.request(verify["method"], verify["url"], json=verify["body"])
+    assert (job.status_code, job.json()["templates"]) == (201, ["direct"])
+
+
+def test_the_form_takes_them_and_gives_them_back(client: TestClient) -> None:
+    sent = {"operator": "conv1d", "workload.M": "4096", "workload.N": "128"}
+    here = {"sec-fetch-site": "same-origin", "accept": "text/html"}
+    answer = client.post("/ui/jobs", data=sent | {"templates": "fft, direct"}, headers=here)
+    assert "<dd>direct, fft</dd>" in answer.text
+    job = answer.url.path.rpartition("/")[2]
+    assert 'value="direct, fft"' in client.get(f"/?duplicate={job}", headers=here).text
+    refused = client.post("/ui/jobs", data=sent | {"templates": "ff"}, headers=here)
+    assert refused.status_code == 422
+    assert "must be &#39;direct&#39;" in refused.text

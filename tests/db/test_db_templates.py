@@ -1,0 +1,81 @@
+"""Orders that are restricted to some templates: their own best, and what answers them."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import claimed, device, new_best, new_trial, order, submitted
+
+from db import best, queue, trials
+
+KEY = order().workload_key
+DIRECT = ("direct",)
+_knob = count()
+
+
+def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> queue.Job:
+    """A job of four trials of that template, which gave its best."""
+    submitted(engine, **ordered)
+    job, on = claimed(engine), device(engine)
+    for knob in (next(_knob) for _ in range(4)):
+        made = new_trial(on.id, knob, template=template, config={"template": template, "k": knob})
+        trials.add(engine, job.id, job.attempt, [made])
+    found = new_best(job, on.id, template=template, time_us=time_us, config=made.config)
+    best.finish_with_best(engine, job.id, job.attempt, found, [])
+    return queue.get(engine, job.id)
+
+
+def test_a_restricted_best_stands_beside_the_one_of_all(engine: Engine) -> None:
+    whole = finished(engine, "fft", 10.0)
+    alone = finished(engine, "direct", 20.0, templates=DIRECT)
+    assert [found.job_id for found in best.lookup(engine, KEY)] == [whole.id]
+    assert [found.job_id for found in best.lookup(engine, KEY, templates=DIRECT)] == [alone.id]
+    assert best.lookup(engine, KEY, templates=["other"]) == []
+    [found] = best.candidates(engine, "conv1d", templates=DIRECT)
+    assert found.job_id == alone.id
+    assert [each.job_id for each in best.candidates(engine, "conv1d")] == [whole.id]
+
+
+def test_a_restricted_best_that_is_faster_answers_all(engine: Engine) -> None:
+    finished(engine, "direct", 20.0)
+    alone = finished(engine, "direct", 10.0, templates=DIRECT, trials=500)
+    assert [found.job_id for found in best.lookup(engine, KEY)] == [alone.id]
+
+
+def test_a_restricted_order_is_not_answered_by_another_template(engine: Engine) -> None:
+    finished(engine, "fft", 10.0)
+    job, created = queue.submit(engine, order(on_existing="reuse", templates=DIRECT))
+    assert (created, job.templates) == (True, DIRECT)
+
+
+def test_a_restricted_order_is_answered_by_as_many_trials_of_its_templates(engine: Engine) -> None:
+    whole = finished(engine, "direct", 10.0)
+    asked = order(on_existing="reuse", templates=DIRECT)
+    job, created = queue.submit(engine, asked)
+    assert (created, job.id) == (False, whole.id)
+
+
+def test_trials_of_other_templates_are_no_evidence(engine: Engine) -> None:
+    finished(engine, "fft", 10.0)
+    finished(engine, "direct", 20.0, templates=DIRECT)
+    _, created = queue.submit(engine, order(on_existing="reuse", templates=DIRECT, trials=8))
+    assert created
+
+
+@pytest.mark.parametrize("trials_ordered", [2, 4])
+def test_an_order_of_all_is_not_answered_by_a_restricted_search(
+    engine: Engine, trials_ordered: int
+) -> None:
+    finished(engine, "direct", 10.0, templates=DIRECT)
+    _, created = queue.submit(engine, order(on_existing="reuse", trials=trials_ordered))
+    assert created
+
+
+def test_an_equal_restricted_order_is_answered_by_the_search_that_ended_early(
+    engine: Engine,
+) -> None:
+    done = finished(engine, "direct", 10.0, templates=DIRECT, trials=500, patience=4)
+    asked = order(on_existing="reuse", templates=DIRECT, trials=500, patience=4)
+    job, created = queue.submit(engine, asked)
+    assert (created, job.id) == (False, done.id)
