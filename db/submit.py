@@ -12,7 +12,6 @@ from sqlalchemy import (
     Engine,
     and_,
     exists,
-    func,
     insert,
     not_,
     or_,
@@ -44,8 +43,8 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     """The job for an order, and whether it was created by this call.
 
     Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
-    with at least as many stored trials is there, or of a search that was allowed at least as much
-    and ended before (the job that made it); or an equal job is queued
+    with at least as many trials that worked is there, or of a search that was allowed at least as
+    much and ended before (the job that made it); or an equal job is queued
     or running (one that is being cancelled does not count). Raises IdempotencyConflict, and
     QuotaExceeded where `engine` is somebody's (db/quota.py)."""
     while True:
@@ -104,15 +103,19 @@ def _seen(connection: Connection, key: str, order_key: str) -> int | None:
 
 
 def _answered(connection: Connection, order: JobOrder) -> int | None:
-    """The succeeded job behind a best of this workload that rests on enough trials, or that was
-    allowed as much as is ordered and ended before: by patience, by its budget, or with its space
-    used up. An order that allows more is not answered by it."""
+    """The succeeded job behind a best of this workload that rests on enough trials that worked, or
+    that was allowed as much as is ordered and ended before: by patience, by its budget, or with its
+    space used up. An order that allows more is not answered by it."""
     evidence = (
-        select(func.count())
-        .select_from(trials)
-        .where(trials.c.workload_id == bests.c.workload_id, trials.c.device_id == bests.c.device_id)
+        select(trials.c.id)
+        .where(
+            trials.c.workload_id == bests.c.workload_id,
+            trials.c.device_id == bests.c.device_id,
+            trials.c.status == "ok",
+        )
         .correlate(bests)
-        .scalar_subquery()
+        .offset(order.trials - 1)  # one is enough to know: no counting under the writer's lock
+        .limit(1)
     )
     query = (
         select(bests.c.job_seq)
@@ -122,7 +125,7 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
         .where(
             workloads.c.key == order.workload_key,
             jobs.c.state == "succeeded",
-            or_(evidence >= order.trials, _allowed_as_much(order)),
+            or_(evidence.exists(), _allowed_as_much(order)),
         )
         .order_by(bests.c.time_us)
         .limit(1)
