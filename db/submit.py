@@ -1,6 +1,7 @@
 """Taking an order: a new job, or the one that answers it already."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
@@ -69,7 +70,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
         seq = connection.execute(equal).scalar()
     created = seq is None
     if seq is None:
-        seq = create(connection, order, order_key)
+        seq = create(connection, {order_key: order})[order_key]
     if key is not None:
         connection.execute(
             insert(idempotency_keys).values(
@@ -152,26 +153,37 @@ def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
     return none if ordered is None else or_(none, limit >= ordered)
 
 
-def create(connection: Connection, order: JobOrder, order_key: str) -> int:
-    payer = charged(connection)  # first: whoever waits for its lock must hold no row
+def create(connection: Connection, orders: Mapping[str, JobOrder]) -> dict[str, int]:
+    """New jobs, by the keys of their orders; their numbers. So many statements however many they
+    are: whoever else writes to SQLite waits meanwhile. Raises QuotaExceeded."""
+    payer = charged(connection, len(orders))  # first: whoever waits for its lock must hold no row
+    asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
-        upsert(connection, workloads)
-        .values(key=order.workload_key, operator=order.operator, workload=order.workload)
-        .on_conflict_do_nothing()
+        upsert(connection, workloads).on_conflict_do_nothing(),
+        [
+            {"key": key, "operator": asked[key].operator, "workload": asked[key].workload}
+            for key in sorted(asked)  # two that insert the same wait for each other in turn
+        ],
     )
-    workload_id = select(workloads.c.id).where(workloads.c.key == order.workload_key)
+    known = select(workloads.c.key, workloads.c.id).where(workloads.c.key.in_(list(asked)))
+    ids = {row.key: row.id for row in connection.execute(known)}
+    rows = [
+        {
+            "id": uuid4().hex,
+            "order_key": order_key,
+            "workload_id": ids[order.workload_key],
+            "target": order.target,
+            "search": order.search,
+            "on_existing": order.on_existing,
+            "trials_requested": order.trials,
+            "budget_seconds": order.budget_seconds,
+            "seed": order.seed,
+            "patience": order.patience,
+            "warm_start": order.warm_start,
+        }
+        for order_key, order in orders.items()
+    ]
     statement = insert(jobs).values(
-        id=uuid4().hex,
-        order_key=order_key,
-        workload_id=workload_id.scalar_subquery(),
-        target=order.target,
-        search=order.search,
-        on_existing=order.on_existing,
-        trials_requested=order.trials,
-        budget_seconds=order.budget_seconds,
-        seed=order.seed,
-        patience=order.patience,
-        warm_start=order.warm_start,
         state="queued",
         cancel_requested=False,
         attempt=0,
@@ -182,4 +194,5 @@ def create(connection: Connection, order: JobOrder, order_key: str) -> int:
         ordered_by=payer,
         created_at=now(),
     )
-    return int(connection.execute(statement.returning(jobs.c.seq)).scalar_one())
+    made = statement.returning(jobs.c.order_key, jobs.c.seq)
+    return {row.order_key: row.seq for row in connection.execute(made, rows)}

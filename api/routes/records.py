@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from itertools import chain
 from typing import Annotated, Any
 
@@ -86,7 +87,7 @@ async def _log(request: Request) -> bytes:
 def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:
     """A log's times are not believed: for each of its workloads a job is stored that builds, checks
     and measures its configurations, and only what that finds can be best. All records or none."""
-    records = parse(log.split(b"\n"))
+    records = parse(BytesIO(log))
     orders = [
         ListedOrder(
             operator=each.workload.operator,
