@@ -43,7 +43,8 @@ class ListedOrder:
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
     """A job for each order, and whether this call created it: an equal one that waits or runs is
-    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded where `engine` is somebody's."""
+    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded where
+    `engine` is somebody's."""
     wanted = {_key_of(order): order for order in orders}
     while True:
         try:

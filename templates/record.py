@@ -27,8 +27,8 @@ MAX_FAULTS = 20
 MAX_WORKLOADS = 256
 """In one log: each is a job, and all of a log's jobs are stored at once."""
 MAX_LINE_BYTES = 1 << 20
-"""Ten times what MetaSchedule's record of a best takes. Together with the next it bounds what a line
-costs before anything of it has been looked at."""
+"""Ten times what MetaSchedule's record of a best takes. With the next it bounds what a line costs
+before anything of it has been looked at."""
 MAX_NAMES = 256
 """Of one object."""
 MAX_KNOBS = 64

@@ -32,8 +32,8 @@ class OrderBase(BaseModel):
     search: Search = Field("xgb", description="the search strategy")
     on_existing: Literal["reuse", "retune"] = Field(
         "reuse",
-        description="reuse answers with a succeeded job behind which at least as many trials worked, "
-        "or that was allowed as much and ended before, as by patience",
+        description="reuse answers with a succeeded job behind whose best at least as many trials "
+        "worked, or that was allowed as much and ended before, as by patience",
     )
     budget_seconds: float | None = Field(
         None,
