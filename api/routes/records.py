@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, ExportTurn
 from api.problems import Problem, documented
 from api.schemas.records import (
     RECORD_EXAMPLE,
@@ -54,7 +54,11 @@ _BODY = {
 
 
 @router.get(
-    "/records", summary="A log to take along", response_class=StreamingResponse, responses=_LOG
+    "/records",
+    summary="A log to take along",
+    response_class=StreamingResponse,
+    responses=_LOG,
+    dependencies=[ExportTurn],
 )
 def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
     """What was measured, in the format of this or another tool. A log of any length is streamed;
