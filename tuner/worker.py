@@ -121,8 +121,8 @@ class Worker:
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end, whichever it is. Where the database
         stops answering it is left to its lease: whoever claims it next goes on from its trials, and
-        the attempt is uncharged with this worker's next :meth:`claim`. After Stopped, and anything else that comes out, :meth:`give_back` is the caller's to
-        call."""
+        the attempt is uncharged with this worker's next :meth:`claim`. After Stopped, and anything
+        else that comes out, :meth:`give_back` is the caller's to call."""
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             self._metrics.job_begins(job.id)

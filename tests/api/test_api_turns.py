@@ -11,13 +11,11 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from live import served
-from service_rows import GPU, new_trial, running
-from sqlalchemy import Engine
+from service_rows import long_log
 
 from api.main import create_app
 from api.settings import Settings
 from api.turns import EXPORTS, Turns
-from db import devices, trials
 
 ORDERS = 60
 READ_SECONDS = 10.0
@@ -62,19 +60,6 @@ def test_who_sends_slowly_holds_no_turn(url: str) -> None:
 def address(url: str) -> tuple[str, int]:
     host, _, port = url.removeprefix("http://").partition(":")
     return host, int(port)
-
-
-def long_log(engine: Engine) -> None:
-    """More than sockets hold."""
-    job = running(engine, "conv1d", {"M": 100, "N": 3})
-    part = devices.upsert_device(engine, GPU)
-    said = "an error " * 1000
-    trials.add(
-        engine,
-        job.id,
-        job.attempt,
-        [new_trial(part, n, status="build_error", error=said, time_us=None) for n in range(2000)],
-    )
 
 
 def test_exports_take_turns(url: str, app: FastAPI) -> None:
