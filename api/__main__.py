@@ -7,6 +7,7 @@ import sys
 import uvicorn
 
 from api import logs
+from api.connections import BACKLOG, BoundedProtocol
 from api.lifespan import StartupError, read_settings
 
 STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
@@ -26,6 +27,11 @@ def main() -> int:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_SECONDS,
+        http=BoundedProtocol,
+        ws="none",
+        backlog=BACKLOG,
+        proxy_headers=settings.trusted_proxies is not None,
+        forwarded_allow_ips=settings.trusted_proxies,
     )
     return 0
 

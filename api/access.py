@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from sqlalchemy import Engine
 from starlette.requests import Request
@@ -31,6 +32,7 @@ OPEN = frozenset({"/healthz", "/readyz", KEY_PAGE})
 """What answers without a key whatever is set: probes, and the page that asks for a key."""
 OPEN_BELOW = "/static/"  # the files of that page
 COOKIE = "convtune_key"
+UNKNOWN = "unknown"
 REALM = 'Bearer realm="convtune"'
 WAY_OUT = "send one as Authorization: Bearer ct_…; `tuner keys create` makes one"
 
@@ -60,6 +62,7 @@ class Access:
         rate = settings.requests_per_second
         self._rates = None if rate is None else Rates(rate)
         self._unfinished = settings.max_unfinished_jobs
+        self._believes_proxies = settings.trusted_proxies is not None
 
     def concerns(self, scope: Scope) -> bool:
         """Whether the request must be looked at. Where reading needs no key, nearly none of it
@@ -84,8 +87,7 @@ class Access:
             token = request.cookies.get(COOKIE)
         key = None if token is None else found.get(keys.digest(token))
         valid = None if key is None or key.expired else key
-        address = "unknown" if request.client is None else request.client.host
-        caller = request.state.caller = Caller(valid, address, bool(found))
+        caller = request.state.caller = Caller(valid, self._address(request), bool(found))
         if valid is not None:
             request.state.log["key"] = valid.name
         self._count(caller)
@@ -137,6 +139,18 @@ class Access:
 
     def orderer(self, caller: Caller) -> Orderer:
         return Orderer(caller.name, self._unfinished)
+
+    def _address(self, request: Request) -> str:
+        """Unknown where it is none, as text that a proxy passed on, or where nobody told us to
+        believe a header that the server may have believed."""
+        if request.client is None or (
+            "x-forwarded-for" in request.headers and not self._believes_proxies
+        ):
+            return UNKNOWN
+        try:
+            return str(ip_address(request.client.host))
+        except ValueError:
+            return UNKNOWN
 
     def _count(self, caller: Caller) -> None:
         if self._rates is None:

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from sqlalchemy import Engine
 
 from api.access import Access, Caller
+from api.turns import Turns
 from db.quota import orders_of
 
 
-async def _engine(request: Request) -> Engine:  # not async, it would cost a thread
+async def _engine(request: Request) -> AsyncIterator[Engine]:  # not async, it would cost a thread
     engine: Engine = request.app.state.engine
     if request.method == "GET":
-        return engine
+        yield engine
+        return
     access: Access = request.app.state.access
+    writers: Turns = request.app.state.writers
     caller: Caller = request.state.caller
-    return orders_of(engine, access.orderer(caller))
+    await request.body()  # first: who sends slowly keeps nobody from a turn
+    async with writers.one():
+        yield orders_of(engine, access.orderer(caller))
 
 
-EngineDep = Annotated[Engine, Depends(_engine)]
+async def _export(request: Request) -> AsyncIterator[None]:
+    exports: Turns = request.app.state.exports
+    async with exports.one():
+        yield
+
+
+EngineDep = Annotated[Engine, Depends(_engine, scope="function")]
+"""The database; for what may write, in a turn that ends with the route's function."""
+ExportTurn = Depends(_export)
+"""A turn that ends with the answer."""
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
 ]

@@ -21,6 +21,7 @@ from api.memory import give_back_memory
 from api.messages import FieldError, field_errors, summary
 from api.quick import open_quick
 from api.settings import Settings
+from api.turns import EXPORT_SECONDS, EXPORTS, WRITER_SECONDS, WRITERS, Turns
 from db.engine import check_schema, migrate, open_engine
 from db.errors import StorageError
 from db.keys import unrevoked
@@ -46,6 +47,8 @@ def lifespan_of(
         app.state.engine = engine
         app.state.access = Access(engine, used)
         app.state.quick = await run_sync(open_quick, engine)
+        app.state.writers = Turns("orders", WRITERS, WRITER_SECONDS)
+        app.state.exports = Turns("exports", EXPORTS, EXPORT_SECONDS)
         feeds = app.state.feeds = Feeds(engine)
         _log.info("started", database=engine.url.render_as_string(hide_password=True))
         with called_on_exit_signals(feeds.close):

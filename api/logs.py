@@ -4,7 +4,9 @@ included."""
 from __future__ import annotations
 
 import logging
+import math
 import sys
+import time
 from typing import Literal
 
 import structlog
@@ -13,6 +15,26 @@ from structlog.tracebacks import ExceptionDictTransformer
 # neither with the variables, among which may be a caller's key
 _TRACEBACKS = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
 _PLAIN = structlog.dev.plain_traceback
+
+
+SELDOM_SECONDS = 60.0
+
+
+class Seldom(logging.Filter):
+    """Lets each message through once a minute. Without descriptors asyncio says so for every
+    connection that it can't accept, with a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, message = time.monotonic(), record.getMessage().partition("\n")[0]
+        due = now - self._said.get(message, -math.inf) > SELDOM_SECONDS
+        if due:
+            self._said = {text: at for text, at in self._said.items() if now - at < SELDOM_SECONDS}
+            self._said[message] = now
+        return due
 
 
 def configure(log_format: Literal["json", "console"]) -> None:
@@ -40,6 +62,7 @@ def configure(log_format: Literal["json", "console"]) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("asyncio").addFilter(Seldom())
     _take_over("uvicorn", handler)
     # The request line of api.middleware.context says more than uvicorn's access line.
     logging.getLogger("uvicorn.access").disabled = True

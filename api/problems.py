@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "too-many-requests": (429, "Too many requests"),
     "internal-error": (500, "The service failed"),
     "corrupt-artifact": (500, "The stored artifact is damaged"),
+    "busy": (503, "Too many ask for this at once"),
     "database-unavailable": (503, "The database cannot be reached"),
     "schema-mismatch": (503, "The database has another schema"),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -20,3 +22,16 @@ class Settings(BaseSettings):
     require_key_to_read: bool = False
     requests_per_second: float | None = Field(None, gt=0)
     max_unfinished_jobs: int | None = Field(None, ge=1)
+    trusted_proxies: str | None = None
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses(cls, value: str | None) -> str | None:
+        for each in value.split(",") if value else ():
+            try:
+                ip_network(each.strip())
+            except ValueError as error:
+                raise PydanticCustomError(
+                    "addresses", "must be addresses or networks with commas between them"
+                ) from error
+        return value or None

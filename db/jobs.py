@@ -1,7 +1,7 @@
 """Jobs as values, and reading them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -97,6 +97,11 @@ def job_columns() -> Select[Any]:
 def by_seq(connection: Connection, seq: int) -> Job:
     row = connection.execute(job_columns().where(jobs.c.seq == seq)).mappings().one()
     return Job.from_row(row)
+
+
+def by_seqs(connection: Connection, seqs: Collection[int]) -> dict[int, Job]:
+    rows = connection.execute(job_columns().where(jobs.c.seq.in_(list(seqs)))).mappings()
+    return {row["seq"]: Job.from_row(row) for row in rows}
 
 
 def known_id(job_id: str) -> str:

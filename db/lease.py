@@ -3,6 +3,7 @@
 The fence and the write are one statement, or one transaction whose fence locks the job's row:
 between the two no other worker can claim the job."""
 
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
@@ -35,6 +36,8 @@ from db.transaction import one_write
 
 LEASE_SECONDS = 30.0
 MAX_ATTEMPTS = 3
+SILENT_SECONDS = 5.0
+"""Who waited for the database as long as that saw it silent, and so did those who hold leases."""
 
 _expired = and_(jobs.c.state == "running", jobs.c.lease_expires_at < now())
 _exhausted = jobs.c.attempt - jobs.c.released >= MAX_ATTEMPTS
@@ -48,17 +51,22 @@ def claim(
     kinds: Sequence[str],
     lease_seconds: float = LEASE_SECONDS,
     job_id: str | None = None,
+    spare_expired: bool = False,
 ) -> Job | None:
     """The oldest job this worker's kinds of device may run, now held by it; None where none waits.
     With `job_id` only that job will do.
 
     Jobs whose lease ran out are claimable again. Those among them, of any kind, that were to be
-    cancelled, or have used up their attempts, are ended here, as far as they are older."""
+    cancelled, or have used up their attempts, are ended here, as far as they are older. With
+    `spare_expired`, or where the database kept this call waiting for SILENT_SECONDS, they are left
+    alone: their holders could not renew them, and may be about to."""
     given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id}
     given |= {f"kind_{n}": kind for n, kind in enumerate(kinds)}
     while True:
+        asked = time.monotonic()
         with one_write(engine) as connection:
-            take = _take(len(kinds), job_id is not None)
+            silent = spare_expired or time.monotonic() - asked > SILENT_SECONDS
+            take = _take(len(kinds), job_id is not None, silent)
             row = connection.execute(take, given).mappings().first()
         if row is None:
             return None
@@ -67,14 +75,15 @@ def claim(
 
 
 @cache
-def _take(kinds: int, wanted: bool) -> ReturningUpdate[Any]:
+def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]:
     """One statement, so that PostgreSQL is asked once; made once, as that takes longer than it
     does. SQLite's RETURNING knows no other table, hence subqueries."""
     fitting = (jobs.c.target == bindparam(f"kind_{n}") for n in range(kinds))
-    open_ = or_(
-        and_(or_(jobs.c.state == "queued", _expired), or_(jobs.c.target == "auto", *fitting)),
-        and_(_expired, _given_up),
-    )
+    mine = or_(jobs.c.target == "auto", *fitting)
+    if spare_expired:
+        open_ = and_(jobs.c.state == "queued", mine)
+    else:
+        open_ = or_(and_(or_(jobs.c.state == "queued", _expired), mine), and_(_expired, _given_up))
     oldest = (
         select(jobs.c.seq)
         # of a CASE PostgreSQL believes that it is seldom NULL, where it thinks the condition itself
@@ -169,6 +178,18 @@ def finish(
 ) -> None:
     """End the job. Raises LeaseLost."""
     _write(engine, job_id, attempt, _finishing, {"new_state": state, "new_error": error})
+
+
+def excuse(engine: Engine, job_id: str, attempt: int) -> None:
+    """Uncharge an attempt that was lost because the database was silent, as :func:`release` does
+    where it is held still: the job goes back to the queue. Nothing happens to a job that has
+    ended."""
+    try:
+        release(engine, job_id, attempt)
+    except LeaseLost:
+        later = (jobs.c.id == job_id, jobs.c.attempt > attempt, UNENDED)
+        with one_write(engine) as connection:
+            connection.execute(update(jobs).where(*later).values(released=jobs.c.released + 1))
 
 
 def release(engine: Engine, job_id: str, attempt: int) -> None:

@@ -2,7 +2,7 @@
 be built, checked and measured here like any other."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from db.columns import canonical
-from db.jobs import Job, JobOrder, by_seq, known_id
+from db.jobs import Job, JobOrder, by_seqs, known_id
 from db.models import JOINABLE, jobs, listed_configs
 from db.submit import create
 from db.transaction import reading, writing
@@ -44,12 +44,13 @@ class ListedOrder:
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
     """A job for each order, and whether this call created it: an equal one that waits or runs is
-    taken instead. All of them or nothing. Raises QuotaExceeded where `engine` is somebody's."""
-    wanted = list(orders)
+    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded where
+    `engine` is somebody's."""
+    wanted = {_key_of(order): order for order in orders}
     while True:
         try:
             with writing(engine) as connection:
-                return [_submit(connection, order) for order in wanted]
+                return _submit(connection, wanted)
         except IntegrityError as error:
             # a neighbour took the same order between our look and our insert: look again
             if "unique" not in str(error.orig).lower():
@@ -86,8 +87,24 @@ def of_job(engine: Engine, job_id: str) -> list[Listed]:
         return [Listed(row["config"], row["template_version"], row["source"]) for row in rows]
 
 
-def _submit(connection: Connection, order: ListedOrder) -> tuple[Job, bool]:
-    ordered = JobOrder(
+def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[tuple[Job, bool]]:
+    equal = select(jobs.c.order_key, jobs.c.seq).where(jobs.c.order_key.in_(list(wanted)), JOINABLE)
+    seqs = {row.order_key: row.seq for row in connection.execute(equal)}
+    new = {key: order for key, order in wanted.items() if key not in seqs}
+    if new:
+        seqs |= create(connection, {key: _job_order(order) for key, order in new.items()})
+        rows = [
+            {"job_seq": seqs[key], "place": place, **vars(listed)}
+            for key, order in new.items()
+            for place, listed in enumerate(order.listed)
+        ]
+        connection.execute(insert(listed_configs), rows)
+    found = by_seqs(connection, seqs.values())
+    return [(found[seqs[key]], key in new) for key in wanted]
+
+
+def _job_order(order: ListedOrder) -> JobOrder:
+    return JobOrder(
         operator=order.operator,
         workload_key=order.workload_key,
         workload=order.workload,
@@ -98,18 +115,10 @@ def _submit(connection: Connection, order: ListedOrder) -> tuple[Job, bool]:
         warm_start=False,
         templates=order.templates,
     )
-    said = asdict(ordered) | {
+
+
+def _key_of(order: ListedOrder) -> str:
+    said = asdict(_job_order(order)) | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
-    order_key = hashlib.sha256(canonical(said).encode()).hexdigest()
-    equal = select(jobs.c.seq).where(jobs.c.order_key == order_key, JOINABLE)
-    seq = connection.execute(equal).scalar()
-    if seq is not None:
-        return by_seq(connection, seq), False
-    seq = create(connection, ordered, order_key)
-    rows = [
-        {"job_seq": seq, "place": place, **asdict(listed)}
-        for place, listed in enumerate(order.listed)
-    ]
-    connection.execute(insert(listed_configs), rows)
-    return by_seq(connection, seq), True
+    return hashlib.sha256(canonical(said).encode()).hexdigest()

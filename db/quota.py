@@ -22,10 +22,10 @@ def orders_of(engine: Engine, orderer: Orderer) -> Engine:
     return engine.execution_options(**{_OPTION: orderer})
 
 
-def charged(connection: Connection) -> str | None:
-    """Who a job that is now created belongs to; None where the engine is nobody's.
+def charged(connection: Connection, count: int) -> str | None:
+    """Who so many jobs that are now created belong to; None where the engine is nobody's.
 
-    Raises QuotaExceeded. To be called in the transaction that creates the job."""
+    Raises QuotaExceeded. To be called once in the transaction that creates the jobs."""
     orderer: Orderer | None = connection.get_execution_options().get(_OPTION)
     if orderer is None:
         return None
@@ -34,7 +34,7 @@ def charged(connection: Connection) -> str | None:
             # one order of each at a time: two that count at once would both find room
             lock = func.pg_advisory_xact_lock(_ADVISORY_SPACE, func.hashtext(orderer.name))
             connection.execute(select(lock))
-        count = select(func.count()).where(jobs.c.ordered_by == orderer.name, UNENDED)
-        if connection.execute(count).scalar_one() >= orderer.unfinished:
+        there = select(func.count()).where(jobs.c.ordered_by == orderer.name, UNENDED)
+        if connection.execute(there).scalar_one() + count > orderer.unfinished:
             raise QuotaExceeded(orderer.unfinished)
     return orderer.name

@@ -1,6 +1,7 @@
 """Taking an order: a new job, or the one that answers it already."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
@@ -12,7 +13,6 @@ from sqlalchemy import (
     Engine,
     and_,
     exists,
-    func,
     insert,
     not_,
     or_,
@@ -44,8 +44,8 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     """The job for an order, and whether it was created by this call.
 
     Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
-    with at least as many stored trials is there, or of a search that was allowed at least as much
-    and ended before (the job that made it); or an equal job is queued
+    with at least as many trials that worked is there, or of a search that was allowed at least as
+    much and ended before (the job that made it); or an equal job is queued
     or running (one that is being cancelled does not count). Raises IdempotencyConflict, and
     QuotaExceeded where `engine` is somebody's (db/quota.py)."""
     while True:
@@ -70,7 +70,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
         seq = connection.execute(equal).scalar()
     created = seq is None
     if seq is None:
-        seq = create(connection, order, order_key)
+        seq = create(connection, {order_key: order})[order_key]
     if key is not None:
         connection.execute(
             insert(idempotency_keys).values(
@@ -104,18 +104,26 @@ def _seen(connection: Connection, key: str, order_key: str) -> int | None:
 
 
 def _answered(connection: Connection, order: JobOrder) -> int | None:
-    """The succeeded job behind a best of this workload that rests on enough trials, or that was
-    allowed as much as is ordered and ended before: by patience, by its budget, or with its space
-    used up. An order that allows more is not answered by it. One that is restricted to templates is
-    answered by their trials and their best; one that is not, by no search that was."""
-    tried = [trials.c.workload_id == bests.c.workload_id, trials.c.device_id == bests.c.device_id]
+    """The succeeded job behind a best of this workload that rests on enough trials that worked, or
+    that was allowed as much as is ordered and ended before: by patience, by its budget, or with its
+    space used up. An order that allows more is not answered by it. One that is restricted to
+    templates is answered by their trials and their best; one that is not, by no search that was."""
+    tried = [
+        trials.c.workload_id == bests.c.workload_id,
+        trials.c.device_id == bests.c.device_id,
+        trials.c.status == "ok",
+    ]
     if order.templates is None:
         fits = bests.c.templates == ""
     else:
         tried.append(trials.c.template.in_(order.templates))
         fits = bests.c.template.in_(order.templates)
     evidence = (
-        select(func.count()).select_from(trials).where(*tried).correlate(bests).scalar_subquery()
+        select(trials.c.id)
+        .where(*tried)
+        .correlate(bests)
+        .offset(order.trials - 1)  # one is enough to know: no counting under the writer's lock
+        .limit(1)
     )
     query = (
         select(bests.c.job_seq)
@@ -126,7 +134,7 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
             workloads.c.key == order.workload_key,
             jobs.c.state == "succeeded",
             fits,
-            or_(evidence >= order.trials, _allowed_as_much(order)),
+            or_(evidence.exists(), _allowed_as_much(order)),
         )
         .order_by(bests.c.time_us)
         .limit(1)
@@ -154,27 +162,38 @@ def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
     return none if ordered is None else or_(none, limit >= ordered)
 
 
-def create(connection: Connection, order: JobOrder, order_key: str) -> int:
-    payer = charged(connection)  # first: whoever waits for its lock must hold no row
+def create(connection: Connection, orders: Mapping[str, JobOrder]) -> dict[str, int]:
+    """New jobs, by the keys of their orders; their numbers. So many statements however many they
+    are: whoever else writes to SQLite waits meanwhile. Raises QuotaExceeded."""
+    payer = charged(connection, len(orders))  # first: whoever waits for its lock must hold no row
+    asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
-        upsert(connection, workloads)
-        .values(key=order.workload_key, operator=order.operator, workload=order.workload)
-        .on_conflict_do_nothing()
+        upsert(connection, workloads).on_conflict_do_nothing(),
+        [
+            {"key": key, "operator": asked[key].operator, "workload": asked[key].workload}
+            for key in sorted(asked)  # two that insert the same wait for each other in turn
+        ],
     )
-    workload_id = select(workloads.c.id).where(workloads.c.key == order.workload_key)
+    known = select(workloads.c.key, workloads.c.id).where(workloads.c.key.in_(list(asked)))
+    ids = {row.key: row.id for row in connection.execute(known)}
+    rows = [
+        {
+            "id": uuid4().hex,
+            "order_key": order_key,
+            "workload_id": ids[order.workload_key],
+            "target": order.target,
+            "search": order.search,
+            "on_existing": order.on_existing,
+            "trials_requested": order.trials,
+            "budget_seconds": order.budget_seconds,
+            "seed": order.seed,
+            "patience": order.patience,
+            "warm_start": order.warm_start,
+            "templates": None if order.templates is None else list(order.templates),
+        }
+        for order_key, order in orders.items()
+    ]
     statement = insert(jobs).values(
-        id=uuid4().hex,
-        order_key=order_key,
-        workload_id=workload_id.scalar_subquery(),
-        target=order.target,
-        search=order.search,
-        on_existing=order.on_existing,
-        trials_requested=order.trials,
-        budget_seconds=order.budget_seconds,
-        seed=order.seed,
-        patience=order.patience,
-        warm_start=order.warm_start,
-        templates=None if order.templates is None else list(order.templates),
         state="queued",
         cancel_requested=False,
         attempt=0,
@@ -185,4 +204,5 @@ def create(connection: Connection, order: JobOrder, order_key: str) -> int:
         ordered_by=payer,
         created_at=now(),
     )
-    return int(connection.execute(statement.returning(jobs.c.seq)).scalar_one())
+    made = statement.returning(jobs.c.order_key, jobs.c.seq)
+    return {row.order_key: row.seq for row in connection.execute(made, rows)}

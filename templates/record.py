@@ -24,6 +24,13 @@ from templates.workload import Workload
 MAX_RECORDS = 10_000
 MAX_FAULTS = 20
 """After so many the rest of the log is not read."""
+MAX_WORKLOADS = 256
+"""In one log: each is a job, and all of a log's jobs are stored at once."""
+MAX_LINE_BYTES = 1 << 20
+"""Ten times what MetaSchedule's record of a best takes. With the next it bounds what a line costs
+before anything of it has been looked at."""
+MAX_NAMES = 256
+"""Of one object."""
 MAX_KNOBS = 64
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _WORDS = re.compile(r"[A-Za-z0-9_.+ -]{1,64}")
@@ -79,6 +86,7 @@ def parse(lines: Iterable[bytes]) -> list[Imported]:
     are passed over. Raises InvalidRecords, which names each line and field at fault."""
     found: list[Imported] = []
     faults: list[RecordFault] = []
+    jobs: set[tuple[str, str]] = set()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -86,6 +94,9 @@ def parse(lines: Iterable[bytes]) -> list[Imported]:
             if len(found) == MAX_RECORDS:
                 raise _Refused("log", f"a log may have at most {MAX_RECORDS} records; split it")
             found.append(_imported(number, _object(line)))
+            jobs.add((found[-1].workload.key, found[-1].target))
+            if len(jobs) > MAX_WORKLOADS:
+                raise _Refused("log", f"a log may have at most {MAX_WORKLOADS} shapes; split it")
         except _Refused as refused:
             faults.append(RecordFault(number, refused.field, str(refused)))
             if len(faults) == MAX_FAULTS or refused.field == "log":
@@ -98,7 +109,12 @@ def parse(lines: Iterable[bytes]) -> list[Imported]:
 
 
 def _object(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise _Refused("record", f"has more than {MAX_LINE_BYTES} bytes; no record needs so many")
+
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(items) > MAX_NAMES:
+            raise _Refused("record", f"has an object with more than {MAX_NAMES} names")
         value = dict(items)
         if len(value) < len(items):
             raise _Refused("record", "is an object with a name twice")

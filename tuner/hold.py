@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import structlog
@@ -35,6 +36,7 @@ class Hold:
         seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._engine, self.job, self._beat, self._seconds = engine, job, beat, seconds
+        self.silent = False  # whether the database let the last heartbeat wait, or fail
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
@@ -51,13 +53,16 @@ class Hold:
     def _renew(self) -> None:
         pause = self._seconds
         while not self._ended.wait(pause):
+            asked = time.monotonic()
             try:
                 queue.heartbeat(self._engine, self.job.id, self.job.attempt)
                 self._beat()
-                pause = self._seconds
+                self.silent, pause = False, self._seconds
             except LeaseLost:
+                self.silent = self.silent or time.monotonic() - asked > queue.SILENT_SECONDS
                 return  # the next check says so
             except (StorageError, SQLAlchemyError) as error:
+                self.silent = True
                 log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))
                 pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
 

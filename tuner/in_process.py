@@ -56,7 +56,7 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
     try:
         while not job.ended:
             # again and again: the worker that holds it may be gone
-            claimed = queue.claim(engine, worker.name, (job.target,), job_id=job.id)
+            claimed = worker.claim(job.target, job.id)
             if claimed is not None:
                 worker.take(claimed, watch)
             else:

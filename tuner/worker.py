@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -38,6 +39,9 @@ log = structlog.get_logger()
 
 BEAT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
+SETTLE_SECONDS = 15.0
+"""After the database was silent, until jobs of others whose lease ran out are taken up: longer than
+a heartbeat takes to come through."""
 SERVER_SECONDS = 10.0
 """Until a tracker without a free server is asked again."""
 NEW_TRIALS = 100  # looked for at each report; one is the rule
@@ -65,6 +69,8 @@ class Worker:
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
         self._builder = Builder(settings.build_workers, settings.build_seconds)
         self._seen = -BEAT_SECONDS
+        self._silent_at = -math.inf  # when the database last did not answer
+        self._left: list[Job] = []  # because of that, and not yet excused
         self._metrics = WorkerMetrics()
 
     def run(self, once: bool = False) -> None:
@@ -95,6 +101,7 @@ class Worker:
             except DatabaseUnavailable as error:
                 if once:
                     raise
+                self._silent_at = time.monotonic()
                 log.warning("database_unavailable", reason=str(error))
                 time.sleep(RETRY_SECONDS)
                 continue
@@ -113,9 +120,9 @@ class Worker:
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end, whichever it is. Where the database
-        stops answering it is left to its lease: whoever claims it next goes on from its trials.
-        After Stopped, and anything else that comes out, :meth:`give_back` is the caller's to
-        call."""
+        stops answering it is left to its lease: whoever claims it next goes on from its trials, and
+        the attempt is uncharged with this worker's next :meth:`claim`. After Stopped, and anything
+        else that comes out, :meth:`give_back` is the caller's to call."""
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             self._metrics.job_begins(job.id)
@@ -127,6 +134,8 @@ class Worker:
                 log.warning("lease_lost", reason=str(lost))
             except DatabaseUnavailable as error:
                 outcome = "left"
+                self._silent_at = time.monotonic()
+                self._left.append(job)
                 log.warning("job_left_to_its_lease", reason=str(error))
             except NoServer as error:
                 log.warning("job_without_server", reason=str(error))
@@ -163,10 +172,20 @@ class Worker:
             self._seen = time.monotonic()
         if self._farm is not None:
             self._farm.await_free()
-        job = queue.claim(self._engine, self.name, (self._device.kind,))
+        job = self.claim(self._device.kind)
         if job is not None:
             self._seen = -BEAT_SECONDS
         return job
+
+    def claim(self, kind: str, job_id: str | None = None) -> Job | None:
+        """As :func:`db.queue.claim`. Jobs that were left because the database was silent are given
+        back first, uncharged."""
+        while self._left:
+            lost = self._left[-1]
+            queue.excuse(self._engine, lost.id, lost.attempt)
+            self._left.pop()
+        silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
+        return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
 
     def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
         """The state in which it ended."""
@@ -187,7 +206,7 @@ class Worker:
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
         with Hold(self._engine, job, beat=lambda: self._beat(job.id)) as hold:
-            JobRun(
+            run = JobRun(
                 self._engine,
                 hold,
                 self._device,
@@ -198,7 +217,13 @@ class Worker:
                 among=self._among(job),
                 farm=self._farm,
                 watch=self._counting(job, watch),
-            ).run()
+            )
+            try:
+                run.run()
+            except LeaseLost:
+                if hold.silent:
+                    self._left.append(job)
+                raise
 
     def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
         """Where metrics are asked for, each report counts the trials stored since the last one."""

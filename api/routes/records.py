@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, ExportTurn
 from api.problems import Problem, documented
 from api.schemas.records import (
     RECORD_EXAMPLE,
@@ -53,7 +54,11 @@ _BODY = {
 
 
 @router.get(
-    "/records", summary="A log to take along", response_class=StreamingResponse, responses=_LOG
+    "/records",
+    summary="A log to take along",
+    response_class=StreamingResponse,
+    responses=_LOG,
+    dependencies=[ExportTurn],
 )
 def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
     """What was measured, in the format of this or another tool. A log of any length is streamed;
@@ -86,7 +91,7 @@ async def _log(request: Request) -> bytes:
 def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:
     """A log's times are not believed: for each of its workloads a job is stored that builds, checks
     and measures its configurations, and only what that finds can be best. All records or none."""
-    records = parse(log.split(b"\n"))
+    records = parse(BytesIO(log))
     orders = [
         ListedOrder(
             operator=each.workload.operator,

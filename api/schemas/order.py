@@ -34,8 +34,8 @@ class OrderBase(BaseModel):
     search: Search = Field("xgb", description="the search strategy")
     on_existing: Literal["reuse", "retune"] = Field(
         "reuse",
-        description="reuse answers with a succeeded job that measured at least as much, or was "
-        "allowed to and ended before, as by patience",
+        description="reuse answers with a succeeded job behind whose best at least as many trials "
+        "worked, or that was allowed as much and ended before, as by patience",
     )
     budget_seconds: float | None = Field(
         None,

@@ -76,6 +76,10 @@ def test_a_job_is_left_to_its_lease_and_goes_on(
     assert (left.state, left.error, left.trials_measured) == ("running", None, 1)
     assert said[-1]["event"] == "job_left_to_its_lease"
     assert "locked" in said[-1]["reason"]
+    others = hurried.claim("cpu")  # first it gives back what it left
+    assert others is not None
+    given = queue.get(database.engine, job.id)
+    assert (given.id, given.attempt, given.released) == (others.id, 2, 1)
     database.run_out(job)
     with pytest.raises(Cancelled):
         bench.run(database, job, watch=cancel_after(2, database, job))

@@ -15,9 +15,10 @@ from fastapi import FastAPI
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
+def served(app: FastAPI, **options: Any) -> Iterator[str]:
     """Its URL; streams that are still open at the end are ended."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, **options)
+    server = uvicorn.Server(config)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(),))
     thread.start()

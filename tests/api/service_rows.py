@@ -105,6 +105,19 @@ def new_trial(device: devices.Device, number: int, **changes: Any) -> trials.New
     return trials.NewTrial(**values | changes)
 
 
+LONG = 2000
+
+
+def long_log(engine: Engine) -> None:
+    """So many trials, as JSON lines more than sockets hold."""
+    job = running(engine, "conv1d", {"M": 100, "N": 3})
+    part = devices.upsert_device(engine, GPU)
+    said = "an error " * 1000
+    failed = {"status": "build_error", "error": said, "time_us": None}
+    stored = [new_trial(part, n, **failed) for n in range(LONG)]
+    trials.add(engine, job.id, job.attempt, stored)
+
+
 def tuned(
     engine: Engine,
     name: str,

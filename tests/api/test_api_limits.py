@@ -72,6 +72,30 @@ def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
         assert other.get("/operators").status_code == 200
 
 
+@pytest.mark.parametrize("told", [None, "10.0.0.0/8, ::1"])
+def test_a_header_that_nobody_told_us_to_believe_buys_nothing(
+    database_url: str, told: str | None
+) -> None:
+    """By itself uvicorn believes whoever asks from 127.0.0.1, and takes any text for an address."""
+    settings = Settings(database_url=database_url, requests_per_second=0.1, trusted_proxies=told)
+
+    def status(name: str) -> int:
+        """The client as uvicorn has it from the header."""
+        asking = TestClient(client.app, client=(name, 0))
+        return asking.get("/operators", headers={"x-forwarded-for": name}).status_code
+
+    with TestClient(create_app(settings)) as client:
+        assert [status(text) for text in ("one", "two", "x" * 1000)] == [200, 429, 429]
+        expected = [429, 429, 429] if told is None else [200, 200, 429]
+        assert [status(f"192.0.2.{n}") for n in (1, 2, 1)] == expected
+
+
+@pytest.mark.parametrize("named", ["*", "proxy.example", "10.0.0.0/33", "127.0.0.1,"])
+def test_proxies_are_named_by_address(named: str) -> None:
+    with pytest.raises(ValueError, match="addresses or networks with commas between"):
+        Settings(trusted_proxies=named)
+
+
 def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, requests_per_second=0.1)

@@ -237,6 +237,7 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
         ({"TUNER_DATABASE_URL": "sqlite:///README_IS_NO_DATABASE"}, "README_IS_NO_DATABASE"),
         ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
         ({"TUNER_HOST": "10.0.0.1"}, "TUNER_HOST is 10.0.0.1, which is not loopback, and there"),
+        ({"TUNER_TRUSTED_PROXIES": "proxy"}, "TUNER_TRUSTED_PROXIES must be addresses or networks"),
         ({"TUNER_REQUESTS_PER_SECOND": "0"}, "TUNER_REQUESTS_PER_SECOND must be more than 0"),
     ],
 )

@@ -1,11 +1,14 @@
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import Engine
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import best, queue, trials
+from db import best, lease, queue, trials
 from db.errors import LeaseLost
+from db.transaction import writing
 
 Write = Callable[[Engine, str, int, int], object]
 
@@ -101,6 +104,57 @@ def test_an_attempt_given_back_is_not_charged(engine: Engine) -> None:
         claimed(engine, seconds=-1)
     assert queue.claim(engine, "worker", ["cuda"]) is None
     assert queue.get(engine, job.id).state == "failed"
+
+
+def test_an_attempt_that_silence_cost_is_not_charged(engine: Engine) -> None:
+    job = submitted(engine)
+    for _ in range(4):  # held still: given back
+        held = claimed(engine, seconds=-1)
+        queue.excuse(engine, held.id, held.attempt)
+    lost = claimed(engine, "first", seconds=-1)
+    current = claimed(engine, "second", seconds=-1)
+    queue.excuse(engine, lost.id, lost.attempt)  # another's by now
+    now = queue.get(engine, job.id)
+    assert (now.state, now.worker, now.attempt, now.released) == ("running", "second", 6, 5)
+    queue.heartbeat(engine, current.id, current.attempt)
+
+
+def test_what_has_ended_is_not_excused(engine: Engine) -> None:
+    submitted(engine)
+    lost = claimed(engine, "first", seconds=-1)
+    current = claimed(engine, "second")
+    queue.finish(engine, current.id, current.attempt, "succeeded")
+    before = everything(engine)
+    queue.excuse(engine, lost.id, lost.attempt)
+    queue.excuse(engine, current.id, current.attempt)
+    assert everything(engine) == before
+
+
+def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
+    submitted(engine, 10)
+    held = claimed(engine, seconds=-1)
+    assert queue.claim(engine, "other", ["cuda"], spare_expired=True) is None
+    waiting = submitted(engine, 11)
+    taken = queue.claim(engine, "other", ["cuda"], spare_expired=True)
+    assert taken is not None
+    assert taken.id == waiting.id
+    queue.heartbeat(engine, held.id, held.attempt)
+    assert queue.claim(engine, "other", ["cuda"]) is None
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_who_waited_for_the_writer_spares_them_too(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "SILENT_SECONDS", 0.2)
+    submitted(engine)
+    held = claimed(engine, seconds=-1)
+    with ThreadPoolExecutor(1) as threads:
+        with writing(engine):
+            taken = threads.submit(queue.claim, engine, "other", ["cuda"])
+            time.sleep(0.5)
+        assert taken.result() is None
+    queue.heartbeat(engine, held.id, held.attempt)
 
 
 def test_the_oldest_job_goes_first_even_where_it_was_taken_before(engine: Engine) -> None:

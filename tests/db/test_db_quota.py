@@ -1,7 +1,8 @@
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, select
 from storage_rows import claimed, everything, order, submitted
 
 from db import listed, queue
@@ -67,6 +68,37 @@ def test_an_import_is_taken_whole_or_not_at_all(engine: Engine, mine: Engine) ->
     assert owners(engine) == []
     assert len(listed.submit(mine, several(10, 11))) == 2
     assert owners(engine) == ["key 1", "key 1"]
+
+
+def test_an_import_counts_once_however_many_shapes_it_has(engine: Engine, mine: Engine) -> None:
+    """While it writes, SQLite takes nobody else's heartbeat."""
+    many = orders_of(engine, Orderer("key 1", 1000))
+
+    def statements(lengths: range) -> int:
+        seen: list[str] = []
+
+        def note(_c: Any, _cursor: Any, statement: str, _p: Any, _x: Any, _m: bool) -> None:
+            seen.append(statement)
+
+        event.listen(engine, "before_cursor_execute", note)
+        listed.submit(many, several(*lengths))
+        event.remove(engine, "before_cursor_execute", note)
+        assert len([text for text in seen if "count(*)" in text]) == 1
+        return len(seen)
+
+    assert statements(range(10, 13)) == statements(range(20, 220))
+    assert len(owners(engine)) == 203
+
+
+def test_the_jobs_of_an_import_wait_in_its_order(engine: Engine) -> None:
+    waiting, [known] = several(30, 10, 20), several(10)
+    [(first, _)] = listed.submit(engine, [known])
+    taken = listed.submit(engine, [*waiting, waiting[0]])
+    assert [job.workload["M"] for job, _ in taken] == [30, 10, 20]
+    assert [created for _, created in taken] == [True, False, True]
+    assert [claimed(engine).workload["M"] for _ in range(3)] == [10, 30, 20]
+    assert taken[1][0].id == first.id
+    assert [len(listed.of_job(engine, job.id)) for job, _ in taken] == [1, 1, 1]
 
 
 def test_orders_at_the_same_moment_share_one_quota(engine: Engine, mine: Engine) -> None:

@@ -235,6 +235,27 @@ def test_a_list_is_no_search(engine: Engine) -> None:
     assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
 
 
+def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
+    """A list of one slow configuration and 200 that no device takes answers for no search."""
+    asked = order(on_existing="reuse", trials=64)
+    entries = [listed.Listed({"template": "direct", "threads": knob}, 1) for knob in range(201)]
+    brought = listed.ListedOrder(
+        asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
+    )
+    [(job, _)] = listed.submit(engine, [brought])
+    held, part = claimed(engine), device(engine).id
+    refused = [
+        new_trial(part, knob, status=status, time_us=None, timing=None)
+        for knob, status in enumerate(["skipped"] * 100 + ["build_error"] * 100)
+    ]
+    trials.add(engine, job.id, held.attempt, [*refused, new_trial(part, 200, time_us=16.9)])
+    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part, time_us=16.9), [])
+    search, created = queue.submit(engine, asked)
+    assert created
+    assert search.id != job.id
+    assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
+
+
 def test_patience_alone_makes_another_order(engine: Engine) -> None:
     waiting = submitted(engine, on_existing="reuse", patience=2)
     other, created = queue.submit(engine, order(on_existing="reuse", patience=3))

@@ -2,12 +2,14 @@
 
 import json
 import re
+import tracemalloc
+from io import BytesIO
 
 import pytest
 from hypothesis import given, settings
 
 from templates.errors import InvalidRecords
-from templates.record import MAX_FAULTS, MAX_RECORDS, Imported, parse
+from templates.record import MAX_FAULTS, MAX_NAMES, MAX_RECORDS, MAX_WORKLOADS, Imported, parse
 from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
 from tests.hostile import logs, nested
 
@@ -82,5 +84,38 @@ def test_the_name_of_a_field_is_anything(name: str) -> None:
 
 def test_a_huge_line() -> None:
     assert isinstance(read(b"x" * 2**23), InvalidRecords)
-    assert isinstance(read(json.dumps(LINES[0] | {"error": "x" * 2**23}).encode()), list)
+    assert isinstance(read(json.dumps(LINES[0] | {"error": "x" * 2**19}).encode()), list)
     assert isinstance(read(json.dumps(LINES[0] | {"config": nested(900)}).encode()), InvalidRecords)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(690_000, "bytes; no record needs so many"), (MAX_NAMES + 1, "256 names")]
+)
+def test_more_names_than_any_record_has(names: int, said: str) -> None:
+    """It is refused before it costs more than it weighs."""
+    log = json.dumps(LINES[0] | {f"n{n}": 0 for n in range(names)}).encode()
+    tracemalloc.start()
+    refused = read(log)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(refused, InvalidRecords)
+    assert said in str(refused)
+    assert peak < 2 * len(log) + 2**20
+
+
+def test_blank_lines_cost_nothing() -> None:
+    log = b"\n" * 2**22 + json.dumps(LINES[0]).encode()
+    tracemalloc.start()
+    found = parse(BytesIO(log))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == 1
+    assert peak < 2**20
+
+
+def test_more_shapes_than_one_log_may_bring() -> None:
+    shapes = [{**LINES[0], "workload": {"M": 100 + n, "N": 7}} for n in range(MAX_WORKLOADS + 1)]
+    assert isinstance(read("\n".join(map(json.dumps, shapes[:-1])).encode()), list)
+    refused = read("\n".join(map(json.dumps, [*shapes, *shapes])).encode())
+    assert isinstance(refused, InvalidRecords)
+    assert "at most 256 shapes; split it" in str(refused)

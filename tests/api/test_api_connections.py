@@ -1,0 +1,137 @@
+"""Connections that say nothing, or half of it, end by themselves, and take nobody's place."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from live import Stream, served
+from service_rows import LONG, long_log, running
+
+from api import connections
+from api.connections import BoundedProtocol
+from api.turns import Turns
+from db import queue
+from tests.ports import free_port
+
+ROOT = Path(__file__).parents[2]
+HEAD = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+PATIENCE = 20.0
+DESCRIPTORS = 256
+STRANGERS = 600
+
+
+@pytest.fixture
+def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    for name in connections.SECONDS:
+        monkeypatch.setitem(connections.SECONDS, name, 0.3)
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
+    with served(app, http=BoundedProtocol) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        yield host, int(port)
+
+
+def until_closed(stranger: socket.socket) -> bytes:
+    """What it was sent. Raises TimeoutError where it stays."""
+    stranger.settimeout(PATIENCE)
+    said = b""
+    while part := stranger.recv(4096):
+        said += part
+    return said
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /jo",
+        HEAD,
+        HEAD + b"Content-Length: 100\r\n\r\n{",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he",
+    ],
+    ids=["nothing", "a line", "headers", "a body", "a chunk", "a second request"],
+)
+def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: bytes) -> None:
+    with socket.create_connection(hurried) as stranger:
+        stranger.sendall(sent)
+        said = until_closed(stranger)
+    assert said.count(b"HTTP/1.1 408 Request Timeout") == 1
+    assert httpx2.get(f"http://{hurried[0]}:{hurried[1]}/jobs").status_code == 200
+
+
+def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
+    with socket.create_connection(hurried) as stranger, pytest.raises(OSError, match=r"\[Errno"):
+        for byte in iter(lambda: b"x", None):
+            stranger.sendall(byte)
+            time.sleep(0.02)
+
+
+def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> None:
+    """And the turn that they held is another's."""
+    long_log(app.state.engine)
+    app.state.exports = Turns("exports", 1, PATIENCE)
+    with socket.create_connection(hurried) as idle:
+        idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(15) == b"HTTP/1.1 200 OK"
+        log = httpx2.get(f"http://{hurried[0]}:{hurried[1]}/records", timeout=2 * PATIENCE)
+    assert log.text.count("\n") == LONG
+
+
+def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:
+    """The deadlines are for what a client is to send or to take."""
+    job = running(app.state.engine, "conv1d", {"M": 100, "N": 3})
+    with Stream(f"http://{hurried[0]}:{hurried[1]}", job.id) as stream:
+        events = iter(stream)
+        assert next(events).kind == "state"
+        time.sleep(1)
+        queue.finish(app.state.engine, job.id, job.attempt, "failed", "enough")
+        assert [event.kind for event in events][-1] == "state"
+
+
+def test_strangers_take_neither_the_last_descriptor_nor_the_disk(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    with log.open("wb") as said:
+        service = subprocess.Popen(
+            ["sh", "-c", f"ulimit -n {DESCRIPTORS} && exec {sys.executable} -m api"],
+            cwd=ROOT,
+            env={
+                "PYTHONPATH": str(ROOT),
+                "TUNER_PORT": str(port),
+                "TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}",
+            },
+            stderr=said,
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        until_up(url)
+        with ExitStack() as stack:
+            for _ in range(STRANGERS):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
+            for _ in range(5):
+                assert httpx2.get(f"{url}/jobs", timeout=PATIENCE).status_code == 200
+            assert len(list(Path(f"/proc/{service.pid}/fd").iterdir())) <= DESCRIPTORS
+    finally:
+        service.terminate()
+        service.wait(PATIENCE)
+    assert log.stat().st_size < 100_000
+    assert all(json.loads(line) for line in log.read_text().splitlines())
+
+
+def until_up(url: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            httpx2.get(f"{url}/readyz").raise_for_status()
+            return
+        except httpx2.HTTPError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -1,0 +1,96 @@
+"""Whoever keeps the service busy keeps nobody else from reading."""
+
+import socket
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from live import served
+from service_rows import long_log
+
+from api.main import create_app
+from api.settings import Settings
+from api.turns import EXPORTS, Turns
+
+ORDERS = 60
+READ_SECONDS = 10.0
+"""A third of what an order waits for the writer at most."""
+
+
+@pytest.fixture
+def url(app: FastAPI) -> Iterator[str]:
+    with served(app) as found:
+        yield found
+
+
+def order(url: str, length: int) -> int:
+    asked = {"operator": "conv1d", "workload": {"M": length, "N": 3}}
+    return httpx2.post(f"{url}/jobs", json=asked, timeout=60).status_code
+
+
+def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
+    url: str, app: FastAPI, tmp_path: Path
+) -> None:
+    with ThreadPoolExecutor(ORDERS) as customers:
+        with closing(sqlite3.connect(tmp_path / "service.db", isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            orders = [customers.submit(order, url, 100 + n) for n in range(ORDERS)]
+            for path in ("/jobs", "/workers", "/readyz", "/jobs"):
+                assert httpx2.get(url + path, timeout=READ_SECONDS).status_code == 200
+            assert not any(each.done() for each in orders)
+            writer.execute("ROLLBACK")
+        assert {each.result() for each in orders} == {201}
+    assert len(httpx2.get(f"{url}/jobs?limit=100").json()["items"]) == ORDERS
+
+
+def test_who_sends_slowly_holds_no_turn(url: str) -> None:
+    head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with ExitStack() as stack:
+        for _ in range(ORDERS):
+            slow = stack.enter_context(socket.create_connection(address(url)))
+            slow.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        assert order(url, 100) == 201
+
+
+def address(url: str) -> tuple[str, int]:
+    host, _, port = url.removeprefix("http://").partition(":")
+    return host, int(port)
+
+
+def test_exports_take_turns(url: str, app: FastAPI) -> None:
+    long_log(app.state.engine)
+    app.state.exports = Turns("exports", EXPORTS, 0.2)
+    with ExitStack() as stack:
+        for _ in range(EXPORTS):
+            idle = stack.enter_context(socket.create_connection(address(url)))
+            idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert idle.recv(15) == b"HTTP/1.1 200 OK"
+        refused = httpx2.get(f"{url}/records")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json()["type"].endswith(":busy")
+        assert "at most 2 exports" in refused.json()["detail"]
+        assert httpx2.get(f"{url}/jobs", timeout=READ_SECONDS).status_code == 200
+    app.state.exports = Turns("exports", EXPORTS, READ_SECONDS)
+    with ThreadPoolExecutor(12) as readers:
+        for answer in readers.map(lambda _: httpx2.get(f"{url}/records?status=ok"), range(24)):
+            assert answer.status_code == 200
+
+
+def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
+    app = create_app(Settings(database_url=database_url))
+    with served(app) as url:
+        app.state.exports = Turns("exports", 1, READ_SECONDS)
+        app.state.writers = Turns("orders", 1, READ_SECONDS)
+        for _ in range(3):
+            assert httpx2.get(f"{url}/records?job={'0' * 32}").status_code == 404
+            assert httpx2.post(f"{url}/jobs/{'0' * 32}/cancel").status_code == 404
+            assert order(url, 0) == 422
+            with socket.create_connection(address(url)) as gone:
+                gone.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert httpx2.get(f"{url}/records").status_code == 200
+        assert order(url, 100) == 201
