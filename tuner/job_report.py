@@ -18,12 +18,12 @@ from tuner.shape_options import as_options
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
-def job_json(job: Job, device: Device | None) -> dict[str, Any]:
+def job_json(job: Job, device: Device | None, waiting: str | None = None) -> dict[str, Any]:
     """The same fields as ``GET /jobs/{id}``, without its links."""
     named = ("id", "state", "operator", "workload", "target")
     ordered = ("search", "on_existing", "budget_seconds", "seed", "patience")
     warmed = job.warmed or {}
-    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker", "error")
+    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker")
     return {
         **{name: getattr(job, name) for name in named},
         "device": device and {"kind": device.kind, "name": device.name, "arch": device.arch},
@@ -40,6 +40,8 @@ def job_json(job: Job, device: Device | None) -> dict[str, Any]:
             "failed": job.trials_failed,
         },
         **{name: getattr(job, name) for name in state},
+        "waiting": waiting,
+        "error": job.error,
         "created_at": _iso(job.created_at),
         "started_at": _iso(job.started_at),
         "finished_at": _iso(job.finished_at),

@@ -85,7 +85,7 @@ def test_one_job_is_shown_as_the_service_shows_it(
     assert [without_times(trial) for trial in told.pop("log")] == [
         without_times(trial) for trial in shown
     ]
-    served = JobView.of(job, None).model_dump(mode="json")
+    served = JobView.of(job, None, waiting=None).model_dump(mode="json")
     assert served.pop("links")
     assert told["device"]["kind"] == "cpu"
     assert without_times(told) == without_times(served | {"device": told["device"]})
