@@ -148,6 +148,18 @@ class Neighbour(Answer):
     time_us: float
 
 
+class Baseline(Answer):
+    """What was measured beside the best: the default configuration, the naive schedule, a peer.
+    Its time is None if it did not run, as ``error`` says; ``error`` beside a time: its numbers are
+    wrong."""
+
+    name: str
+    time_us: float | None = None
+    speedup: float | None = None  # of the best over it
+    max_error: float | None = None
+    error: str | None = None
+
+
 class Best(Answer):
     """The best for a workload. Times in microseconds; of a nearest match that is not verified they
     and the artifacts are None."""
@@ -166,7 +178,7 @@ class Best(Answer):
     gflops: float | None = None
     roofline: dict[str, Any] | None = None
     max_error: float | None = None
-    baselines: list[dict[str, Any]] | None = None
+    baselines: list[Baseline] | None = None
     trials: int
     job: str
     tuned_at: datetime

@@ -1,7 +1,8 @@
 """What can go wrong in `tuner`, each with what to do about it.
 
 TunerError
-├── UnknownStrategy      no search strategy has that name
+├── BadOrder             a field of an order, or of a shape, can't be what it is
+│   └── UnknownStrategy  no search strategy has that name
 ├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
 ├── NoServer             the RPC tracker has no server for a worker
@@ -48,11 +49,21 @@ class TunerError(Exception):
     """Base of every error that `tuner` raises."""
 
 
-class UnknownStrategy(TunerError):
+class BadOrder(TunerError):
+    """Correct the field that the message names, which is ``field``."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+class UnknownStrategy(BadOrder):
     """Ask for one of the strategies that the message names."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"unknown search strategy {name!r}; known are: {', '.join(sorted(known))}")
+        super().__init__(
+            "search", f"unknown search strategy {name!r}; known are: {', '.join(sorted(known))}"
+        )
         self.name = name
 
 

@@ -71,7 +71,7 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
         )
 
 
-def show_job(job: Job, device: Device | None, console: Console) -> None:
+def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
     """A line for each thing that is known of it."""
     stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
     counts = f"{job.trials_measured} of {job.trials_requested}"
@@ -88,6 +88,7 @@ def show_job(job: Job, device: Device | None, console: Console) -> None:
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
+        "waits": waiting,
         "worker": job.worker and f"{job.worker}, attempt {job.attempt}",
         "error": job.error,
         "ordered": _iso(job.created_at),

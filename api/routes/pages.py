@@ -17,8 +17,8 @@ from api.web import assets, best_page, forms, job_page, ladder_page
 from api.web.pages import PageRoute, render, sent_form
 from db import best as bests
 from db import ladders, queue, views, workers
+from db.choices import STATES
 from db.devices import list_devices
-from db.jobs import STATES
 from db.takers import answering
 from templates import operator as find_operator
 from templates import operators

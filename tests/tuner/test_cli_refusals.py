@@ -111,7 +111,7 @@ def test_a_shape_that_is_not_tuned(
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "sqlite:///new.db")
     said, code = refusal(f"best {shape}", capsys)
-    assert said.endswith(f"nothing is tuned for this shape; run: tuner tune {shape}")
+    assert said.endswith(f"nothing is tuned for {shape}; run: tuner tune {shape}")
     assert code == 1
 
 
