@@ -52,6 +52,11 @@ def ran(folder: Path, environment: dict[str, str], *words: str) -> tuple[list[st
     return done.stdout.split(), {name.partition(".")[0] for name in imported}
 
 
+@pytest.mark.parametrize("words", ["tuner jo", "tuner jobs w", "tuner db "])
+def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> None:
+    assert "pydantic" not in completed(tmp_path, words)[1]
+
+
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[list[str]]:
     """Two jobs of a database in the folder; the second is cancelled."""

@@ -33,6 +33,7 @@ def ladder(
     """Build, check and time every rung here, beside the tuned best and the peers; store the table.
     Without a shape it is the document's own, or the first document's."""
     from tuner import logs
+    from tuner.config import can_be_written
     from tuner.detect import detect
     from tuner.errors import TunerError
     from tuner.ladder import climb_and_store
@@ -50,6 +51,8 @@ def ladder(
     logs.quietly(settings.log_format)
     if svg is not None and not svg.absolute().parent.is_dir():
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
+    if svg is not None and not can_be_written(svg):
+        raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
     linker()
     device = detect(target.value)
     stop_on_signals()

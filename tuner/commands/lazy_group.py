@@ -40,7 +40,7 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name, help=line))
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _flags_without_type(super().get_params(ctx))
+        return _plain_flags(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
@@ -59,14 +59,16 @@ def load(name: str) -> Any:
 
 
 def _show_plainly(command: Any, ctx: Any) -> None:
-    _flags_without_type(command.get_params(ctx))
+    _plain_flags(command.get_params(ctx))
     for each in getattr(command, "commands", {}).values():
         _show_plainly(each, ctx)
 
 
-def _flags_without_type(params: list[Any]) -> list[Any]:
-    """Typer's help would say ``<bool>`` of an option that takes no value."""
+def _plain_flags(params: list[Any]) -> list[Any]:
+    """Of an option that takes no value Typer's help would say ``<bool>``; and one of its own that
+    is not given would be None, which only pydantic turns into a bool: a third of a Tab's time."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
+            param.default = bool(param.default)
     return params

@@ -18,4 +18,7 @@ def in_one_line(error: Exception) -> str | None:
         first = error.errors()[0]
         name = "_".join(str(part) for part in first["loc"]).upper()
         return f"setting TUNER_{name}: {first['msg']}"
+    if isinstance(error, OSError):  # a folder or a disk that can't be used
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
     return None

@@ -34,6 +34,7 @@ def rpc_server(
     import structlog
 
     from tuner import logs
+    from tuner.farm.tracker import must_answer
     from tuner.gpus import chosen
     from tuner.scratch import scratch
     from tuner.settings import Settings
@@ -46,7 +47,9 @@ def rpc_server(
     members: dict[str, dict[str, str]] = {f"device {kind}": {}}
     if gpus is not None:
         members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
-    given = {"tracker": address(tracker, "--tracker"), "key": key, "host": host, "port": port}
+    where = address(tracker, "--tracker")
+    must_answer(where)
+    given = {"tracker": where, "key": key, "host": host, "port": port}
     # where a server listens everywhere, the tracker takes the address that it comes from
     given |= {"address": None if host in EVERYWHERE else host, "target": kind}
     command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]
