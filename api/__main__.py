@@ -9,6 +9,7 @@ import uvicorn
 from api import logs
 from api.connections import BACKLOG, BoundedProtocol
 from api.lifespan import StartupError, read_settings
+from api.port import must_be_free
 
 STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
 
@@ -16,6 +17,7 @@ STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hol
 def main() -> int:
     try:
         settings = read_settings()
+        must_be_free(settings.host, settings.port)
     except StartupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -22,8 +22,8 @@ from api.problems import Problem
 from api.rates import Rates
 from api.settings import Settings
 from db import keys
+from db.choices import Scope as KeyScope
 from db.keys import Key
-from db.keys import Scope as KeyScope
 from db.quota import Orderer
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})

@@ -1,5 +1,5 @@
 """Which request an answer leads to, as OpenAPI's links: what a program follows without guessing.
-Where a best has not all artifacts, those links lead nowhere."""
+Where a best has not all artifacts, or no job is on its way, those links lead nowhere."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ _BEST = {
         },
         "job": _Link("get", "/jobs/{job_id}", {"job_id": "job"}),
     },
-    "404": {"tune": _Link("post", "/jobs", body="tune/body")},
+    "404": {
+        "tune": _Link("post", "/jobs", body="tune/body"),
+        "job": _Link("get", "/jobs/{job_id}", {"job_id": "job/id"}),
+    },
 }
 _LINKS: dict[tuple[str, str, str], dict[str, _Link]] = {
     ("post", "/jobs", "200"): _JOB,

@@ -4,6 +4,7 @@ StorageError
 ├── DatabaseUnavailable
 ├── SchemaMismatch
 ├── NotFound
+├── AmbiguousId
 ├── JobEnded
 ├── LeaseLost
 ├── DuplicateTrial
@@ -14,6 +15,8 @@ StorageError
 ├── BackupRefused
 └── CorruptArtifact
 """
+
+from collections.abc import Sequence
 
 
 class StorageError(Exception):
@@ -37,6 +40,15 @@ class NotFound(StorageError):
 
     def __init__(self, what: str, name: object) -> None:
         super().__init__(f"there is no {what} {str(name)[:80]!r}")
+
+
+class AmbiguousId(StorageError):
+    """Several rows have an id that begins so: give more of it."""
+
+    def __init__(self, what: str, begun: str, found: Sequence[str]) -> None:
+        super().__init__(
+            f"several {what}s begin with {begun!r}: {', '.join(found)}; give more of the id"
+        )
 
 
 class JobEnded(StorageError):

@@ -10,6 +10,7 @@ from db.devices import Device
 from db.errors import NotFound
 from db.jobs import Job, job_columns, known_id
 from db.models import devices, jobs, trials
+from db.takers import waiting_reason
 from db.transaction import reading
 from db.trials import Trial, trial_columns
 
@@ -30,6 +31,7 @@ class Snapshot:
     job: Job
     device: Device | None
     last: int  # the number of its last trial, 0 where there is none
+    waiting: str | None  # why no living worker can take it
 
     @property
     def stage(self) -> int:
@@ -48,11 +50,14 @@ def snapshot(engine: Engine, job_id: str) -> Snapshot:
             raise NotFound("job", job_id)
         of_device = select(devices).where(devices.c.id == row["device_id"])
         device = connection.execute(of_device).mappings().first()
+        job = Job.from_row(row)
+        waiting = waiting_reason(connection, job)
     return Snapshot(
         seq=row["seq"],
-        job=Job.from_row(row),
+        job=job,
         device=None if device is None else Device.from_row(device),
         last=row["last"],
+        waiting=waiting,
     )
 
 

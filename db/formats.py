@@ -4,14 +4,13 @@ Tuner's T4 results."""
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Engine
 
+from db.choices import Format, Kept
 from db.columns import to_json
-from db.records import Filters, Kept, Record, read
-
-Format = Literal["convtune", "metaschedule", "autotvm", "kerneltuner"]
+from db.records import Filters, Record, read
 
 VERSION = 1
 """Of our own lines."""

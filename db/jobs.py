@@ -4,19 +4,17 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, select
 from sqlalchemy.engine import RowMapping
 
+from db.choices import JobState
 from db.columns import storable, utc
-from db.errors import NotFound
+from db.errors import AmbiguousId, NotFound
 from db.models import ENDED, UNENDED, jobs, workloads
 from db.pages import Page, page, read_cursor
 from db.transaction import reading
-
-JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-STATES: tuple[JobState, ...] = ("queued", "running", "succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,20 @@ def known_id(job_id: str) -> str:
     if not re.fullmatch("[0-9a-f]{32}", job_id):
         raise NotFound("job", job_id)
     return job_id
+
+
+def named(engine: Engine, begun: str) -> str:
+    """The id of the one job whose id begins so. Raises NotFound, AmbiguousId."""
+    if not re.fullmatch("[0-9a-f]{1,32}", begun):
+        raise NotFound("job", begun)
+    query = select(jobs.c.id).where(jobs.c.id.startswith(begun)).order_by(jobs.c.seq.desc())
+    with reading(engine) as connection:
+        found = connection.execute(query.limit(3)).scalars().all()
+    if not found:
+        raise NotFound("job", begun)
+    if len(found) > 1:
+        raise AmbiguousId("job", begun, found)
+    return str(found[0])
 
 
 def get(engine: Engine, job_id: str) -> Job:

@@ -11,14 +11,11 @@ from sqlalchemy import Engine, Select, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.exc import IntegrityError
 
+from db.choices import SCOPES, Scope
 from db.columns import now, utc
 from db.errors import BadKey, NotFound
 from db.models import UNREVOKED, api_keys
 from db.transaction import reading, writing
-
-Scope = Literal["read", "submit", "admin"]
-SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")
-"""Each may do what those before it may."""
 
 PREFIX = "ct_"
 DAY = 86400.0

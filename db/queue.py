@@ -2,7 +2,8 @@
 and change their minds (cancel)."""
 
 from db.cancel import cancel
-from db.jobs import STATES, Job, JobOrder, JobState, get, list_jobs
+from db.choices import STATES, JobState
+from db.jobs import Job, JobOrder, get, list_jobs
 from db.lease import (
     LEASE_SECONDS,
     MAX_ATTEMPTS,

@@ -7,11 +7,12 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, Table, and_, func, literal, select
 from sqlalchemy.engine import RowMapping
 
+from db.choices import Kept
 from db.columns import storable, utc
 from db.errors import CorruptArtifact, NotFound
 from db.jobs import known_id
@@ -21,8 +22,6 @@ from db.transaction import reading
 BATCHES = {"trials": 200, "bests": 10}
 """Rows in one: a trial takes 12 KB while it is turned into text, a best's MetaSchedule record 100.
 An export takes a few megabytes of a service, however many there are."""
-
-Kept = Literal["trials", "bests"]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from db.models import devices, workers
 from db.transaction import reading, writing
 
 FORGET_SECONDS = 7 * 86400.0
+ALIVE_SECONDS = 60.0
+"""A worker that was seen within so many seconds lives."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def leave(engine: Engine, worker: str) -> None:
         connection.execute(delete(workers).where(workers.c.name == worker))
 
 
-def list_workers(engine: Engine, alive_seconds: float = 60) -> list[Worker]:
+def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[Worker]:
     """By name; `alive` where it was seen within `alive_seconds` by the database's clock."""
     query = (
         select(

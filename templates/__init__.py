@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from templates.arithmetic import DIRECT, Arithmetic
-from templates.conv1d import TEMPLATES as CONV1D_TEMPLATES
-from templates.conv1d.ladder import RUNGS as CONV1D_RUNGS
 from templates.conv1d.workload import Conv1dWorkload
-from templates.depthwise_conv2d import TEMPLATES as DEPTHWISE_CONV2D_TEMPLATES
-from templates.depthwise_conv2d.ladder import RUNGS as DEPTHWISE_CONV2D_RUNGS
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.errors import UnknownOperator, UnknownTemplate
-from templates.limits import DeviceLimits
 from templates.naive import NAME as NAIVE
-from templates.rung import Rung
-from templates.template import Template
 from templates.trace import Trace
 from templates.workload import Workload
+
+if TYPE_CHECKING:
+    from templates.limits import DeviceLimits
+    from templates.rung import Rung
+    from templates.template import Template
+
+    Templates = tuple[Template[Any], ...]
+    Rungs = tuple[Rung, ...]
 
 
 @dataclass(frozen=True)
 class Operator:
     """What can be tuned: its name, the model of its workloads, the templates for them, and the
-    rungs of its ladder."""
+    rungs of its ladder. The last two are imported when they are asked for: whoever asks what a
+    shape may be, as a shell that completes a line does, need not wait for them."""
 
     name: str
     workload: type[Workload]
     summary: str
     example: dict[str, object]
-    templates: tuple[Template[Any], ...]
-    rungs: tuple[Rung, ...]
+    catalogue: Callable[[], tuple[Templates, Rungs]]
+
+    @cached_property
+    def templates(self) -> Templates:
+        return self.catalogue()[0]
+
+    @cached_property
+    def rungs(self) -> Rungs:
+        return self.catalogue()[1]
+
+
+def _conv1d() -> tuple[Templates, Rungs]:
+    from templates.conv1d.catalogue import TEMPLATES
+    from templates.conv1d.ladder import RUNGS
+
+    return TEMPLATES, RUNGS
+
+
+def _depthwise_conv2d() -> tuple[Templates, Rungs]:
+    from templates.depthwise_conv2d.catalogue import TEMPLATES
+    from templates.depthwise_conv2d.ladder import RUNGS
+
+    return TEMPLATES, RUNGS
 
 
 _OPERATORS = {
@@ -44,16 +68,14 @@ _OPERATORS = {
             Conv1dWorkload,
             "1-D convolution or correlation, as numpy.convolve and numpy.correlate",
             {"M": 16384, "N": 32},
-            CONV1D_TEMPLATES,
-            CONV1D_RUNGS,
+            _conv1d,
         ),
         Operator(
             "depthwise_conv2d",
             DepthwiseConv2dWorkload,
             "depthwise 2-D convolution, as PyTorch's conv2d with groups = C",
             {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
-            DEPTHWISE_CONV2D_TEMPLATES,
-            DEPTHWISE_CONV2D_RUNGS,
+            _depthwise_conv2d,
         ),
     )
 }

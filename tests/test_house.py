@@ -17,7 +17,7 @@ from api.settings import Settings as ApiSettings
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from tuner import cpu_facts
-from tuner.commands import tune
+from tuner import order as ours
 from tuner.measure.child import Child
 from tuner.measure.compile import BuildOrder, program_of
 from tuner.measure.record import metaschedule_record
@@ -125,6 +125,6 @@ def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
 
 
 def test_shell_and_service_have_the_same_limits() -> None:
-    assert tune.MAX_TRIALS == order.MAX_TRIALS
-    assert tune.MAX_SEED == order.MAX_SEED
-    assert tune.MAX_BUDGET_SECONDS == order.MAX_BUDGET_SECONDS
+    assert ours.MAX_TRIALS == order.MAX_TRIALS
+    assert ours.MAX_SEED == order.MAX_SEED
+    assert ours.MAX_BUDGET_SECONDS == order.MAX_BUDGET_SECONDS

@@ -163,6 +163,19 @@ class Arithmetic(Answer):
     note: str
 
 
+class Baseline(Answer):
+    """What was measured beside the best: the default configuration, the naive schedule, a peer.
+    Its time is None if it did not run, as ``error`` says; ``error`` beside a time: its numbers are
+    wrong."""
+
+    name: str
+    time_us: float | None = None
+    speedup: float | None = None  # of the best over it, of its call if ``level`` is call
+    max_error: float | None = None
+    error: str | None = None
+    level: str | None = None  # kernel, call
+
+
 class Best(Answer):
     """The best for a workload; ``threads`` of the CPU are what its library runs on. Times in
     microseconds; of a nearest match that is not verified they and the artifacts are None."""
@@ -182,7 +195,7 @@ class Best(Answer):
     gflops: float | None = None
     roofline: dict[str, Any] | None = None
     max_error: float | None = None
-    baselines: list[dict[str, Any]] | None = None
+    baselines: list[Baseline] | None = None
     fastest: Fastest | None = None
     threads: int | None = None
     trials: int

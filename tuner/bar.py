@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+if TYPE_CHECKING:
+    from db.jobs import Job
 
 
 class JobBar:
@@ -60,6 +63,17 @@ class JobBar:
             total=requested,
             completed=measured,
             pace=", ".join(parts),
+        )
+
+    def show_stored(self, job: Job) -> None:
+        """Where a job stands by what is stored of it."""
+        self.show(
+            state=job.state,
+            requested=job.trials_requested,
+            measured=job.trials_measured,
+            failed=job.trials_failed,
+            best_us=job.best["time_us"] if job.best else None,
+            eta_seconds=job.eta_seconds,
         )
 
     def __enter__(self) -> Self:

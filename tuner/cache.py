@@ -4,13 +4,13 @@ never trusted without asking whether they still hold."""
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile, _TemporaryFileWrapper
 
 from tuner.config import user_folder
-from tuner.errors import BrokenArtifact
+from tuner.errors import BrokenArtifact, UnusableFile
 from tuner.load import check_sha256
 
 
@@ -41,23 +41,22 @@ class Cache:
 
     def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:
         """Write a file that appears whole or not at all. Raises BrokenArtifact where the bytes,
-        of which no more than ``size`` are taken, are not the right ones."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(prefix=".partial-", dir=self.folder)
-        try:
+        of which no more than ``size`` are taken, are not the right ones, and UnusableFile where
+        nothing can be written."""
+        with self._partial() as file:
             digest, taken = hashlib.sha256(), 0
-            with os.fdopen(handle, "wb") as file:
-                for chunk in chunks:
-                    taken += len(chunk)
-                    if taken > size:
-                        raise BrokenArtifact(f"{name} came with more than its {size} bytes")
-                    digest.update(chunk)
+            for chunk in chunks:
+                taken += len(chunk)
+                if taken > size:
+                    raise BrokenArtifact(f"{name} came with more than its {size} bytes")
+                digest.update(chunk)
+                with self._writing():
                     file.write(chunk)
             if digest.hexdigest() != sha256:
                 raise BrokenArtifact(f"{name} came with bytes that hash to {digest.hexdigest()}")
-            return Path(partial).replace(self.folder / name)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+            with self._writing():
+                file.flush()
+                return Path(file.name).replace(self.folder / name)
 
     def answer(self, url: str) -> tuple[str, bytes] | None:
         """The ETag and content of what was answered there last, None where none is whole."""
@@ -69,13 +68,38 @@ class Cache:
         return (etag.decode(), content) if whole else None
 
     def keep_answer(self, url: str, etag: str, content: bytes) -> None:
-        """In the place of an earlier one."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """In the place of an earlier one; where nothing can be written it is asked for again."""
         sha256 = hashlib.sha256(etag.encode() + content).hexdigest()
-        handle, partial = tempfile.mkstemp(prefix=".partial-", dir=self.folder)
-        with os.fdopen(handle, "wb") as file:
+        with suppress(UnusableFile), self._partial() as file, self._writing():
             file.write(b"\n".join((sha256.encode(), etag.encode(), content)))
-        Path(partial).replace(self._answer_at(url))
+            file.flush()
+            Path(file.name).replace(self._answer_at(url))
+
+    @contextmanager
+    def _partial(self) -> Iterator[_TemporaryFileWrapper[bytes]]:
+        """A file of the folder that is gone on leaving, unless it has another name by then. Raises
+        UnusableFile."""
+        with self._writing():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            opened = NamedTemporaryFile(  # noqa: SIM115  # closed below
+                prefix=".partial-", dir=self.folder, delete=False
+            )
+        with opened as file:
+            try:
+                yield file
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnusableFile(
+                self.folder,
+                f"nothing can be written there ({error.strerror or error}); name another folder in "
+                "XDG_CACHE_HOME, or give the client one: cache=",
+            ) from error
 
     def _answer_at(self, url: str) -> Path:
         return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.answer"

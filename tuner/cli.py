@@ -2,62 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from pydantic import ValidationError
-from typer.core import TyperGroup
 
-from db.errors import StorageError
-from templates.errors import TemplateError
-from tuner.commands import (
-    best,
-    db,
-    doctor,
-    installation,
-    jobs,
-    keys,
-    ladder,
-    records,
-    rpc_server,
-    signers,
-    trust,
-    tune,
-)
-from tuner.errors import TunerError
-from tuner.shape_options import examples
+from tuner import __version__
+from tuner.commands.common import examples
+from tuner.commands.lazy_group import LazyGroup
 from tuner.stopping import Stopped
-
-
-class _Ordered(TyperGroup):
-    """From what is used first to what is used rarely; typer would list the groups last."""
-
-    order = (
-        "tune",
-        "best",
-        "jobs",
-        "ladder",
-        "export",
-        "import",
-        "serve",
-        "worker",
-        "rpc-server",
-        "keys",
-        "signers",
-        "trust",
-        "db",
-        "doctor",
-    )
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        rank = {name: at for at, name in enumerate(self.order)}
-        return sorted(super().list_commands(ctx), key=lambda name: rank.get(name, len(rank)))
-
 
 app = typer.Typer(
     name="tuner",
-    cls=_Ordered,
+    cls=LazyGroup,
     help="Tune 1-D and depthwise 2-D convolutions for the device at hand.",
     epilog=examples(
         "tuner doctor",
@@ -68,26 +26,32 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (
-    tune,
-    best,
-    jobs,
-    ladder,
-    records,
-    installation,
-    rpc_server,
-    keys,
-    signers,
-    trust,
-    db,
-    doctor,
-):
-    each.add_to(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"convtune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
+    if "_TUNER_COMPLETE" in os.environ:  # pydantic would look for plugins among all packages
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     try:
         sys.exit(app(prog_name="tuner", standalone_mode=False))
     except typer.TyperException as error:
@@ -95,14 +59,15 @@ def main() -> None:
         hint = f"; see {context.command_path} --help" if context else ""
         message = error.format_message().rstrip(".")  # none where the help was shown instead
         _refuse(message and message + hint, error.exit_code)
-    except (TunerError, StorageError, TemplateError) as error:
-        _refuse(str(error))
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = "_".join(str(part) for part in first["loc"]).upper()
-        _refuse(f"setting TUNER_{name}: {first['msg']}")
-    except Stopped:
-        _refuse("stopped; the same command goes on from the trials that are stored", 130)
+    except Stopped as stopped:
+        _refuse(str(stopped) or "stopped", 130)
+    except Exception as error:
+        from tuner.commands.refusals import in_one_line
+
+        line = in_one_line(error)
+        if line is None:
+            raise
+        _refuse(line)
 
 
 def _refuse(message: str, code: int = 1) -> NoReturn:

@@ -27,6 +27,7 @@ from tuner.errors import (
 from tuner.listening import Listening
 from tuner.parsed import parsed, refusal, stranger
 from tuner.pins import Pins
+from tuner.plain import plain
 from tuner.signing_key import default_path, own_public_key
 from tuner.source import Source
 from tuner.trust import Trusted
@@ -90,19 +91,23 @@ class Client(Source):
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``. The workload's fields are given
         by name, in a mapping, or both. An equal job that is there already is the answer. With
         ``patience`` the search ends after so many trials in a row that were no faster; with
-        ``templates`` it keeps to those, as ``["direct"]`` where a transform's errors matter."""
-        order = {
-            "operator": operator,
-            "workload": {**(workload or {}), **shape},
-            "trials": trials,
-            "target": target,
-            "search": search,
-            "on_existing": on_existing,
-            "budget_seconds": budget_seconds,
-            "seed": seed,
-            "patience": patience,
-            "warm_start": warm_start,
-        }
+        ``templates`` it keeps to those, as ``["direct"]`` if a transform's errors matter. Raises
+        BadOrder for a value that no order can hold, ServiceError for one that the service
+        refuses."""
+        order = plain(
+            {
+                "operator": operator,
+                "workload": {**(workload or {}), **shape},
+                "trials": trials,
+                "target": target,
+                "search": search,
+                "on_existing": on_existing,
+                "budget_seconds": budget_seconds,
+                "seed": seed,
+                "patience": patience,
+                "warm_start": warm_start,
+            }
+        )
         if templates is not None:
             order["templates"] = list(templates)
         return self._ask(Job, "POST", "/jobs", json=order)
@@ -208,7 +213,9 @@ class Client(Source):
         tuned shape's configuration for this shape, one trial and no search. Once the job has
         succeeded :meth:`best` answers with its time and its library. Where the shape has a best
         already, its job is the answer. Raises NotTuned where no tuned shape can lend."""
-        order = {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
+        order = plain(
+            {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
+        )
         if device is not None:
             order["device"] = device
         if templates is not None:

@@ -32,6 +32,14 @@ def folder() -> Path:
     return user_folder("XDG_CONFIG_HOME", ".config")
 
 
+def can_be_written(path: Path) -> bool:
+    """Whether this user may write that file or folder, or make it where it is not there."""
+    found = path.absolute()
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    return os.access(found, os.W_OK | (os.X_OK if found.is_dir() else 0))
+
+
 @contextmanager
 def locked(inside: Path) -> Iterator[None]:
     """The folder for this process alone; it is made, for its owner alone, where it is not there.

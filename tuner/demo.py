@@ -76,11 +76,10 @@ def _show(best: Best, job: Job) -> None:
     console.print(f"{'':24}{'warm µs':>10}{'times best':>14}")
     console.print(f"{'best':24}{best.time_us:10.2f}{'1.0':>14}", style="bold")
     for baseline in best.baselines or []:
-        name, error = baseline["name"], baseline.get("error") or ""
-        line = f"{name:24}"
-        if baseline["time_us"] is not None:
-            line += f"{baseline['time_us']:10.2f}{baseline['speedup']:14.1f}"
-        line += "".join(f"  {first}" for first in error.splitlines()[:1])
+        line = f"{baseline.name:24}"
+        if baseline.time_us is not None:
+            line += f"{baseline.time_us:10.2f}{baseline.speedup:14.1f}"
+        line += "".join(f"  {first}" for first in (baseline.error or "").splitlines()[:1])
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,13 @@ from rich.console import Console
 from db.engine import open_engine
 from db.errors import StorageError
 from db.schema import check_schema
-from tuner import cpu_facts, cuda_facts
-from tuner.errors import NoLinker
+from tuner import cache, config, cpu_facts, cuda_facts
+from tuner.errors import NoLinker, UnusableFile
 from tuner.measure.linker import linker
 from tuner.settings import Settings
 from tuner.versions import versions
+
+ELSEWHERE = "go to another folder, or name another file in TUNER_DATABASE_URL"
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Every finding; nothing is written, no database is made."""
-    return [_compiler(), _linker(), _cpu(), _gpu(), _peer(), _database(settings)]
+    looked_at = [_compiler(), _linker(), _cpu(), _gpu(), _peer()]
+    return [*looked_at, _folders(settings), _database(settings)]
 
 
 def show(findings: list[Finding], console: Console) -> None:
@@ -86,10 +90,31 @@ def _peer() -> Finding:
     return Finding("PyTorch", "ok", torch.__version__)
 
 
+def _folders(settings: Settings) -> Finding:
+    """Where this user's key and downloads are kept, and what a search writes meanwhile."""
+    try:
+        folders = {
+            "TUNER_SIGNING_KEY": settings.signing_key.parent,
+            "XDG_CACHE_HOME": cache.default_folder(),
+            "TMPDIR": Path(tempfile.gettempdir()),
+        }
+    except (OSError, UnusableFile) as error:
+        return Finding("folders", "missing", str(error))
+    for variable, folder in folders.items():
+        if not config.can_be_written(folder):
+            why = f"this user may not write {folder}; name another place in {variable}"
+            return Finding("folders", "missing", why)
+    return Finding("folders", "ok", ", ".join(map(str, folders.values())))
+
+
 def _database(settings: Settings) -> Finding:
     url = settings.database_url
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and path.parent.is_dir() and not path.exists():
+        if not config.can_be_written(path):
+            folder = path.absolute().parent
+            why = f"{url} can't be made: this user may not write {folder}; {ELSEWHERE}"
+            return Finding("database", "missing", why)
         return Finding("database", "absent", f"{url} will be made by the first command")
     try:
         engine = open_engine(url)

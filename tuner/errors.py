@@ -1,9 +1,11 @@
 """What can go wrong in `tuner`, each with what to do about it.
 
 TunerError
-├── UnknownStrategy      no search strategy has that name
+├── BadOrder             a field of an order, or of a shape, can't be what it is
+│   └── UnknownStrategy  no search strategy has that name
 ├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
+├── NoTracker            no RPC tracker answers who would offer it a device
 ├── NoServer             the RPC tracker has no server for a worker
 ├── ForeignServer        an RPC server has another device or other versions
 ├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
@@ -48,11 +50,21 @@ class TunerError(Exception):
     """Base of every error that `tuner` raises."""
 
 
-class UnknownStrategy(TunerError):
+class BadOrder(TunerError):
+    """Correct the field that the message names, which is ``field``."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+class UnknownStrategy(BadOrder):
     """Ask for one of the strategies that the message names."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"unknown search strategy {name!r}; known are: {', '.join(sorted(known))}")
+        super().__init__(
+            "search", f"unknown search strategy {name!r}; known are: {', '.join(sorted(known))}"
+        )
         self.name = name
 
 
@@ -70,6 +82,17 @@ class NoDevice(TunerError):
 
     def __init__(self, missing: str) -> None:
         super().__init__(f"target cuda: {missing}; use --target cpu, or run on a GPU host")
+
+
+class NoTracker(TunerError):
+    """Start the tracker, or correct the address that the message names."""
+
+    def __init__(self, tracker: tuple[str, int], why: str) -> None:
+        host, port = tracker
+        super().__init__(
+            f"no RPC tracker answers at {host}:{port} ({why}); start it first: "
+            f"python -m tvm.exec.rpc_tracker --host {host} --port {port}"
+        )
 
 
 class NoServer(TunerError):

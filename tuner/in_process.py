@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from sqlalchemy.engine import Engine
 
 from db import queue
+from db.errors import StorageError
 from db.jobs import Job, JobOrder
+from db.takers import waiting_reason
+from db.transaction import reading
 from tuner.bar import JobBar
 from tuner.device import Device
 from tuner.errors import TunerError
@@ -20,22 +24,48 @@ from tuner.worker import Worker
 POLL_SECONDS = 1.0
 
 
-def tuned_here(
-    engine: Engine, settings: Settings, device: Device, order: JobOrder, bar: JobBar | None = None
-) -> Job:
-    """The job of that order once it has succeeded. Raises TunerError where it does not."""
+def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
+    """The job of that order, which has ended if an earlier one answers it."""
     own_key(settings.signing_key)  # first: without one nothing is worth ordering
     with interrupted_between_transactions():
-        job, _ = queue.submit(engine, order)
-        if not job.ended:
-            worker = Worker(engine, device, settings)
-            try:
-                job = run_here(engine, worker, job, bar)
-            finally:
-                worker.close()
+        return queue.submit(engine, order)[0]
+
+
+def tuned_here(
+    engine: Engine, settings: Settings, device: Device, job: Job, bar: JobBar | None = None
+) -> Job:
+    """The job once it has succeeded. Raises TunerError if it does not. What interrupts it has a
+    note if other workers go on with the job."""
+    try:
+        with interrupted_between_transactions():
+            if not job.ended:
+                worker = Worker(engine, device, settings)
+                try:
+                    job = run_here(engine, worker, job, bar)
+                finally:
+                    worker.close()
+    except BaseException as interruption:
+        if goes_on(engine, job):
+            interruption.add_note(f"the job goes on elsewhere; {how_to_cancel(job)}")
+        raise
     if job.state != "succeeded":
         raise TunerError(f"the job {job.state}: {job.error or 'no reason was given'}")
     return job
+
+
+def goes_on(engine: Engine, job: Job) -> bool:
+    """Whether a job that was given back is held by another worker, or will be: one that lives can
+    take it."""
+    with suppress(StorageError):
+        now = queue.get(engine, job.id)
+        if not now.ended and not now.cancel_requested:
+            with reading(engine) as connection:
+                return waiting_reason(connection, now) is None
+    return False
+
+
+def how_to_cancel(job: Job) -> str:
+    return f"to cancel it: tuner jobs cancel {job.id}"
 
 
 def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
@@ -63,14 +93,7 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
                 time.sleep(POLL_SECONDS)
             job = queue.get(engine, job.id)
             if bar is not None:
-                bar.show(
-                    state=job.state,
-                    requested=job.trials_requested,
-                    measured=job.trials_measured,
-                    failed=job.trials_failed,
-                    best_us=job.best["time_us"] if job.best else None,
-                    eta_seconds=job.eta_seconds,
-                )
+                bar.show_stored(job)
     except BaseException:
         worker.give_back()
         raise

@@ -18,12 +18,12 @@ from tuner.shape_options import as_options
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
-def job_json(job: Job, device: Device | None) -> dict[str, Any]:
+def job_json(job: Job, device: Device | None, waiting: str | None = None) -> dict[str, Any]:
     """The same fields as ``GET /jobs/{id}``, without its links."""
     named = ("id", "state", "operator", "workload", "target")
     ordered = ("search", "on_existing", "budget_seconds", "seed", "patience")
     warmed = job.warmed or {}
-    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker", "error")
+    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker")
     return {
         **{name: getattr(job, name) for name in named},
         "device": device and {"kind": device.kind, "name": device.name, "arch": device.arch},
@@ -41,6 +41,8 @@ def job_json(job: Job, device: Device | None) -> dict[str, Any]:
             "failed": job.trials_failed,
         },
         **{name: getattr(job, name) for name in state},
+        "waiting": waiting,
+        "error": job.error,
         "created_at": _iso(job.created_at),
         "started_at": _iso(job.started_at),
         "finished_at": _iso(job.finished_at),
@@ -70,7 +72,7 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
         )
 
 
-def show_job(job: Job, device: Device | None, console: Console) -> None:
+def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
     """A line for each thing that is known of it."""
     stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
     counts = f"{job.trials_measured} of {job.trials_requested}"
@@ -88,6 +90,7 @@ def show_job(job: Job, device: Device | None, console: Console) -> None:
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
+        "waits": waiting,
         "worker": job.worker and f"{job.worker}, attempt {job.attempt}",
         "error": job.error,
         "ordered": _iso(job.created_at),

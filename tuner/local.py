@@ -13,25 +13,22 @@ from db import artifacts as files
 from db import best as bests
 from db.engine import open_engine
 from db.errors import StorageError
-from db.jobs import JobOrder
 from db.schema import check_schema, migrate
-from templates import operator as find_operator
-from templates import restriction
 from tuner import logs, trust
 from tuner.answers import Artifact, Best
 from tuner.bar import JobBar
 from tuner.cache import Cache
 from tuner.detect import detect
-from tuner.errors import NotTuned, UnknownStrategy
-from tuner.in_process import tuned_here
+from tuner.errors import NotTuned
+from tuner.in_process import ordered_here, tuned_here
 from tuner.measure.linker import linker
+from tuner.order import STRATEGIES, restricted, terms, workload_of
 from tuner.report import best_json
 from tuner.scratch import scratch
-from tuner.search import DEFAULT, strategies
 from tuner.settings import Settings
-from tuner.shape_options import as_options
 from tuner.source import Source
 from tuner.trust import Trusted
+from tuner.untuned import not_tuned
 
 
 class Local(Source):
@@ -63,13 +60,12 @@ class Local(Source):
         threads: int | None = None,
         **shape: Any,
     ) -> Best:
-        """As the client's. Raises NotTuned."""
-        wanted = find_operator(operator).workload.model_validate({**(workload or {}), **shape})
-        names = restriction(templates, operator, target or "auto")
+        """As the client's. Raises NotTuned, and BadOrder for what is no shape."""
+        wanted = workload_of(operator, workload, shape)
+        names = restricted(templates, operator, target or "auto")
         found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
         if not found:
-            command = f"{operator} {as_options(wanted)}"
-            raise NotTuned(None, f"nothing is tuned for {command}; run: tuner tune {command}")
+            raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
         return self._answer(found)
 
     def tune(
@@ -79,7 +75,7 @@ class Local(Source):
         *,
         trials: int = 64,
         target: str = "auto",
-        search: str = DEFAULT,
+        search: str = STRATEGIES[0],
         on_existing: str = "reuse",
         budget_seconds: float | None = None,
         seed: int | None = None,
@@ -90,30 +86,30 @@ class Local(Source):
         **shape: Any,
     ) -> Best:
         """Search here and now; the best once it is found. Stopped, it gives the job back: the same
-        call goes on from its trials. Raises TunerError where there is no winner."""
-        wanted = find_operator(operator).workload.model_validate({**(workload or {}), **shape})
-        if search not in strategies():
-            raise UnknownStrategy(search, strategies())
+        call goes on from its trials, and so does a living worker, which the interruption then says
+        in a note. Raises BadOrder, before anything is stored, and TunerError if there is no
+        winner."""
+        wanted = workload_of(operator, workload, shape)
+        how = terms(
+            {
+                "target": target,
+                "trials": trials,
+                "search": search,
+                "on_existing": on_existing,
+                "budget_seconds": budget_seconds,
+                "seed": seed,
+                "patience": patience,
+                "warm_start": warm_start,
+                "templates": templates,
+            }
+        )
         if not structlog.is_configured():
             logs.quietly(self._settings.log_format)
         linker()
-        device = detect(target)
-        order = JobOrder(
-            operator=wanted.operator,
-            workload_key=wanted.key,
-            workload=wanted.model_dump(),
-            target=device.kind,
-            trials=trials,
-            search=search,
-            on_existing=on_existing,
-            budget_seconds=budget_seconds,
-            seed=seed,
-            patience=patience,
-            warm_start=warm_start,
-            templates=restriction(templates, operator, device.kind),
-        )
+        device = detect(how.target)
         with scratch(), JobBar() if bar else nullcontext() as shown:
-            tuned_here(self._engine, self._settings, device, order, shown)
+            job = ordered_here(self._engine, self._settings, how.of(wanted, device.kind))
+            tuned_here(self._engine, self._settings, device, job, shown)
         return self.best(operator, wanted.model_dump(), target=device.kind, templates=templates)
 
     def close(self) -> None:

@@ -47,7 +47,11 @@ class Pins:
                     config.replace(self.path, json.dumps(listed, indent=1).encode() + b"\n")
                 return pinned[_name(url)]
         except OSError as error:
-            raise UnusableFile(self.path, f"can't be written: {error}") from error
+            raise UnusableFile(
+                self.path,
+                f"can't be written ({error.strerror or error}), and a service's keys are pinned "
+                "there; name another folder in XDG_CONFIG_HOME, or the keys in TUNER_SIGNERS",
+            ) from error
 
     def _read(self) -> dict[str, frozenset[str]]:
         try:

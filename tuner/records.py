@@ -11,10 +11,11 @@ from typing import BinaryIO
 from sqlalchemy.engine import Engine
 
 from db import listed
-from db.formats import Format, export, metaschedule
+from db.choices import Format, Kept
+from db.formats import export, metaschedule
 from db.jobs import Job
 from db.listed import Listed, ListedOrder
-from db.records import Filters, Kept, read
+from db.records import Filters, read
 from templates.record import parse
 from tuner.errors import UnusableFile
 

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from db.choices import DATABASE_URL
 from tuner.signing_key import default_path
 
 
@@ -17,7 +18,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="TUNER_")
 
-    database_url: str = Field("sqlite:///convtune.db", description="where everything is kept")
+    database_url: str = Field(DATABASE_URL, description="where everything is kept")
     log_format: Literal["json", "console"] = Field("console", description="one line an event")
     build_workers: int = Field(
         default_factory=lambda: min(16, max(2, (os.cpu_count() or 2) - 2)),

@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 
 import templates
 from templates.workload import USUAL_ERROR, Workload
+from tuner.commands.common import completing, examples
 
 
 def per_operator(
@@ -60,11 +61,6 @@ def per_operator(
         )(command)
 
 
-def examples(*lines: str) -> str:
-    """Command lines to stand below a command's help."""
-    return "Examples:\n\n" + "\n\n".join(lines)  # an empty line keeps each on its own
-
-
 def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
     """The workload of the given fields. Raises BadParameter with the field, the limit and the
     way out."""
@@ -96,7 +92,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
             f"--{name.replace('_', '-')}",
             help=field.description,
             metavar="|".join(choices) or None,
-            autocompletion=_completion(choices) if choices else None,
+            autocompletion=completing(choices) if choices else None,
         )
         parameters.append(
             inspect.Parameter(
@@ -112,13 +108,6 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
 def _choices(annotation: Any) -> list[str]:
     """The values of a Literal, as they are written."""
     return [str(value) for value in get_args(annotation)]
-
-
-def _completion(choices: list[str]) -> Callable[[str], list[str]]:
-    def begun(incomplete: str) -> list[str]:
-        return [choice for choice in choices if choice.startswith(incomplete)]
-
-    return begun
 
 
 def _plain(annotation: Any) -> Any:

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from api.best_query import BestFilters
 from api.conditional import matches
 from api.dependencies import EngineDep
+from api.job_views import job_view, waiting_for
 from api.nearest import nearest, verification
 from api.problems import Problem, documented
 from api.quick import quickly
@@ -23,7 +24,7 @@ from api.schemas.nearest import EXAMPLES, NearestOrder
 from db import best as bests
 from db import listed, queue
 from db.best import Best
-from db.devices import get_device
+from db.takers import answering
 from templates import operator as find_operator
 from templates import restriction
 from templates.workload import Workload
@@ -100,8 +101,7 @@ def verify_nearest(
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
-    device = None if job.device_id is None else get_device(engine, job.device_id)
-    return JobView.of(job, device)
+    return job_view(engine, job)
 
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
@@ -156,10 +156,20 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     if elsewhere:
         names = dict.fromkeys(_place(best) for best in elsewhere)
         detail += f" (it has on {', '.join(names)})"
+    tune = {"method": "POST", "url": "/jobs", "body": order}
+    kind = None if filters.target == "auto" else filters.target
+    job = answering(engine, workload.key, kind, filters.device)
+    if job is None:
+        way_out = "POST the body in tune to /jobs and ask again once the job has succeeded"
+        return Problem("not-tuned", f"{detail}; {way_out}", tune=tune)
+    waiting = waiting_for(engine, job)
+    known = {"id": job.id, "state": job.state, "url": f"/jobs/{job.id}", "waiting": waiting}
+    held_up = f"; {waiting}" if waiting is not None else ""
     return Problem(
         "not-tuned",
-        f"{detail}; POST the body in tune to /jobs and ask again once the job has succeeded",
-        tune={"method": "POST", "url": "/jobs", "body": order},
+        f"{detail} yet: the job {job.id} is {job.state}{held_up}; ask again once it has succeeded",
+        tune=tune,
+        job=known,
     )
 
 

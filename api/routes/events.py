@@ -120,7 +120,7 @@ async def job_events(
 
 
 def _state(now: Snapshot, at: EventId) -> ServerSentEvent:
-    job = JobView.of(now.job, now.device)
+    job = JobView.of(now.job, now.device, now.waiting)
     return ServerSentEvent(raw_data=job.model_dump_json(), event="state", id=str(at))
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Request, Response
-from sqlalchemy import Engine
 
 from api.dependencies import EngineDep
+from api.job_views import job_view, job_views
 from api.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
 from api.schemas.order import ORDER_EXAMPLES, Order
 from api.schemas.trials import TrialView
 from db import queue, trials
-from db.devices import get_device, list_devices
-from db.queue import Job
 
 router = APIRouter(tags=["jobs"])
 
@@ -53,20 +51,18 @@ def order_job(
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
-    return _view(engine, job)
+    return job_view(engine, job)
 
 
 @router.get("/jobs", summary="The jobs, newest first")
 def list_jobs(query: Annotated[JobsQuery, Query()], engine: EngineDep) -> Listing[JobView]:
     page = queue.list_jobs(engine, query.state, query.operator, query.limit, query.cursor)
-    devices = {device.id: device for device in list_devices(engine)}
-    items = [JobView.of(job, devices.get(job.device_id or 0)) for job in page.items]
-    return Listing(items=items, next_cursor=page.next_cursor)
+    return Listing(items=job_views(engine, page.items), next_cursor=page.next_cursor)
 
 
 @router.get("/jobs/{job_id}", summary="A job", responses=documented(404))
 def get_job(job_id: str, engine: EngineDep) -> JobView:
-    return _view(engine, queue.get(engine, job_id))
+    return job_view(engine, queue.get(engine, job_id))
 
 
 @router.post(
@@ -76,7 +72,7 @@ def get_job(job_id: str, engine: EngineDep) -> JobView:
     responses=documented(404, 409),
 )
 def cancel_job(job_id: str, engine: EngineDep) -> JobView:
-    return _view(engine, queue.cancel(engine, job_id))
+    return job_view(engine, queue.cancel(engine, job_id))
 
 
 @router.get(
@@ -89,7 +85,3 @@ def list_trials(
     return Listing(
         items=[TrialView.of(trial) for trial in page.items], next_cursor=page.next_cursor
     )
-
-
-def _view(engine: Engine, job: Job) -> JobView:
-    return JobView.of(job, None if job.device_id is None else get_device(engine, job.device_id))

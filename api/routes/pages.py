@@ -17,8 +17,9 @@ from api.web import assets, best_page, forms, job_page, ladder_page
 from api.web.pages import PageRoute, render, sent_form
 from db import best as bests
 from db import ladders, queue, views, workers
+from db.choices import STATES
 from db.devices import list_devices
-from db.jobs import STATES
+from db.takers import answering
 from templates import operator as find_operator
 from templates import operators
 
@@ -136,6 +137,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             operator=operator,
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
+            job=answering(engine, workload.key, kind, filters.device),
         )
     context = best_page.best_context(engine, request, workload, found)
     return render(request, "best.html", workload=workload.model_dump(), **context)

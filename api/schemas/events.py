@@ -53,5 +53,5 @@ class ProgressEvent(BaseModel):
 
     @classmethod
     def of(cls, job: Job, device: Device | None) -> Self:
-        view = JobView.of(job, device)
+        view = JobView.of(job, device, waiting=None)
         return cls(**{name: getattr(view, name) for name in cls.model_fields})

@@ -41,6 +41,7 @@ _EXAMPLE: dict[str, Any] = {
     "attempt": 1,
     "cancel_requested": False,
     "worker": "gpu-host-1:4711",
+    "waiting": None,
     "error": None,
     "created_at": "2025-11-20T17:00:00Z",
     "started_at": "2025-11-20T17:00:01Z",
@@ -127,6 +128,10 @@ class JobView(BaseModel):
     attempt: int = Field(description="raised each time a worker takes the job up")
     cancel_requested: bool
     worker: str | None = Field(description="who holds it, or held it last")
+    waiting: str | None = Field(
+        description="of a queued job: why no living worker can take it, and what to do; null if "
+        "one can"
+    )
     error: str | None
     created_at: datetime
     started_at: datetime | None
@@ -134,7 +139,7 @@ class JobView(BaseModel):
     links: JobLinks
 
     @classmethod
-    def of(cls, job: Job, device: Device | None) -> Self:
+    def of(cls, job: Job, device: Device | None, waiting: str | None) -> Self:
         return cls(
             id=job.id,
             state=job.state,
@@ -160,6 +165,7 @@ class JobView(BaseModel):
             attempt=job.attempt,
             cancel_requested=job.cancel_requested,
             worker=job.worker,
+            waiting=waiting,
             error=job.error,
             created_at=job.created_at,
             started_at=job.started_at,

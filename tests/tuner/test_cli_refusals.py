@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tests.ports import free_port
 from tuner import cli, cuda_facts
 
 SMALL = "conv1d --M 30 --N 5"
@@ -115,7 +116,7 @@ def test_a_shape_that_is_not_tuned(
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "sqlite:///new.db")
     said, code = refusal(f"best {shape}", capsys)
-    assert said.endswith(f"nothing is tuned for this shape; run: tuner tune {shape}")
+    assert said.endswith(f"nothing is tuned for {shape}; run: tuner tune {shape}")
     assert code == 1
 
 
@@ -266,3 +267,13 @@ def test_an_rpc_server_is_told_what_is_wrong(
     said, code = refusal(f"rpc-server {options}", capsys)
     assert named in said
     assert code == 2
+
+
+def test_an_rpc_server_without_a_tracker(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    said, code = refusal(f"rpc-server --tracker 127.0.0.1:{port} --key k --target cpu", capsys)
+    assert said == (
+        f"tuner: no RPC tracker answers at 127.0.0.1:{port} (Connection refused); start it first: "
+        f"python -m tvm.exec.rpc_tracker --host 127.0.0.1 --port {port}"
+    )
+    assert code == 1

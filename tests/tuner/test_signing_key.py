@@ -20,7 +20,7 @@ from db.engine import migrate, open_engine
 from tests.tuner.measure import remote
 from tuner.detect import detect
 from tuner.errors import BadSigningKey, UnusableFile
-from tuner.in_process import tuned_here
+from tuner.in_process import ordered_here
 from tuner.measure.child import Child
 from tuner.settings import Settings
 from tuner.signing_key import default_path, own_key, own_public_key, public_key_of
@@ -161,7 +161,7 @@ def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> Non
         "conv1d", "{}", {"M": 8, "N": 2}, "cpu", 1, "random", "retune", None, None
     )
     with pytest.raises(BadSigningKey):
-        tuned_here(engine, settings, device, order)
+        ordered_here(engine, settings, order)
     assert queue.list_jobs(engine).items == []
     engine.dispose()
 

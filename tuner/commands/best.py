@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from db import best as bests
-from templates import restriction
 from templates.workload import Workload
 from tuner.commands.common import (
     JsonOption,
@@ -17,10 +15,10 @@ from tuner.commands.common import (
     database,
     print_json,
 )
-from tuner.errors import TunerError
-from tuner.report import best_json, show_best
-from tuner.settings import Settings
-from tuner.shape_options import as_options, per_operator
+from tuner.shape_options import per_operator
+
+if TYPE_CHECKING:
+    from db.best import Best
 
 
 def best(
@@ -34,24 +32,27 @@ def best(
     as_json: JsonOption = False,
 ) -> None:
     """Look a shape up."""
-    with database(Settings()) as engine:
+    from db import best as bests
+    from templates import restriction
+    from tuner.errors import TunerError
+    from tuner.untuned import not_tuned
+
+    with database() as engine:
         kind = None if target is Target.auto else target.value
         names = restriction(template, workload.operator, target.value)
         found = bests.lookup(engine, workload.key, kind, templates=names, threads=threads)
         if not found:
-            options = "".join(f" --template {name}" for name in names or ())
-            raise TunerError(
-                "nothing is tuned for this shape; "
-                f"run: tuner tune {workload.operator} {as_options(workload)}{options}"
-            )
+            raise TunerError(not_tuned(engine, workload, kind, templates=names))
         print_best(found[0], as_json)
 
 
-def print_best(found: bests.Best, as_json: bool) -> None:
+def print_best(found: Best, as_json: bool) -> None:
+    from tuner.report import best_json, show_best
+
     if as_json:
         print_json(best_json(found))
     else:
-        show_best(found, console)
+        show_best(found, console())
 
 
 def add_to(app: typer.Typer) -> None:

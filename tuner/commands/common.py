@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from sqlalchemy.engine import Engine
 
-from db.engine import open_engine
-from db.schema import check_schema, migrate
-from tuner.settings import Settings
+if TYPE_CHECKING:
+    from rich.console import Console
+    from sqlalchemy.engine import Engine
 
-console = Console()
+    from tuner.settings import Settings
 
 Target = StrEnum("Target", ["auto", "cpu", "cuda"])
 
@@ -28,6 +28,28 @@ TemplateOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, for programs")]
 
 
+def examples(*lines: str) -> str:
+    """Command lines to stand below a command's help."""
+    return "Examples:\n\n" + "\n\n".join(lines)  # an empty line keeps each on its own
+
+
+def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """What a shell is told when a choice is begun."""
+
+    def begun(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return begun
+
+
+@cache
+def console() -> Console:
+    """Standard output."""
+    from rich.console import Console
+
+    return Console()
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
@@ -35,7 +57,12 @@ def print_json(value: Any) -> None:
 def show(line: str) -> None:
     """A line of which others wrote a part: it can't move the cursor, nor begin another line."""
     seen = "".join(letter if letter.isprintable() else "�" for letter in line)
-    console.print(seen, markup=False, highlight=False, soft_wrap=True)
+    console().print(seen, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Something beside the answer: on standard error, so that programs can read the answer."""
+    print("tuner:", line, file=sys.stderr)
 
 
 def address(text: str, option: str) -> tuple[str, int]:
@@ -47,9 +74,13 @@ def address(text: str, option: str) -> tuple[str, int]:
 
 
 @contextmanager
-def database(settings: Settings) -> Iterator[Engine]:
+def database(settings: Settings | None = None) -> Iterator[Engine]:
     """The database, its schema brought up to date."""
-    engine = open_engine(settings.database_url)
+    from db.engine import open_engine
+    from db.schema import check_schema, migrate
+    from tuner.settings import Settings
+
+    engine = open_engine((settings or Settings()).database_url)
     try:
         migrate(engine)
         check_schema(engine)

@@ -8,15 +8,7 @@ from typing import Annotated
 
 import typer
 
-from db import backup as copies
-from db.check import check as look
-from db.engine import open_engine
-from db.prune import prune as delete_old
-from db.space import reclaim
-from db.sqlite_file import must_exist
-from tuner.commands.common import JsonOption, console, database, print_json
-from tuner.settings import Settings
-from tuner.shape_options import examples
+from tuner.commands.common import JsonOption, console, database, examples, print_json
 
 MAX_DAYS = 36_500
 
@@ -30,6 +22,9 @@ def backup(
 ) -> None:
     """Copy the database while service and workers go on. FILE appears when it is whole and has
     been read again. Of PostgreSQL, say which command does it."""
+    from db import backup as copies
+    from tuner.settings import Settings
+
     made = copies.back_up(Settings().database_url, file, force=force)
     if as_json:
         print_json({"file": str(made.file), "bytes": made.size, "schema": made.revision})
@@ -46,6 +41,9 @@ def restore(
 ) -> None:
     """Put a copy in the place of the database, once it has been found whole and was brought to this
     version's tables. The database that was there is kept beside it."""
+    from db import backup as copies
+    from tuner.settings import Settings
+
     done = copies.restore(Settings().database_url, file, force=force)
     if as_json:
         aside = None if done.aside is None else str(done.aside)
@@ -65,7 +63,10 @@ def prune(
 ) -> None:
     """Delete old trials, lists and artifacts. Each best stays, with its job, its trial and its
     artifacts, and so do the last jobs, by which new searches begin."""
-    with database(Settings()) as engine:
+    from db.prune import prune as delete_old
+    from db.space import reclaim
+
+    with database() as engine:
         gone = delete_old(engine, older_than, dry_run=dry_run)
         space = None if dry_run else reclaim(engine)
     if as_json:
@@ -88,6 +89,11 @@ def prune(
 def check(as_json: JsonOption = False) -> None:
     """Read all of the database and say what is wrong with it; the exit code is 1 where anything
     is. Nothing is changed."""
+    from db.check import check as look
+    from db.engine import open_engine
+    from db.sqlite_file import must_exist
+    from tuner.settings import Settings
+
     url = Settings().database_url
     must_exist(url)
     engine = open_engine(url)
@@ -109,7 +115,7 @@ def check(as_json: JsonOption = False) -> None:
 
 
 def _say(line: str) -> None:
-    console.print(line, highlight=False, soft_wrap=True, markup=False)
+    console().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _megabytes(size: int) -> str:

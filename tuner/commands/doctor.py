@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from tuner import doctor as examination
-from tuner.commands.common import JsonOption, console, print_json
-from tuner.settings import Settings
-from tuner.shape_options import examples
+from tuner.commands.common import JsonOption, console, examples, print_json
 
 
 def doctor(as_json: JsonOption = False) -> None:
     """Say what this machine has and what is missing."""
+    from tuner import doctor as examination
+    from tuner.settings import Settings
+
     findings = examination.examine(Settings())
     if as_json:
         print_json([finding.__dict__ for finding in findings])
     else:
-        examination.show(findings, console)
+        examination.show(findings, console())
     if any(finding.state == "missing" for finding in findings):
         raise typer.Exit(1)
 

@@ -6,24 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
-from tuner import logs
-from tuner.commands.common import Target, TargetOption, address, database
-from tuner.detect import detect
-from tuner.farm.farm import Farm
-from tuner.gpus import chosen
-from tuner.measure.linker import linker
-from tuner.scratch import scratch
-from tuner.settings import Settings
-from tuner.shape_options import examples
-from tuner.signing_key import own_key
+from tuner.commands.common import Target, TargetOption, address, database, examples
 from tuner.stopping import Stopped, stop_on_signals
-from tuner.supervise import supervise
-from tuner.worker import Worker
+
+if TYPE_CHECKING:
+    from tuner.farm.farm import Farm
+    from tuner.settings import Settings
 
 
 def worker(
@@ -43,6 +35,17 @@ def worker(
 ) -> None:
     """Take jobs from the database and run them on this machine's device, or, with --rpc-tracker,
     build here and measure on the devices of other machines."""
+    import structlog
+
+    from tuner import logs
+    from tuner.detect import detect
+    from tuner.gpus import chosen
+    from tuner.measure.linker import linker
+    from tuner.scratch import scratch
+    from tuner.settings import Settings
+    from tuner.signing_key import own_key
+    from tuner.worker import Worker
+
     settings = Settings()
     logs.configure(settings.log_format)
     linker()
@@ -75,10 +78,16 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
         raise typer.BadParameter("the RPC servers have the device: leave --target out")
     if settings.metaschedule:
         raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
+    from tuner.farm.farm import Farm
+
     return Farm(address(tracker, "--rpc-tracker"), key)
 
 
 def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
+    import structlog
+
+    from tuner.supervise import supervise
+
     builders = max(1, settings.build_workers // len(gpus))
     members = {
         f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu, "TUNER_BUILD_WORKERS": str(builders)}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from db import keys
-from db.keys import Key, Scope
-from tuner.commands.common import JsonOption, console, database, print_json
-from tuner.settings import Settings
-from tuner.shape_options import examples
+from db.choices import Scope
+from tuner.commands.common import JsonOption, console, database, examples, print_json, say
+
+if TYPE_CHECKING:
+    from db.keys import Key
 
 MAX_DAYS = 36_500
 
@@ -27,7 +27,9 @@ def create(
     ] = None,
 ) -> None:
     """Make a key. It is written to standard output, once: only its hash is stored."""
-    with database(Settings()) as engine:
+    from db import keys
+
+    with database() as engine:
         key, secret = keys.create(engine, name, scope, days)
     print(secret)
     print(
@@ -38,25 +40,31 @@ def create(
 
 def list_keys(as_json: JsonOption = False) -> None:
     """The keys: id, scope, whether it is valid, name, when it was made."""
-    with database(Settings()) as engine:
+    from db import keys
+
+    with database() as engine:
         found = keys.list_keys(engine)
     if as_json:
         print_json([_json(key) for key in found])
         return
+    if not found:
+        say("there are no keys")
     for key in found:
         made = f"made {key.created_at:%Y-%m-%d}"
         ends = "" if key.expires_at is None else f", expires {key.expires_at:%Y-%m-%d %H:%M} UTC"
         line = f"{key.id:5}  {key.scope:6}  {key.state:7}  {key.name:20}  {made}{ends}"
-        console.print(line, highlight=False, soft_wrap=True)
+        console().print(line, highlight=False, soft_wrap=True)
 
 
 def revoke(
     key: Annotated[str, typer.Argument(metavar="NAME|ID", help="as `tuner keys list` says")],
 ) -> None:
     """Make a key good for nothing; a running service knows within a second."""
-    with database(Settings()) as engine:
+    from db import keys
+
+    with database() as engine:
         revoked, left = keys.revoke(engine, key)
-    console.print(f"revoked {revoked.name}", highlight=False, soft_wrap=True)
+    console().print(f"revoked {revoked.name}", highlight=False, soft_wrap=True)
     if left == 0:
         print(
             "no key is left: the service answers whoever reaches it on loopback, and nobody else",

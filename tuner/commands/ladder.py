@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from templates.workload import Workload
-from tuner import logs
 from tuner.commands.common import (
     JsonOption,
     Target,
@@ -17,13 +16,6 @@ from tuner.commands.common import (
     database,
     print_json,
 )
-from tuner.detect import detect
-from tuner.errors import TunerError
-from tuner.ladder import climb_and_store, rungs_of
-from tuner.ladder_report import picture, show_ladder
-from tuner.measure.linker import linker
-from tuner.scratch import scratch
-from tuner.settings import Settings
 from tuner.shape_options import per_operator
 from tuner.stopping import Stopped, stop_on_signals
 
@@ -40,6 +32,16 @@ def ladder(
 ) -> None:
     """Build, check and time every rung here, beside the tuned best and the peers; store the table.
     Without a shape it is the document's own, or the first document's."""
+    from tuner import logs
+    from tuner.config import can_be_written
+    from tuner.detect import detect
+    from tuner.errors import TunerError
+    from tuner.ladder import climb_and_store
+    from tuner.ladder_report import picture, show_ladder
+    from tuner.measure.linker import linker
+    from tuner.scratch import scratch
+    from tuner.settings import Settings
+
     if workload.dtype != "float32":
         raise typer.BadParameter(
             f"--dtype: a ladder's rungs are float32, but it is {workload.dtype}; "
@@ -49,6 +51,8 @@ def ladder(
     logs.quietly(settings.log_format)
     if svg is not None and not svg.absolute().parent.is_dir():
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
+    if svg is not None and not can_be_written(svg):
+        raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
     linker()
     device = detect(target.value)
     stop_on_signals()
@@ -62,10 +66,12 @@ def ladder(
     if as_json:
         print_json(climbed.to_json())
     else:
-        show_ladder(climbed, console)
+        show_ladder(climbed, console())
 
 
 def _shape_to_climb(operator: str, given: dict[str, Any]) -> Workload:
+    from tuner.ladder import rungs_of
+
     return rungs_of(operator, given["document"])[0].document.workload
 
 

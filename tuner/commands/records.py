@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import templates
-from db.formats import Format
-from db.jobs import Job
-from db.records import Filters, Kept
-from tuner import records
-from tuner.commands.common import JsonOption, Target, console, database, print_json
-from tuner.errors import UnusableFile
-from tuner.settings import Settings
-from tuner.shape_options import as_options, examples
+from db.choices import Format, Kept
+from tuner.commands.common import JsonOption, Target, console, database, examples, print_json
+
+if TYPE_CHECKING:
+    from db.jobs import Job
 
 
 def export(
@@ -37,13 +33,17 @@ def export(
 ) -> None:
     """Write a log of what was measured: our own JSON lines, MetaSchedule's database, AutoTVM's log,
     or Kernel Tuner's T4 results."""
+    import templates
+    from db.records import Filters
+    from tuner import records
+
     if name == "metaschedule" and of == "trials":
         raise typer.BadParameter("--of: metaschedule has bests only; no trial keeps its record")
     if operator is not None:
         templates.operator(operator)
     kind = None if target is Target.auto else target.value
     filters = Filters(operator, kind, device, job, status)
-    with database(Settings()) as engine:
+    with database() as engine:
         if out is None:
             records.write(engine, name, filters, of, sys.stdout.buffer)
         elif name == "metaschedule":
@@ -58,7 +58,12 @@ def import_log(
 ) -> None:
     """Have a log's configurations measured here: a job for each of its shapes is stored. Its times
     are not believed; only what a worker finds right and fast can be best."""
-    with database(Settings()) as engine:
+    import templates
+    from tuner import records
+    from tuner.errors import UnusableFile
+    from tuner.shape_options import as_options
+
+    with database() as engine:
         if log == "-":
             jobs = records.take_in(engine, sys.stdin.buffer, "standard input")
         else:
@@ -74,8 +79,8 @@ def import_log(
         shape = as_options(templates.parse_key(job.workload_key))
         note = "" if created else ", ordered before"
         said = f"{job.id}  {job.operator} {shape}: {job.trials_requested} on {job.target}{note}"
-        console.print(said, highlight=False, soft_wrap=True)
-    console.print("`tuner worker --once` measures them", highlight=False)
+        console().print(said, highlight=False, soft_wrap=True)
+    console().print("`tuner worker --once` measures them", highlight=False)
 
 
 def _json(job: Job, created: bool) -> dict[str, object]:

@@ -6,17 +6,10 @@ import json
 import sys
 from typing import Annotated
 
-import structlog
 import typer
 
-from tuner import logs
-from tuner.commands.common import Target, TargetOption, address
-from tuner.gpus import chosen
-from tuner.scratch import scratch
-from tuner.settings import Settings
-from tuner.shape_options import examples
+from tuner.commands.common import Target, TargetOption, address, examples
 from tuner.stopping import Stopped, stop_on_signals
-from tuner.supervise import supervise
 
 PORT = 9091
 """TVM's own choice for a server."""
@@ -38,6 +31,15 @@ def rpc_server(
 ) -> None:
     """Let workers measure on this machine's device. Whoever reaches the port can run programs
     here: TVM's RPC has neither keys nor encryption."""
+    import structlog
+
+    from tuner import logs
+    from tuner.farm.tracker import must_answer
+    from tuner.gpus import chosen
+    from tuner.scratch import scratch
+    from tuner.settings import Settings
+    from tuner.supervise import supervise
+
     logs.configure(Settings().log_format)
     if gpus is not None and target is Target.cpu:
         raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
@@ -45,7 +47,9 @@ def rpc_server(
     members: dict[str, dict[str, str]] = {f"device {kind}": {}}
     if gpus is not None:
         members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
-    given = {"tracker": address(tracker, "--tracker"), "key": key, "host": host, "port": port}
+    where = address(tracker, "--tracker")
+    must_answer(where)
+    given = {"tracker": where, "key": key, "host": host, "port": port}
     # where a server listens everywhere, the tracker takes the address that it comes from
     given |= {"address": None if host in EVERYWHERE else host, "target": kind}
     command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]

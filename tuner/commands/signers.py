@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-from db import signers
-from tuner.commands.common import JsonOption, database, print_json, show
-from tuner.settings import Settings
-from tuner.shape_options import examples
+from tuner.commands.common import JsonOption, database, examples, print_json, say, show
 
 
 def list_signers(as_json: JsonOption = False) -> None:
     """The keys: fingerprint, 64 digits, the host that registered it first, since when."""
-    with database(Settings()) as engine:
+    from db import signers
+
+    with database() as engine:
         found = signers.list_signers(engine)
     if as_json:
         print_json(
@@ -29,6 +28,8 @@ def list_signers(as_json: JsonOption = False) -> None:
             ]
         )
         return
+    if not found:
+        say("there are no keys to sign with")
     for signer in found:
         line = f"{signer.fingerprint}  {signer.public_key}  {signer.host}"
         line += f", {signer.created_at:%Y-%m-%d}"
@@ -40,7 +41,9 @@ def withdraw(
 ) -> None:
     """Take a key off the list, as one that was stolen. What it signed is served no more, and new
     clients are not told of it; those that have pinned it run `tuner trust` again."""
-    with database(Settings()) as engine:
+    from db import signers
+
+    with database() as engine:
         gone = signers.withdraw(engine, key)
     show(f"withdrew {gone.fingerprint} of {gone.host}; tune again what it signed")
 

@@ -6,12 +6,7 @@ from typing import Annotated
 
 import typer
 
-from db.signed import fingerprint
-from tuner.client import Client
-from tuner.commands.common import console, show
-from tuner.errors import UntrustedSigner
-from tuner.pins import Pins
-from tuner.shape_options import examples
+from tuner.commands.common import console, examples, show
 
 
 def trust(
@@ -20,6 +15,10 @@ def trust(
 ) -> None:
     """Show the keys that a service has, and pin them in the place of those that were pinned for it.
     Compare the fingerprints with what its workers say when they start."""
+    from tuner.client import Client
+    from tuner.errors import UntrustedSigner
+    from tuner.pins import Pins
+
     with Client(url) as client:
         url, served = client.url, client.signers()
     pins = Pins()
@@ -37,10 +36,12 @@ def trust(
     if not yes:
         typer.confirm(f"Load what the {len(served)} keys served by {url} have signed?", abort=True)
     pins.replace(url, [signer.public_key for signer in served])
-    console.print(f"pinned in {pins.path}", highlight=False, soft_wrap=True)
+    console().print(f"pinned in {pins.path}", highlight=False, soft_wrap=True)
 
 
 def _show(state: str, key: str, whose: str) -> None:
+    from db.signed import fingerprint
+
     show(f"{state:7} {fingerprint(key)}  {key}  {whose}")
 
 

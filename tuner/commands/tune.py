@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from db import best as bests
-from db.jobs import JobOrder
-from templates import restriction
 from templates.workload import Workload
-from tuner import logs
-from tuner.bar import JobBar
 from tuner.commands.best import print_best
 from tuner.commands.common import (
     JsonOption,
     Target,
     TargetOption,
     TemplateOption,
+    completing,
     database,
+    say,
 )
-from tuner.detect import detect
-from tuner.errors import UnknownStrategy
-from tuner.in_process import tuned_here
-from tuner.measure.linker import linker
-from tuner.scratch import scratch
-from tuner.search import DEFAULT, strategies
-from tuner.settings import Settings
+from tuner.order import MAX_BUDGET_SECONDS, MAX_SEED, MAX_TRIALS, STRATEGIES, terms
 from tuner.shape_options import per_operator
-from tuner.stopping import stop_on_signals
+from tuner.stopping import Stopped, stop_on_signals
 
-MAX_TRIALS = 100_000
-MAX_SEED = 2**31 - 1
-MAX_BUDGET_SECONDS = 604_800  # a week
-"""The same limits as the service's."""
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from db.jobs import Job
 
 
 def tune(
@@ -42,8 +35,13 @@ def tune(
     target: TargetOption = Target.auto,
     trials: Annotated[int, typer.Option(min=1, max=MAX_TRIALS, help="configurations to try")] = 64,
     search: Annotated[
-        str, typer.Option(metavar="|".join(strategies()), help="search strategy")
-    ] = DEFAULT,
+        str,
+        typer.Option(
+            metavar="|".join(STRATEGIES),
+            help="search strategy",
+            autocompletion=completing(STRATEGIES),
+        ),
+    ] = STRATEGIES[0],
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, help="make the search repeatable")
     ] = None,
@@ -60,32 +58,72 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job to the database and run it in this process; stopped, it gives the job back."""
-    if search not in strategies():
-        raise UnknownStrategy(search, strategies())
+    how = terms(
+        {
+            "target": target.value,
+            "trials": trials,
+            "search": search,
+            "on_existing": "retune" if retune else "reuse",
+            "budget_seconds": budget_seconds,
+            "seed": seed,
+            "patience": patience,
+            "warm_start": not cold,
+            "templates": template,
+        }
+    )
+    from db import best as bests
+    from tuner import logs
+    from tuner.bar import JobBar
+    from tuner.detect import detect
+    from tuner.in_process import ordered_here, tuned_here
+    from tuner.measure.linker import linker
+    from tuner.scratch import scratch
+    from tuner.settings import Settings
+
     settings = Settings()
     logs.quietly(settings.log_format)
     linker()
-    device = detect(target.value)
+    device = detect(how.target)
     stop_on_signals()
-    order = JobOrder(
-        operator=workload.operator,
-        workload_key=workload.key,
-        workload=workload.model_dump(),
-        target=device.kind,
-        trials=trials,
-        search=search,
-        on_existing="retune" if retune else "reuse",
-        budget_seconds=budget_seconds,
-        seed=seed,
-        patience=patience,
-        warm_start=not cold,
-        templates=restriction(template, workload.operator, device.kind),
-    )
     with database(settings) as engine, scratch():
-        with JobBar() as bar:
-            job = tuned_here(engine, settings, device, order, bar)
+        order = how.of(workload, device.kind)
+        job = ordered_here(engine, settings, order)
+        if job.ended:
+            say(
+                f"already tuned by job {job.id}, {job.trials_measured} trials on "
+                f"{job.finished_at:%Y-%m-%d}; --retune searches on"
+            )
+        else:
+            try:
+                with JobBar() as bar:
+                    tuned_here(engine, settings, device, job, bar)
+            except Stopped:
+                raise Stopped(_what_becomes_of(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
         print_best(found[0], as_json)
+
+
+def _what_becomes_of(engine: Engine, job: Job) -> str:
+    """Of a job that was given back; who is asked may have it cancelled."""
+    from db import queue
+    from db.errors import StorageError
+    from tuner.in_process import goes_on, how_to_cancel
+
+    if not goes_on(engine, job):
+        return "stopped; the same command goes on from the trials that are stored"
+    goes_on_there = f"stopped here; another worker goes on with job {job.id}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return f"{goes_on_there}; {how_to_cancel(job)}"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C is an answer, too
+    try:
+        if typer.confirm(f"{goes_on_there}. Cancel it?", err=True):
+            queue.cancel(engine, job.id)
+            return f"cancelled {job.id}; what was measured is kept"
+    except StorageError as error:
+        return str(error)
+    except (typer.Abort, KeyboardInterrupt):
+        pass
+    return f"{goes_on_there}; {how_to_cancel(job)}"
 
 
 def add_to(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from uuid import uuid4
 
 import structlog
@@ -47,6 +48,7 @@ def serve(
 
     for name, function in Session(device, uuid4().hex).functions().items():
         tvm_ffi.register_global_func(name, function)
+    threading.excepthook = _say_why_it_ends
     # TVM's Server runs this in a child of its own, where nobody would see its thread end
     state = PopenRPCServerState(
         host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address
@@ -54,6 +56,10 @@ def serve(
     log.info("rpc_server_started", key=key, address=address, port=state.port, device=device.name)
     state.thread.join()
     log.warning("rpc_server_ended", key=key)
+
+
+def _say_why_it_ends(ended: threading.ExceptHookArgs) -> None:
+    log.warning("rpc_server_lost", reason=f"{ended.exc_type.__name__}: {ended.exc_value}")
 
 
 def main() -> None:

@@ -1,0 +1,46 @@
+"""A port that is taken: one line, and nothing else was begun."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("command", [["api"], ["tuner", "serve"]], ids=["api", "tuner serve"])
+def test_a_port_that_is_taken(tmp_path: Path, command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TUNER_PORT": str(port)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: can't listen on 127.0.0.1, port {port}: Address already in")
+    assert line.endswith("choose others with TUNER_HOST and TUNER_PORT")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_is_not_here(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "api"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TUNER_HOST": "192.0.2.1", "TUNER_PORT": "0"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: can't listen on 192.0.2.1, port 0: Cannot assign requested")

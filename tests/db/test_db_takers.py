@@ -1,0 +1,98 @@
+"""Whether anybody can take a job, and which job a caller may wait for."""
+
+import pytest
+from sqlalchemy import Engine, update
+from storage_rows import claimed, device, order, submitted
+
+from db import models, queue, takers, workers
+from db.columns import now
+from db.transaction import reading, writing
+
+
+def reason(engine: Engine, job: queue.Job) -> str | None:
+    with reading(engine) as connection:
+        return takers.waiting_reason(connection, queue.get(engine, job.id))
+
+
+def beat(engine: Engine, name: str, kind: str, job_id: str | None = None) -> None:
+    on = device(engine, kind=kind).id
+    workers.beat(engine, name, host="host", pid=7, device_id=on, version="0.1.0", job_id=job_id)
+
+
+def test_nobody_lives(engine: Engine) -> None:
+    anywhere, on_gpu = submitted(engine), submitted(engine, 65, target="cuda")
+    assert "no worker is alive" in (reason(engine, anywhere) or "")
+    assert "on a host with a cuda device" in (reason(engine, on_gpu) or "")
+    beat(engine, "silent", "cuda")
+    with writing(engine) as connection:
+        connection.execute(update(models.workers).values(seen_at=now() - 61))
+    assert "no worker is alive" in (reason(engine, on_gpu) or "")
+
+
+def test_only_workers_of_another_kind_live(engine: Engine) -> None:
+    anywhere, on_gpu = submitted(engine), submitted(engine, 65, target="cuda")
+    beat(engine, "a", "cpu")
+    beat(engine, "b", "cpu")
+    assert reason(engine, anywhere) is None
+    said = reason(engine, on_gpu)
+    assert said is not None
+    for part in ("cuda device", "2 live: 2 cpu", "python -m tuner.worker", "target cpu"):
+        assert part in said
+    beat(engine, "c", "cuda", job_id="1" * 32)  # it will be free again
+    assert reason(engine, on_gpu) is None
+
+
+def test_who_is_not_queued_waits_for_nobody(engine: Engine) -> None:
+    job = submitted(engine)
+    held = claimed(engine)
+    assert reason(engine, job) is None
+    queue.finish(engine, job.id, held.attempt, "succeeded")
+    assert reason(engine, job) is None
+
+
+def test_many_jobs_are_judged_at_once(engine: Engine) -> None:
+    jobs = [submitted(engine, 64 + n, target=kind) for n, kind in enumerate(("auto", "cuda"))]
+    beat(engine, "a", "cpu")
+    with reading(engine) as connection:
+        assert list(takers.waiting_reasons(connection, jobs)) == [jobs[1].id]
+
+
+def test_the_job_that_will_answer(engine: Engine) -> None:
+    key = order().workload_key
+    assert takers.answering(engine, key) is None
+    anywhere = submitted(engine)
+    submitted(engine, 65)
+    assert (takers.answering(engine, key) or anywhere).id == anywhere.id
+    assert takers.answering(engine, key, "cuda") is None  # it may come to run on a CPU
+    on_cpu = submitted(engine, target="cpu")
+    found = takers.answering(engine, key, "cpu")
+    assert found is not None and found.id == on_cpu.id
+    assert takers.answering(engine, key, "cpu", "Test CPU") is None  # there may be two
+
+
+def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:
+    key = order().workload_key
+    submitted(engine, target="cpu")
+    on_gpu = submitted(engine, target="auto")
+    held = claimed(engine)
+    assert held.id == on_gpu.id
+    gpu = device(engine)
+    counts = {"measured": 0, "ok": 0, "failed": 0}
+    queue.progress(
+        engine, held.id, held.attempt, best=None, eta_seconds=None, device_id=gpu.id, **counts
+    )
+    for kind, name in ((None, None), ("cuda", None), (None, gpu.name), ("cuda", gpu.id)):
+        found = takers.answering(engine, key, kind, name)
+        assert found is not None and found.id == on_gpu.id
+    assert takers.answering(engine, key, "cuda", "Other GPU") is None
+
+
+@pytest.mark.parametrize("ended", ["succeeded", "cancelling"])
+def test_a_job_that_ended_or_is_being_cancelled_answers_nobody(engine: Engine, ended: str) -> None:
+    job = submitted(engine)
+    held = claimed(engine)
+    if ended == "succeeded":
+        queue.finish(engine, job.id, held.attempt, "succeeded")
+    else:
+        queue.cancel(engine, job.id)
+    assert takers.answering(engine, order().workload_key) is None

@@ -1,0 +1,29 @@
+"""What a caller gives as numbers, as Python's own: NumPy's are none to JSON and to a database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from tuner.errors import BadOrder
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """NumPy's scalars as int and float. Raises BadOrder for what no order can hold."""
+    return {name: _plain(name, value) for name, value in given.items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, Mapping):
+        return plain(value)
+    if isinstance(value, list | tuple):
+        return [_plain(name, each) for each in value]
+    raise BadOrder(name, f"give a number, a name or True or False, not {value!r:.80}")
