@@ -1,0 +1,49 @@
+from typing import Any
+
+from db.fastest import fastest, own_time
+
+CALLED = {"call": {"median_us": 12.0}}
+
+
+def row(name: str, time_us: float | None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "time_us": time_us, **more}
+
+
+def test_ours_is_the_fastest_of_slower_peers_and_of_none() -> None:
+    ours = {"name": "convtune", "time_us": 10.0}
+    assert fastest({}, 10.0, []) == ours
+    assert fastest({}, 10.0, [row("NumPy", 10.0), row("PyTorch", 30.0)]) == ours
+
+
+def test_a_faster_peer_is_named_with_its_time() -> None:
+    rows = [row("NumPy", 400.0), row("PyTorch NHWC", 209.0), row("PyTorch NCHW", 220.0)]
+    assert fastest({}, 487.0, rows) == {"name": "PyTorch NHWC", "time_us": 209.0}
+
+
+def test_rows_that_are_no_alternative_do_not_count() -> None:
+    rows = [
+        row("default", 1.0),
+        row("naive", 2.0),
+        row("PyTorch TF32", 3.0, error="wrong: error 0.001, allowed 1e-05"),
+        row("Triton", None, error="ImportError"),
+    ]
+    assert fastest({}, 10.0, rows)["name"] == "convtune"
+
+
+def test_a_call_from_python_is_compared_with_our_call() -> None:
+    numpy = row("NumPy", 11.0, level="call")
+    assert fastest(CALLED, 10.0, [numpy]) == {"name": "NumPy", "time_us": 11.0}
+    assert own_time(CALLED, 10.0, numpy) == 12.0
+    cudnn = row("cuDNN", 11.0, level="kernel")
+    assert fastest(CALLED, 10.0, [cudnn])["name"] == "convtune"
+    assert own_time(CALLED, 10.0, cudnn) == 10.0
+
+
+def test_of_two_levels_the_one_that_beats_ours_by_more_is_named() -> None:
+    rows = [row("cuDNN", 9.0, level="kernel"), row("NumPy", 6.0, level="call")]
+    assert fastest(CALLED, 10.0, rows)["name"] == "NumPy"
+
+
+def test_rows_stored_before_calls_were_timed_are_compared_with_the_kernel() -> None:
+    assert fastest({}, 10.0, [row("NumPy", 11.0)])["name"] == "convtune"
+    assert own_time({}, 10.0, row("NumPy", 11.0, level="call")) == 10.0
