@@ -13,6 +13,7 @@ from api.schemas.jobs import TrialStatus
 from db.queue import STATES
 from db.totals import PHASES, Totals, totals
 
+KINDS = ("cpu", "cuda")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -69,6 +70,13 @@ class _Stored:
                 spent.add_metric([status, phase], stored.seconds.get((status, phase), 0.0))
         yield trials
         yield spent
+        workers = GaugeMetricFamily(
+            "convtune_workers", "Living workers by kind of device", labels=["kind", "state"]
+        )
+        for kind in KINDS:
+            workers.add_metric([kind, "working"], stored.workers.get((kind, True), 0))
+            workers.add_metric([kind, "waiting"], stored.workers.get((kind, False), 0))
+        yield workers
         yield GaugeMetricFamily(
             "convtune_event_streams", "Open event streams of this process", self._listeners
         )

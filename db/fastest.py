@@ -6,22 +6,27 @@ from typing import Any
 OURS = "convtune"
 NO_PEERS = ("default", "naive")  # our own programs, shown for comparison
 
+Row = Mapping[str, Any]
 
-def fastest(
-    timing: Mapping[str, Any], time_us: float, baselines: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """``{"name", "time_us"}`` of the fastest: the peer that beats ours by the most, else ours with
-    ``time_us``. Like is compared with like, see ``own_time``."""
+
+def fastest(timing: Row, time_us: float, baselines: Sequence[Row]) -> dict[str, Any]:
+    """``{"name", "time_us"}`` of the fastest: a peer that beat ours, else ours with ``time_us``."""
+    peer = faster_peer(timing, time_us, baselines)
+    if peer is None:
+        return {"name": OURS, "time_us": time_us}
+    return {"name": peer["name"], "time_us": peer["time_us"]}
+
+
+def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | None:
+    """The row of the peer that beat ours by the most. Like is compared with like: see
+    ``own_time``."""
     peers = [row for row in baselines if _is_peer(row)]
     gains = [own_time(timing, time_us, row) / row["time_us"] for row in peers]
     most = max(gains, default=1.0)
-    if most <= 1.0:
-        return {"name": OURS, "time_us": time_us}
-    first = peers[gains.index(most)]
-    return {"name": first["name"], "time_us": first["time_us"]}
+    return peers[gains.index(most)] if most > 1.0 else None
 
 
-def own_time(timing: Mapping[str, Any], time_us: float, row: Mapping[str, Any]) -> float:
+def own_time(timing: Row, time_us: float, row: Row) -> float:
     """Our own time that compares with a baseline's, µs: that of the call from Python where the
     baseline is one, else the kernel's."""
     if row.get("level") == "call" and timing.get("call"):
@@ -29,6 +34,6 @@ def own_time(timing: Mapping[str, Any], time_us: float, row: Mapping[str, Any]) 
     return time_us
 
 
-def _is_peer(row: Mapping[str, Any]) -> bool:
+def _is_peer(row: Row) -> bool:
     """What failed or was wrong is no alternative."""
     return bool(row.get("time_us")) and not row.get("error") and row["name"] not in NO_PEERS

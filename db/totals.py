@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, select
 
 from db.columns import now, upsert
-from db.models import UNENDED, jobs, trial_sums
+from db.models import UNENDED, devices, jobs, trial_sums, workers
 from db.transaction import reading
+from db.workers import ALIVE_SECONDS
 
 PHASES = ("schedule", "build", "check", "run")
 PRUNED = "pruned"
@@ -22,6 +23,7 @@ class Totals:
     queued_seconds: float  # how long the oldest queued job has waited, 0 where none is
     trials: dict[str, int]  # by status
     seconds: dict[tuple[str, str], float]  # spent in trials, by status and phase
+    workers: dict[tuple[str, bool], int]  # living, by kind of device and whether at work
 
 
 def add_up(connection: Connection, job_seq: int, new: Sequence[Mapping[str, Any]]) -> None:
@@ -58,6 +60,13 @@ def totals(engine: Engine) -> Totals:
         *(func.sum(trial_sums.c[f"{phase}_seconds"]) for phase in PHASES),
     )
     by_status = by_status.where(trial_sums.c.status != PRUNED).group_by(trial_sums.c.status)
+    at_work = workers.c.job_id.is_not(None)
+    living = (
+        select(devices.c.kind, at_work, func.count())
+        .join(devices, devices.c.id == workers.c.device_id)
+        .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
+        .group_by(devices.c.kind, at_work)
+    )
     with reading(engine) as connection:
         rows = connection.execute(by_status).all()
         return Totals(
@@ -69,4 +78,5 @@ def totals(engine: Engine) -> Totals:
                 for row in rows
                 for phase, spent in zip(PHASES, row[2:], strict=True)
             },
+            workers={(row[0], bool(row[1])): row[2] for row in connection.execute(living)},
         )

@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from db.columns import storable, utc
+from db.fastest import faster_peer
+from db.in_words import noise_in_words
 from db.jobs import known_id
 from db.models import bests, devices, jobs, trials, workloads
 from db.pages import Page, page, read_cursor
@@ -36,10 +38,14 @@ class FoundBest:
     device_id: int
     device_kind: str
     device_name: str
+    device_arch: str
     template: str
     time_us: float  # warm median
+    peer: Mapping[str, Any] | None  # the baseline that was faster
+    noisy: str | None  # why its figures are not to be trusted
     gflops: float | None
     fraction: float | None  # of the roofline
+    bound: str | None
     trials_measured: int
     tuned_at: datetime
 
@@ -86,21 +92,6 @@ def samples(
         return [(config, status, time) for config, status, time in connection.execute(query)]
 
 
-def last_trials(engine: Engine, job_id: str, count: int) -> list[dict[str, Any]]:
-    """Number, status, time, configuration, largest error and error text of a job's last trials,
-    newest first."""
-    names = ("number", "status", "time_us", "config", "max_error", "error")
-    query = (
-        select(*(trials.c[name] for name in names))
-        .join(jobs, jobs.c.seq == trials.c.job_seq)
-        .where(jobs.c.id == known_id(job_id))
-        .order_by(trials.c.number.desc())
-        .limit(count)
-    )
-    with reading(engine) as connection:
-        return [dict(row) for row in connection.execute(query).mappings()]
-
-
 def find_bests(
     engine: Engine,
     operator: str | None = None,
@@ -117,6 +108,7 @@ def find_bests(
             workloads.c.workload,
             devices.c.kind.label("device_kind"),
             devices.c.name.label("device_name"),
+            devices.c.arch.label("device_arch"),
         )
         .join(workloads, workloads.c.id == bests.c.workload_id)
         .join(devices, devices.c.id == bests.c.device_id)
@@ -145,7 +137,10 @@ def find_bests(
     found = [
         FoundBest(
             **{name: row[name] for name in _LISTED},
+            peer=faster_peer(row["timing"], row["time_us"], row["baselines"]),
+            noisy=noise_in_words(row["timing"]),
             fraction=row["roofline"].get("fraction"),
+            bound=row["roofline"].get("bound"),
             tuned_at=utc(row["tuned_at"]),
         )
         for row in rows
@@ -160,6 +155,5 @@ def count_bests(engine: Engine) -> dict[int, int]:
         return {row.device_id: row.bests for row in connection.execute(query)}
 
 
-_LISTED = tuple(
-    name for name in FoundBest.__dataclass_fields__ if name not in ("fraction", "tuned_at")
-)
+_DERIVED = ("peer", "noisy", "fraction", "bound", "tuned_at")
+_LISTED = tuple(name for name in FoundBest.__dataclass_fields__ if name not in _DERIVED)

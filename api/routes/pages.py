@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from api.best_query import BestFilters
 from api.conditional import matches
@@ -13,7 +13,7 @@ from api.dependencies import EngineDep, IfNoneMatch
 from api.problems import Problem
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
-from api.web import assets, best_page, forms, job_page, ladder_page
+from api.web import assets, best_page, forms, job_page, ladder_page, trials
 from api.web.pages import PageRoute, render, sent_form
 from db import best as bests
 from db import ladders, queue, views, workers
@@ -76,7 +76,8 @@ def order(request: Request, engine: EngineDep, sent: FormDep) -> Response:
 @router.get("/ui/jobs/{job_id}")
 def job(request: Request, job_id: str, engine: EngineDep, known: bool = False) -> Response:
     context = job_page.job_context(engine, queue.get(engine, job_id))
-    return render(request, "job.html", known=known, **context)
+    table = trials.table(engine, job_id, trials.Asked.read(request.query_params))
+    return render(request, "job.html", known=known, table=table, **context)
 
 
 @router.get("/ui/jobs/{job_id}/live")
@@ -84,6 +85,27 @@ def job_fragment(request: Request, job_id: str, engine: EngineDep) -> Response:
     """What of the page moves while the job runs."""
     context = job_page.job_context(engine, queue.get(engine, job_id))
     return render(request, "parts/job.html", **context)
+
+
+@router.get("/ui/jobs/{job_id}/trials")
+def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
+    """The table of trials, as it is asked for; the page's address then says so too."""
+    asked = trials.Asked.read(request.query_params)
+    job = queue.get(engine, job_id)
+    table = trials.table(engine, job_id, asked)
+    answer = render(request, "parts/trials.html", job=job, table=table)
+    if request.headers.get("HX-Trigger") != "trials":  # that is the page renewing itself
+        answer.headers["HX-Replace-Url"] = f"/ui/jobs/{job_id}?{asked.query()}".removesuffix("?")
+    return answer
+
+
+@router.get("/ui/jobs/{job_id}/trials.csv")
+def job_trials_csv(request: Request, job_id: str, engine: EngineDep) -> Response:
+    wanted = trials.Asked.read(request.query_params).wanted
+    job = queue.get(engine, job_id)
+    named = {"Content-Disposition": f'attachment; filename="trials-{job.id[:8]}.csv"'}
+    lines = trials.as_csv(engine, job.id, wanted)
+    return StreamingResponse(lines, headers=named, media_type="text/csv")
 
 
 @router.get("/ui/jobs/{job_id}/curve")

@@ -11,11 +11,12 @@ from starlette.requests import Request
 
 from api.schemas.best import BestView
 from api.web.charts import Bar, bars, roofline
-from api.web.pages import number
 from api.web.snippets import service_url, snippets
 from api.web.source import coloured
 from db import artifacts
 from db.best import Best
+from db.fastest import own_time
+from db.in_words import noise_in_words, number, peer_in_words, roofline_in_words
 from templates.workload import Workload
 
 
@@ -47,6 +48,11 @@ def best_context(
             for name, text in texts.items()
         ],
         "baselines": bars(_bars(best)),
+        "called": bool(best.timing.get("call")),
+        "threads": best.timing.get("threads"),
+        "peer": peer_in_words(best.timing, best.time_us, best.baselines),
+        "noise": noise_in_words(best.timing),
+        "roofline_said": roofline_in_words(best.roofline, best.device.name),
         "roof": roofline(_limits(engine, best), workload.flops, workload.bytes, _times(best)),
     }
 
@@ -62,24 +68,34 @@ def _limits(engine: Engine, best: Best) -> dict[str, Any]:
 
 
 def _bars(best: Best) -> list[Bar]:
-    rows = [Bar("best", "best", best.time_us, f"{number(best.time_us)} µs")]
-    for each in best.baselines:
-        time, reason = each.get("time_us"), each.get("error")
-        figure = "–" if time is None else f"{number(time)} µs · {number(each['speedup'], 2)}×"
+    rows = [Bar("ours", "best", best.time_us, _us(best.time_us))]
+    call = best.timing.get("call")
+    if call:
         rows.append(
-            Bar(
-                each["name"],
-                "failed" if reason else "peer",
-                time,
-                f"{figure} (failed)" if reason and time is None else figure,
-                title=reason or "",
-            )
+            Bar("ours, called from Python", "best", call["median_us"], _us(call["median_us"]))
         )
-    return rows
+    return rows + [_bar(best, each) for each in best.baselines]
+
+
+def _bar(best: Best, row: Mapping[str, Any]) -> Bar:
+    time, reason = row.get("time_us"), row.get("error") or ""
+    called = best.timing.get("call") and row.get("level") == "call"
+    figure = "–"
+    if time is not None:
+        times = time / own_time(best.timing, best.time_us, row)
+        figure = f"{_us(time)} · {number(times, 2)}×"
+    elif reason:
+        figure = "– (failed)"
+    name = f"{row['name']}, called" if called else row["name"]
+    return Bar(name, "failed" if reason else "peer", time, figure, title=reason)
+
+
+def _us(time: float) -> str:
+    return f"{number(time)} µs"
 
 
 def _times(best: Best) -> Mapping[str, float]:
-    """The best and the nearest two that it is compared with: more points would hide each other."""
+    """Ours and the nearest two that it is compared with: more points would hide each other."""
     fair = [each for each in best.baselines if each.get("time_us") and not each.get("error")]
     nearest = sorted(fair, key=lambda each: float(each["time_us"]))[:2]
-    return {"best": best.time_us} | {each["name"]: each["time_us"] for each in nearest}
+    return {"ours": best.time_us} | {each["name"]: each["time_us"] for each in nearest}

@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WIDE = (250, 460, 130)  # widths of a bar chart's three parts: labels, bars, figures
-NARROW = (150, 270, 110)
-BAR, GAP = 18, 8
-WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 380, 64, 46, 20, 16
+WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 380, 80, 58, 20, 24
 
 
 @dataclass(frozen=True)
@@ -25,51 +22,35 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each, on one scale, labels left and figures right."""
+    """A bar for each, on one scale; lengths and places in per cent of the room for bars, which a
+    page gives them: a phone's is narrow, its letters are not."""
 
     rows: list[dict[str, Any]]
     ticks: list[dict[str, Any]]
-    width: int
-    height: int
 
 
-def bars(
-    given: Sequence[Bar], widths: tuple[int, int, int] = WIDE, *, logarithmic: bool = False
-) -> Bars:
+def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
     """Bars from zero; or on a logarithmic scale from the power of ten below the least."""
-    label, plot, _ = widths
     values = [v for bar in given for v in (bar.value, bar.mark) if v is not None and v > 0]
     most = max(values, default=1.0)
     low = math.floor(math.log10(min(values, default=1.0)))
     high = max(math.ceil(math.log10(most)), low + 1)
 
     def along(value: float) -> float:
-        if not logarithmic:
-            return plot * value / most
-        return plot * (math.log10(value) - low) / (high - low)
+        part = (math.log10(value) - low) / (high - low) if logarithmic else value / most
+        return round(100 * part, 1)
 
-    rows = []
-    for number, bar in enumerate(given):
-        length = along(bar.value) if bar.value else 0.0
-        beyond = max(length, along(bar.mark) + 6) if bar.mark else length
-        rows.append(
-            {
-                "bar": bar,
-                "y": number * (BAR + GAP),
-                "x": label,
-                "length": round(max(length, 1.5), 1) if bar.value else 0,
-                "height": BAR,
-                "text_x": round(label + beyond + 6, 1),
-                "mark_x": round(label + along(bar.mark), 1) if bar.mark else None,
-            }
-        )
-    powers = range(low, high + 1, -(-(high - low) // 6)) if logarithmic else range(0)
-    ticks = [
-        {"x": round(label + along(10.0**p), 1), "text": f"{10.0**p:,.{max(-p, 0)}f}"}
-        for p in powers
+    rows = [
+        {
+            "bar": bar,
+            "length": max(along(bar.value), 0.5) if bar.value else 0,
+            "mark": along(bar.mark) if bar.mark else None,
+        }
+        for bar in given
     ]
-    height = len(given) * (BAR + GAP) + (22 if ticks else 0)
-    return Bars(rows, ticks, sum(widths), height)
+    powers = range(low, high + 1, -(-(high - low) // 6)) if logarithmic else range(0)
+    ticks = [{"at": along(10.0**p), "text": f"{10.0**p:,.{max(-p, 0)}f}"} for p in powers]
+    return Bars(rows, ticks)
 
 
 def roofline(
@@ -132,7 +113,7 @@ def _spread(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     free = 0.0
     for point in points:
         point["label_y"] = max(point["y"] + 4, free)
-        free = point["label_y"] + 15
+        free = point["label_y"] + 20
     return points
 
 

@@ -8,13 +8,13 @@ from sqlalchemy import Engine
 
 from api.job_views import waiting_for
 from api.web import curves
-from api.web.charts import NARROW, Bar, bars
-from api.web.pages import config_text, number
-from db import queue, views
+from api.web.charts import Bar, bars
+from api.web.pages import config_text
+from db import best, queue, views
 from db.devices import get_device
+from db.in_words import noise_in_words, number, peer_in_words
 from db.queue import Job
 
-TAIL = 15
 KNOB_SAMPLES = 4000
 
 
@@ -44,13 +44,32 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
                     f"{count:,}",
                 )
                 for status, count in counts
-            ],
-            NARROW,
+            ]
         ),
         "failed": sum(count for status, count in counts if status != "ok"),
         "knobs": [_with_bars(knob) for knob in curves.by_knob(samples)],
         "sampled": len(samples),
-        "tail": views.last_trials(engine, job.id, TAIL),
+        **_outcome(engine, job),
+    }
+
+
+def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
+    """What the job's last round found, while its best is the one that is stored."""
+    stored = []
+    if job.state == "succeeded" and job.device_id is not None:
+        stored = best.lookup(engine, job.workload_key, device=job.device_id)
+    if not stored:
+        return {"stored": None, "peer": None, "noise": None, "finalists": []}
+    found = stored[0]
+    ours = found.job_id == job.id
+    finalists = found.timing.get("finalists", []) if ours else []
+    return {
+        "stored": found,
+        "peer": peer_in_words(found.timing, found.time_us, found.baselines),
+        "noise": noise_in_words(found.timing) if ours else None,
+        "finalists": [
+            {**each, "times": each["median_us"] / finalists[0]["median_us"]} for each in finalists
+        ],
     }
 
 
@@ -85,4 +104,4 @@ def _with_bars(knob: dict[str, Any]) -> dict[str, Any]:
         )
         for row in knob["rows"]
     ]
-    return {**knob, "bars": bars(given, NARROW)}
+    return {**knob, "bars": bars(given)}

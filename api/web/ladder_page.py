@@ -6,7 +6,7 @@ from typing import Any
 
 from api.schemas.ladders import LadderView
 from api.web.charts import Bar, bars
-from api.web.pages import number
+from db.in_words import number
 from db.ladders import Ladder
 
 

@@ -20,6 +20,7 @@ from api.problems import Problem
 from api.version import VERSION
 from api.web import assets
 from db import errors as storage
+from db.in_words import number, roofline_in_brief
 from templates import operators
 from templates.errors import UnknownOperator
 from templates.knob import brief
@@ -32,16 +33,6 @@ HEADERS = {
     "Vary": "Accept",
 }
 MAX_FIELDS = 100
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """So many significant digits, without an exponent where people do without one."""
-    if value is None:
-        return "–"
-    if value == 0 or not 1e-3 <= abs(value) < 1e7:
-        return f"{value:.{digits}g}"
-    whole = len(str(int(abs(value))))
-    return f"{value:,.{max(digits - whole, 0)}f}"
 
 
 def duration(seconds: float | None) -> str:
@@ -102,6 +93,7 @@ def _environment() -> Environment:
         "asset": assets.url,
         "best_url": best_url,
         "elapsed": elapsed,
+        "roofline_in_brief": roofline_in_brief,
         "operators": operators,
         "version": VERSION,
     }

@@ -1,18 +1,20 @@
 """Operators, workers, and what the service says of itself."""
 
 import re
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from problem_shape import problem
 from prometheus_client.parser import text_string_to_metric_families
-from service_rows import GPU, tuned
-from sqlalchemy import Engine
+from service_rows import GPU, HOST, tuned
+from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
 from db import devices, workers
 from db.engine import writing
 from db.models import metadata
+from db.models import workers as rows_of_workers
 from templates import operators
 from templates.workload import Workload
 
@@ -98,17 +100,38 @@ def test_what_nobody_foresaw_is_a_problem_too(app: FastAPI, client: TestClient) 
     assert "secret" not in response.text
 
 
+def samples_of(client: TestClient) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels."""
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(client.get("/metrics").text)
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_count_living_workers(client: TestClient, engine: Engine) -> None:
+    gpu, host = (devices.upsert_device(engine, each).id for each in (GPU, HOST))
+    said: dict[str, Any] = {"host": "here", "pid": 7, "version": "0.1.0"}
+    assert samples_of(client)["convtune_workers", "cpu", "waiting"] == 0
+    for name, device, job in (("a", gpu, None), ("b", gpu, "0" * 32), ("c", host, None)):
+        workers.beat(engine, name, device_id=device, job_id=job, **said)
+    workers.beat(engine, "d", device_id=gpu, job_id=None, **said)
+    with writing(engine) as connection:
+        silent = update(rows_of_workers).where(rows_of_workers.c.name == "d").values(seen_at=0.0)
+        connection.execute(silent)
+    samples = samples_of(client)
+    assert samples["convtune_workers", "cuda", "working"] == 1
+    assert samples["convtune_workers", "cuda", "waiting"] == 1
+    assert samples["convtune_workers", "cpu", "waiting"] == 1
+    assert samples["convtune_workers", "cpu", "working"] == 0
+
+
 def test_the_metrics(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 10, "N": 3})
     client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 100, "N": 3}})
     client.get("/jobs/" + "0" * 32)
     client.get("/nowhere/1")
-    text = client.get("/metrics").text
-    samples = {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    samples = samples_of(client)
     assert samples["convtune_jobs", "queued"] == 1
     assert samples["convtune_jobs", "succeeded"] == 1
     assert samples["convtune_jobs", "failed"] == 0

@@ -1,11 +1,15 @@
 """Sums are kept as trials are stored, and made for those that an older release stored."""
 
+from typing import Any
+
 import pytest
 from alembic import command
 from sqlalchemy import Engine, insert, inspect, select, update
 from storage_rows import claimed, device, new_trial, submitted
 
-from db import queue, schema, trials
+from db import models as tables
+from db import queue, schema, trials, workers
+from db.columns import now
 from db.engine import migrate, open_engine, reading, writing
 from db.errors import DuplicateTrial
 from db.models import jobs, metadata
@@ -13,7 +17,7 @@ from db.totals import Totals, totals
 
 
 def test_nothing_yet(engine: Engine) -> None:
-    assert totals(engine) == Totals({}, 0.0, {}, {})
+    assert totals(engine) == Totals({}, 0.0, {}, {}, {})
 
 
 def test_jobs_trials_and_seconds(engine: Engine) -> None:
@@ -77,3 +81,15 @@ def test_what_an_older_release_stored_is_added_up(engine: Engine, blank_url: str
     assert totals(old) == totals(engine)
     assert totals(old).trials == {"ok": 2, "run_error": 1}
     old.dispose()
+
+
+def test_living_workers(engine: Engine) -> None:
+    gpu = device(engine).id
+    said: dict[str, Any] = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": gpu}
+    for name, job in (("a", "0" * 32), ("b", None), ("c", None), ("silent", None)):
+        workers.beat(engine, name, job_id=job, **said)
+    with writing(engine) as connection:
+        ago = now() - 2 * workers.ALIVE_SECONDS
+        silent = tables.workers.c.name == "silent"
+        connection.execute(update(tables.workers).where(silent).values(seen_at=ago))
+    assert totals(engine).workers == {("cuda", True): 1, ("cuda", False): 2}

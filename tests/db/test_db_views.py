@@ -37,7 +37,6 @@ def test_trials_without_their_bulk(engine: Engine) -> None:
     assert views.configs(engine, job.id, [1, 5, 7]) == {1: new[0].config, 5: new[4].config}
     assert [config["threads"] for config, _, _ in views.samples(engine, job.id, 2)] == [2]
     assert len(views.samples(engine, job.id, 5)) == 5
-    assert [trial["number"] for trial in views.last_trials(engine, job.id, 2)] == [5, 4]
     assert views.points(engine, "0" * 32) == []
     with pytest.raises(NotFound):
         views.points(engine, "nothing")

@@ -147,6 +147,7 @@ function watchJob(section) {
     const scrolled = [...document.querySelectorAll("#details .scroll")].map((each) => [each.id, each.scrollTop, each.scrollLeft]);
     await htmx.ajax("GET", section.dataset.live, { target: "#live", swap: "outerHTML" });
     for (const [id, top, left] of scrolled) document.getElementById(id)?.scrollTo(left, top);
+    if (!document.activeElement.matches("#trials :is(input, select)")) htmx.trigger("#trials", "moved");
   };
   const soon = () => {
     timer ??= setTimeout(async () => {

@@ -1,0 +1,121 @@
+"""The table of a job's trials: what of it is asked for, what it shows, and all of it as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from sqlalchemy import Engine
+
+from api.schemas.jobs import TrialStatus
+from db import trial_table
+from db.trial_table import TrialFilter
+
+SHOWS = (25, 100, 500)
+ORDERS = {
+    "time_us": "fastest first",
+    "-time_us": "slowest first",
+    "-number": "newest first",
+    "number": "oldest first",
+    "max_error": "smallest error first",
+    "-max_error": "largest error first",
+}
+STATUSES = get_args(TrialStatus)
+_KNOB = re.compile(r"(\w+)=(\[[^\]]*\]|\S+)")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+_FIRST = ("number", "status", "time_us", "max_error", "seconds", "template")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a reader wants to see; what can't be meant is the default."""
+
+    sort: str = "time_us"
+    status: str = ""
+    template: str = ""
+    knobs: str = ""
+    show: str = str(SHOWS[0])
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Asked:
+        sort, show = query.get("sort", ""), query.get("show", "")
+        return cls(
+            sort=sort if sort in ORDERS else cls.sort,
+            status=query.get("status", ""),
+            template=query.get("template", ""),
+            knobs=query.get("knobs", "").strip(),
+            show=show if show in map(str, SHOWS) else cls.show,
+        )
+
+    @property
+    def wanted(self) -> TrialFilter:
+        knobs = dict(_KNOB.findall(self.knobs))
+        return TrialFilter(self.status or None, self.template or None, knobs)
+
+    @property
+    def misread(self) -> str:
+        """What of the text for knobs is no ``name=value``."""
+        return _KNOB.sub("", self.knobs).strip()
+
+    def turned(self, sort: str) -> str:
+        """What a heading leads to: this order, or where it is chosen already, its opposite."""
+        opposite = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
+        return opposite if self.sort == sort else sort
+
+    def query(self, **changes: str) -> str:
+        """As the end of a URL: what differs from the default."""
+        given = {**self.__dict__, **changes}
+        return urlencode({name: v for name, v in given.items() if v != getattr(Asked, name)})
+
+
+def table(engine: Engine, job_id: str, asked: Asked) -> dict[str, Any]:
+    """The rows, how many there are in all, and what can be chosen."""
+    column, descending = asked.sort.removeprefix("-"), asked.sort.startswith("-")
+    rows, count = trial_table.find_trials(
+        engine, job_id, asked.wanted, column, descending, int(asked.show)
+    )
+    templates = trial_table.templates_of(engine, job_id)
+    return {
+        "asked": asked,
+        "rows": rows,
+        "count": count,
+        "choices": {
+            "sort": ORDERS,
+            "status": {"": "any way", **{each: each.replace("_", " ") for each in STATUSES}},
+            "template": {"": "any", **{each: each for each in templates}},
+            "show": {str(each): str(each) for each in SHOWS},
+        },
+    }
+
+
+def as_csv(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[str]:
+    """A row for each trial, by number, and a column for each knob that any of them has."""
+    knobs: dict[str, None] = {}
+    for batch in trial_table.batches(engine, job_id, wanted):
+        knobs |= dict.fromkeys(name for trial in batch for name in trial["config"])
+    names = [name for name in knobs if name not in _FIRST]
+    yield _lines([[*_FIRST, *names, "error"]])
+    for batch in trial_table.batches(engine, job_id, wanted):
+        yield _lines(_row(trial, names) for trial in batch)
+
+
+def _row(trial: Mapping[str, Any], knobs: Sequence[str]) -> list[Any]:
+    seconds = round(sum(trial["seconds"].values()), 3)
+    first = [{**trial, "seconds": seconds}[name] for name in _FIRST]
+    return [*first, *(trial["config"].get(name) for name in knobs), trial["error"]]
+
+
+def _lines(rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([[_cell(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Text from a trial is data: a spreadsheet is told so."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,117 @@
+"""What pages say of a best beside its time: a faster peer, noise, the call, the roofline."""
+
+import re
+from html import unescape
+from typing import Any
+
+from service_rows import GPU, HOST, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+SHAPE = {"M": 100, "N": 3}
+LIMITS = {"limits": {**HOST["limits"], "peak_flops": 1e11, "peak_bandwidth": 1e10}}
+
+
+def summary(time: float) -> dict[str, Any]:
+    return {"median_us": time, "p10_us": 0.9 * time, "p90_us": 1.2 * time, "samples": 20}
+
+
+def read(client: TestClient, path: str) -> str:
+    """The page's words."""
+    answer = client.get(path, headers={"accept": "text/html"})
+    assert answer.status_code == 200, answer.text
+    return " ".join(unescape(re.sub("<[^>]+>", " ", answer.text)).split())
+
+
+def pages_of(client: TestClient, engine: Engine, **best: Any) -> tuple[str, str, str]:
+    """The best's, the list's and its job's."""
+    job = tuned(engine, "conv1d", SHAPE, HOST | LIMITS, **best)
+    paths = ("/ui/best/conv1d?M=100&N=3", "/ui/best", f"/ui/jobs/{job.id}")
+    one, listed, of_job = (read(client, path) for path in paths)
+    return one, listed, of_job
+
+
+def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -> None:
+    rows = [{"name": "pytorch NHWC", "time_us": 209.0, "speedup": 0.43}]
+    one, listed, of_job = pages_of(client, engine, time_us=487.0, baselines=rows)
+    for text in (one, of_job):
+        assert "pytorch NHWC was faster: 209 µs against 487 µs" in text
+    assert "pytorch NHWC , 209 µs" in listed
+    assert "ours" not in listed
+
+
+def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engine) -> None:
+    one, listed, of_job = pages_of(client, engine)
+    assert "was faster" not in one + of_job
+    assert "ours" in listed
+
+
+def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
+    timing = {"warm": summary(0.015), "call": summary(2.8), "threads": 2}
+    rows = [{"name": "numpy", "time_us": 0.5, "speedup": 0.18, "level": "call"}]
+    one, _, of_job = pages_of(client, engine, time_us=0.015, timing=timing, baselines=rows)
+    said = "numpy was faster: 0.5 µs against 2.80 µs, each called from Python"
+    assert said in one and said in of_job
+    assert "Called from Python 2.80 µs" in one
+    assert "Threads 2" in one
+    assert "numpy, called 0.5 µs · 0.18×" in one
+    assert "0.015 µs" in one
+
+
+def test_noise_is_told_with_what_to_do(client: TestClient, engine: Engine) -> None:
+    noise = {"quiet": False, "spread": 0.38, "load": 3.7, "reason": "the load was 3.7"}
+    timing = {"warm": summary(1.5), "noise": noise}
+    one, listed, of_job = pages_of(client, engine, timing=timing)
+    for text in (one, of_job):
+        assert "The machine was not quiet while this was measured: the load was 3.7" in text
+        assert "tune it again" in text
+    assert "noisy" in listed
+
+
+def test_a_quiet_machine_goes_without_saying(client: TestClient, engine: Engine) -> None:
+    noise = {"quiet": True, "spread": 0.01, "load": 0.1, "reason": None}
+    for text in pages_of(client, engine, timing={"warm": summary(1.5), "noise": noise}):
+        assert "quiet while" not in text and "noisy" not in text
+
+
+def test_what_earlier_versions_stored_claims_nothing_new(
+    client: TestClient, engine: Engine
+) -> None:
+    one, _, of_job = pages_of(client, engine, timing={"warm": {"median_us": 1.5}, "cold": None})
+    assert "Threads" not in one and "Called from Python" not in one
+    assert "Finalists" not in of_job
+
+
+def test_the_cache_passes_the_rooflines_floor(client: TestClient, engine: Engine) -> None:
+    beyond = {"bound": "memory", "floor_us": 9.0, "fraction": 1.61}
+    one, listed, _ = pages_of(client, engine, roofline=beyond)
+    assert "Faster than memory allows (9.00 µs): its data is in the cache." in one
+    assert "161%" not in one + listed
+    assert "in the cache" in listed
+
+
+def test_the_finalists_are_a_table(client: TestClient, engine: Engine) -> None:
+    finalists = [
+        {"name": name, "config": {"template": "direct", "threads": n}, **summary(time)}
+        for n, (name, time) in enumerate([("convtune", 1.5), ("stored best", 1.65)])
+    ]
+    timing = {"warm": summary(1.5), "finalists": finalists}
+    _, _, of_job = pages_of(client, engine, timing=timing)
+    assert "Finalists" in of_job
+    assert re.search(r"convtune winner 1.500 1.00 1.350 to 1.800 20 template=direct", of_job)
+    assert re.search(r"stored best 1.650 1.10 1.485 to 1.980 20 template=direct", of_job)
+
+
+def test_a_job_whose_best_is_not_kept_names_the_other(client: TestClient, engine: Engine) -> None:
+    earlier = tuned(engine, "conv1d", SHAPE, time_us=2.0)
+    tuned(engine, "conv1d", SHAPE, time_us=1.5)
+    text = read(client, f"/ui/jobs/{earlier.id}")
+    assert "The best of this shape on this device is now that of another job : 1.50 µs" in text
+
+
+def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Engine) -> None:
+    job = tuned(engine, "conv1d", SHAPE)
+    arch = GPU["arch"]
+    for path in ("/", "/ui/best", "/ui/best/conv1d?M=100&N=3"):
+        assert f"Test GPU ({arch})" in read(client, path), path
+    assert f"Test GPU {arch}" in read(client, f"/ui/jobs/{job.id}")

@@ -1,0 +1,103 @@
+"""The table of a job's trials, and the same as CSV."""
+
+import csv
+import io
+import re
+
+import pytest
+from service_rows import GPU, new_trial, running
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+from db import devices, trials
+
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture
+def job(engine: Engine) -> str:
+    device = devices.upsert_device(engine, GPU)
+    held = running(engine, "conv1d", {"M": 100, "N": 3}, trials=50)
+    new = [new_trial(device, number, time_us=40.0 - number) for number in range(1, 31)]
+    hostile = {"template": "fft", "threads": 7, "block": "=1+1"}
+    error = {"status": "build_error", "time_us": None, "error": "@SUM(1) <b>"}
+    new.append(new_trial(device, 1, config=hostile, template="fft", **error))
+    trials.add(engine, held.id, held.attempt, new)
+    return held.id
+
+
+def numbers(client: TestClient, job: str, query: str = "") -> list[int]:
+    text = client.get(f"/ui/jobs/{job}/trials?{query}", headers=HTML).text
+    assert text.count("<section") == 1
+    return [int(found) for found in re.findall(r'data-label="Trial">(\d+)<', text)]
+
+
+def test_the_fastest_come_first(client: TestClient, job: str) -> None:
+    assert numbers(client, job) == list(range(30, 5, -1))
+    assert numbers(client, job, "show=100")[-1] == 31
+    text = client.get(f"/ui/jobs/{job}", headers=HTML).text
+    assert "The first 25 of 31." in text
+
+
+def test_sorted_and_filtered(client: TestClient, job: str) -> None:
+    assert numbers(client, job, "sort=-number")[:2] == [31, 30]
+    assert numbers(client, job, "sort=-time_us&show=100")[:2] == [1, 2]
+    assert numbers(client, job, "status=build_error") == [31]
+    assert numbers(client, job, "template=fft") == [31]
+    assert numbers(client, job, "knobs=threads%3D7") == [7, 31]
+    assert numbers(client, job, "knobs=threads%3D7+template%3Ddirect") == [7]
+
+
+def test_the_page_itself_is_filtered_too(client: TestClient, job: str) -> None:
+    text = client.get(f"/ui/jobs/{job}?status=build_error&sort=number", headers=HTML).text
+    assert "All 1." in text
+    assert 'aria-sort="ascending"' in text
+    assert "&lt;b&gt;" in text and "<b>" not in text
+
+
+def test_what_is_no_knob_is_named(client: TestClient, job: str) -> None:
+    text = client.get(f"/ui/jobs/{job}/trials?knobs=%3Cthreads%3E", headers=HTML).text
+    assert "&lt;threads&gt; is no knob with its value" in text
+    assert (
+        "No trial is like that"
+        in client.get(f"/ui/jobs/{job}/trials?knobs=nothing%3D1", headers=HTML).text
+    )
+
+
+@pytest.mark.parametrize("query", ["sort=x", "show=7", "show=-1", "status=%00", "knobs=a%3D%00"])
+def test_nonsense_is_no_error(client: TestClient, job: str, query: str) -> None:
+    assert client.get(f"/ui/jobs/{job}?{query}", headers=HTML).status_code == 200
+
+
+def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job: str) -> None:
+    path = f"/ui/jobs/{job}/trials?sort=-number"
+    assert client.get(path, headers=HTML).headers["hx-replace-url"] == (
+        f"/ui/jobs/{job}?sort=-number"
+    )
+    renewed = client.get(path, headers=HTML | {"hx-trigger": "trials"})
+    assert "hx-replace-url" not in renewed.headers
+
+
+def rows(client: TestClient, job: str, query: str = "") -> list[dict[str, str]]:
+    answer = client.get(f"/ui/jobs/{job}/trials.csv?{query}")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert ".csv" in answer.headers["content-disposition"]
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
+    found = rows(client, job)
+    assert [row["number"] for row in found] == [str(number) for number in range(1, 32)]
+    assert found[0]["threads"] == "1" and found[0]["block"] == ""
+    assert found[0]["time_us"] == "39.0" and found[0]["seconds"] == "0.5"
+    assert found[30]["status"] == "build_error" and found[30]["template"] == "fft"
+
+
+def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
+    (failed,) = rows(client, job, "status=build_error")
+    assert (failed["error"], failed["block"]) == ("'@SUM(1) <b>", "'=1+1")
+
+
+def test_of_no_job_there_is_none(client: TestClient) -> None:
+    for path in ("trials", "trials.csv"):
+        assert client.get(f"/ui/jobs/{'0' * 32}/{path}", headers=HTML).status_code == 404
