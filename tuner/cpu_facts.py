@@ -23,6 +23,13 @@ CPUINFO = {"avx512fp16": "avx512_fp16"}
 """Those that /proc/cpuinfo spells otherwise."""
 
 
+def threads() -> int:
+    """As many as this process may run on: so many a CPU is tuned for."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def device() -> Device:
     """This machine's CPU, all the threads this process may run on."""
     import psutil  # not at the top: whoever only calls a library does without
@@ -38,9 +45,8 @@ def device() -> Device:
     ]
     if hidden:
         target["mattr"] = hidden
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = threads()
     vector_bytes = 64 if "avx512f" in flags else 32 if "avx2" in flags else 16
-    cores = cores or 1
     return Device(
         kind="cpu",
         name=name(),

@@ -16,6 +16,7 @@ from db.schema import check_schema
 from tuner import cache, config, cpu_facts, cuda_facts
 from tuner.errors import NoLinker, UnusableFile
 from tuner.measure.linker import linker
+from tuner.measure.quiet import look
 from tuner.settings import Settings
 from tuner.versions import versions
 
@@ -33,7 +34,7 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Every finding; nothing is written, no database is made."""
-    looked_at = [_compiler(), _linker(), _cpu(), _gpu(), _peer()]
+    looked_at = [_compiler(), _linker(), _cpu(), _gpu(), _quiet(), _peer()]
     return [*looked_at, _folders(settings), _database(settings)]
 
 
@@ -80,6 +81,14 @@ def _gpu() -> Finding:
         return f"{device.name} ({device.arch}), driver {device.driver}"
 
     return _tried("GPU", describe)
+
+
+def _quiet() -> Finding:
+    """Whether times that are measured now can be believed."""
+    seen = look()
+    if seen["quiet"]:
+        return Finding("quiet", "ok", "nothing else keeps the processors busy")
+    return Finding("quiet", "absent", seen["reason"])
 
 
 def _peer() -> Finding:

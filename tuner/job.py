@@ -35,6 +35,7 @@ from tuner.listed import ListedPlan, plan_of
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
 from tuner.measure.measuring import Measuring
+from tuner.measure.quiet import look
 from tuner.measure.record import metaschedule_record
 from tuner.measure.runner import Runner
 from tuner.measure.trial import Measured
@@ -104,6 +105,9 @@ class JobRun:
         NoServer where the farm has lost its last.
         """
         self._remember()
+        seen = look()
+        if not seen["quiet"]:
+            log.warning("machine_not_quiet", reason=seen["reason"])
         if self._job.warm_start:
             self._warm_up()
         self._report()

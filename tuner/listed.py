@@ -15,9 +15,9 @@ from db.trials import NewTrial
 from templates.errors import InvalidConfig
 from templates.template import Template
 from templates.workload import Workload
+from tuner.cpu_facts import threads as host_threads
 from tuner.device import Device
 from tuner.errors import NothingWorked
-from tuner.peers.peer import host_threads
 from tuner.plan import Plan
 from tuner.search import METASCHEDULE, Strategy
 from tuner.traced import TracedPlan

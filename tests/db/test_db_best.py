@@ -1,4 +1,5 @@
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -69,6 +70,54 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
     assert running.state == "running"
     assert running.best is not None
     assert running.best["time_us"] == 1.25
+
+
+def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
+    job = job_of(engine)
+    best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu, **changes), FILES)
+    return queue.get(engine, job.id)
+
+
+def test_a_slower_round_replaces_no_best(engine: Engine) -> None:
+    gpu = device(engine)
+    fast = finished(engine, gpu.id, time_us=1.0)
+    slow = finished(engine, gpu.id, time_us=2.0, config={"template": "direct", "threads": 32})
+    [found] = best.lookup(engine, fast.workload_key)
+    assert (found.time_us, found.job_id, found.config["threads"]) == (1.0, fast.id, 64)
+    assert slow.state == "succeeded"
+    assert slow.best == fast.best
+
+
+def test_a_slower_round_of_other_versions_does(engine: Engine) -> None:
+    """Their times are not comparable."""
+    gpu = device(engine)
+    finished(engine, gpu.id, time_us=1.0)
+    later = finished(engine, gpu.id, time_us=2.0, versions={"tvm": "0.27.0", "protocol": "9"})
+    [found] = best.lookup(engine, later.workload_key)
+    assert (found.time_us, found.job_id) == (2.0, later.id)
+
+
+def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
+    cpu, job = device(engine, kind="cpu", name="Test CPU"), job_of(engine)
+    parallel = new_best(job, cpu.id, time_us=1.0, threads=8)
+    serial = new_best(job, cpu.id, time_us=4.0, threads=1)
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.Found(parallel, FILES), best.Found(serial)]
+    )
+    key = job.workload_key
+    assert queue.get(engine, job.id).best == {
+        "config": parallel.config, "time_us": 1.0, "gflops": 600.0
+    }  # fmt: skip
+
+    def found(threads: int | None) -> list[int | None]:
+        return [each.threads for each in best.lookup(engine, key, threads=threads)]
+
+    assert (found(None), found(8), found(7), found(1)) == ([8], [8], [1], [1])
+    assert sorted(str(each.threads) for each in best.stored(engine, key, cpu.id)) == ["1", "8"]
+    gpu = device(engine)
+    on_gpu = best.record(engine, job_of(engine).id, 1, new_best(job, gpu.id, time_us=9.0))
+    assert on_gpu.threads is None
+    assert best.lookup(engine, key, threads=1)[-1] == on_gpu
 
 
 def test_lookup_by_device_fastest_first(engine: Engine) -> None:

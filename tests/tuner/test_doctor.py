@@ -21,7 +21,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def found(what: str, url: str = "sqlite:///convtune.db") -> doctor.Finding:
     findings = {each.what: each for each in doctor.examine(Settings(database_url=url))}
-    assert list(findings) == ["TVM", "C++ compiler", "CPU", "GPU", "PyTorch", "folders", "database"]
+    assert list(findings) == [
+        "TVM",
+        "C++ compiler",
+        "CPU",
+        "GPU",
+        "quiet",
+        "PyTorch",
+        "folders",
+        "database",
+    ]
     return findings[what]
 
 

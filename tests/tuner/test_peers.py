@@ -10,11 +10,12 @@ import templates
 from templates.conv1d.reference import reference as conv1d_reference
 from templates.depthwise_conv2d.reference import reference as depthwise_reference
 from templates.workload import Workload
+from tuner.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.peers import MAX_SECONDS, cupy_peer, peers, pytorch_fft_peer, scipy_peer, triton_peer
 from tuner.peers.numpy_peer import NumpyPeer
-from tuner.peers.peer import Peer, host_threads
+from tuner.peers.peer import Peer
 from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
 from tuner.peers.pytorch_peer import PytorchPeer
 from tuner.peers.scipy_peer import ScipyPeer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from tuner.cpu_facts import threads
 from tuner.measure.clock import STEADY, Sample, spread, summarise
 
 BUSY = 0.15
@@ -46,8 +46,8 @@ def noise(probe: Mapping[str, Any], load: float, winner: Mapping[str, Any]) -> d
         "disturbed": winner.get("disturbed", 0.0),
     }
     reasons = []
-    if load > BUSY * processors():
-        reasons.append(f"other programs kept {load:.1f} of {processors()} CPUs busy")
+    if load > BUSY * threads():
+        reasons.append(f"other programs kept {load:.1f} of {threads()} CPUs busy")
     if found["spread"] > STEADY:
         reasons.append(f"the samples are spread by {found['spread']:.0%} of their median")
     if found["probe_spread"] > STEADY:
@@ -70,13 +70,6 @@ def look() -> dict[str, Any]:
         time.sleep(LOOK_SECONDS / LOOK_SAMPLES)
     summary = summarise(samples, 50)
     return noise(summary, others.load(), summary)
-
-
-def processors() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _busy() -> float:

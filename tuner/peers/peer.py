@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from math import log2
@@ -47,13 +46,6 @@ class Broken:
 
 def installed(library: str) -> bool:
     return find_spec(library) is not None
-
-
-def host_threads() -> int:
-    """As many as a CPU is tuned for: all that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_float32(workload: Workload, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

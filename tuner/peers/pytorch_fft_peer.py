@@ -11,9 +11,10 @@ import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import host_threads, transform_seconds
+from tuner.peers.peer import transform_seconds
 from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
 

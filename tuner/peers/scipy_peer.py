@@ -14,10 +14,11 @@ import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
-from tuner.peers.peer import host_threads, in_float32, installed, transform_seconds
+from tuner.peers.peer import in_float32, installed, transform_seconds
 from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9

@@ -6,8 +6,9 @@ import sys
 import time
 from typing import Any
 
+from tuner.cpu_facts import threads
 from tuner.measure import quiet
-from tuner.measure.quiet import WAY_OUT, Others, noise, processors
+from tuner.measure.quiet import WAY_OUT, Others, noise
 
 
 def summary(spread: float) -> dict[str, Any]:
@@ -21,9 +22,9 @@ def test_a_quiet_machine_has_no_reason() -> None:
 
 
 def test_each_disturbance_is_named_with_the_way_out() -> None:
-    found = noise(summary(0.5), float(processors()), summary(0.9))
+    found = noise(summary(0.5), float(threads()), summary(0.9))
     assert not found["quiet"]
-    for part in (f"of {processors()} CPUs busy", "spread by 90%", "empty program by 50%", WAY_OUT):
+    for part in (f"of {threads()} CPUs busy", "spread by 90%", "empty program by 50%", WAY_OUT):
         assert part in found["reason"]
 
 
