@@ -12,7 +12,7 @@ from db import queue
 from db.engine import open_engine
 from tuner.answers import Baseline
 from tuner.client import Client
-from tuner.errors import BadOrder, NotTuned, TunerError, UnknownStrategy
+from tuner.errors import BadOrder, NotTuned, StillRunning, TunerError, UnknownStrategy
 from tuner.local import Local
 from tuner.order import STRATEGIES, terms, workload_of
 from tuner.search import strategies
@@ -108,3 +108,13 @@ def test_what_stands_beside_a_best_has_attributes(client: Client) -> None:
 
 def test_the_strategies_are_those_of_the_search() -> None:
     assert list(STRATEGIES) == strategies()
+
+
+def test_an_order_that_nobody_can_take_says_so(client: Client) -> None:
+    job = client.submit("conv1d", SHAPE, target="cuda", seed=12)
+    assert job.waiting is not None
+    assert job.waiting.startswith("no worker is alive")
+    with pytest.raises(StillRunning, match="with 0 of 64 trials; no worker is alive"):
+        client.wait(job, timeout=0.1)
+    with pytest.raises(NotTuned, match=f"the job {job.id} is queued; no worker is alive"):
+        client.best("conv1d", SHAPE, target="cuda")
