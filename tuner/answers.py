@@ -70,6 +70,7 @@ class Job(Answer):
     best: BestSoFar | None = None
     eta_seconds: float | None = None
     attempt: int
+    waiting: str | None = None  # why no living worker can take it
     error: str | None = None
     created_at: datetime
     started_at: datetime | None = None

@@ -2,7 +2,8 @@
 
 A service and a worker are started on a new SQLite file, a shape is tuned for the GPU where there
 is one and for the CPU otherwise, and the library that comes of it is fetched over HTTP, called,
-and checked against NumPy.
+and checked against NumPy. The database stays, in the folder ``convtune-demo``: another demo
+searches on in it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +31,8 @@ M, N = 16384, 32
 TRIALS = {"cpu": 64, "cuda": 192}
 START_SECONDS = 60.0
 MAX_ERROR = 1e-5
+FOLDER = Path("convtune-demo")
+DATABASE = "demo.db"
 SIGNING_KEY = "signing_key.pem"
 
 console = Console(width=100)
@@ -40,22 +42,23 @@ def main() -> None:
     """Run the demo; exits with 1 where the kernel's numbers are wrong."""
     kind = "cpu" if missing() else "cuda"
     console.print(f"convtune demo: conv1d of {M} samples with {N} taps, on this machine's {kind}")
-    with tempfile.TemporaryDirectory(prefix="convtune-demo-") as name:
-        folder = Path(name)
-        port = free_port()
-        signer = public_key_of(own_key(folder / SIGNING_KEY))
-        client = Client(f"http://127.0.0.1:{port}", signers=[signer])
-        with running(folder, port, kind), client:
-            until_ready(client)
-            console.print(f"service on {client.url}, one worker, database in {folder}")
-            job = _tuned(client, kind)
-            best = client.best("conv1d", M=M, N=N)
-            _show(best, job)
-            _call(client, best, kind)
+    folder = FOLDER.absolute()
+    folder.mkdir(exist_ok=True)
+    port = free_port()
+    signer = public_key_of(own_key(folder / SIGNING_KEY))
+    client = Client(f"http://127.0.0.1:{port}", signers=[signer])
+    with running(folder, port, kind), client:
+        until_ready(client)
+        console.print(f"service on {client.url}, one worker, database in {folder}")
+        job = _tuned(client, kind)
+        best = client.best("conv1d", M=M, N=N)
+        _show(best, job)
+        _call(client, best, kind)
+    _show_what_to_type_next(folder, job)
 
 
 def _tuned(client: Client, kind: str) -> Job:
-    order = client.submit("conv1d", M=M, N=N, trials=TRIALS[kind])
+    order = client.submit("conv1d", M=M, N=N, trials=TRIALS[kind], on_existing="retune")
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
@@ -105,6 +108,27 @@ def _call(client: Client, best: Best, kind: str) -> None:
         sys.exit(f"demo: the error is above {MAX_ERROR:g}")
 
 
+def _show_what_to_type_next(folder: Path, job: Job) -> None:
+    tuner = Path(sys.executable).with_name("tuner")
+    if tuner.is_relative_to(Path.cwd()):
+        tuner = tuner.relative_to(Path.cwd())
+    lines = (
+        "the database stays; to go on in it:",
+        f"  export TUNER_DATABASE_URL={_database_url(folder)}",
+        f"  {tuner} jobs show {job.id} --trials",
+        f"  {tuner} best conv1d --M {M} --N {N}",
+        f"  {tuner} tune depthwise_conv2d --B 1 --C 32 --H 56 --W 56 --K 3",
+        f"  {tuner} serve",
+        f"and see http://127.0.0.1:8000/ui/jobs/{job.id}",
+    )
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _database_url(folder: Path) -> str:
+    return f"sqlite:///{folder / DATABASE}"
+
+
 @contextmanager
 def running(
     folder: Path, port: int, kind: str
@@ -112,7 +136,7 @@ def running(
     """A service and a worker as processes of their own, ended on leaving; their logs are in the
     folder, and shown if one of them ends by itself."""
     environment = os.environ | {
-        "TUNER_DATABASE_URL": f"sqlite:///{folder / 'demo.db'}",
+        "TUNER_DATABASE_URL": _database_url(folder),
         "TUNER_SIGNING_KEY": str(folder / SIGNING_KEY),
         "TUNER_LOG_FORMAT": "console",
         "TUNER_POLL_SECONDS": "0.2",
@@ -145,13 +169,14 @@ def running(
 
 
 def until_ready(client: Client) -> None:
-    """Wait until a service that was just started on a new database answers."""
+    """Wait until a service that was just started answers."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
             client.best("conv1d", M=M, N=N)
+            return
         except NotTuned:
-            return  # it answers, and the database is new
+            return  # the database is new
         except ServiceUnreachable:
             if time.monotonic() > deadline:
                 raise

@@ -251,7 +251,8 @@ class StillRunning(TunerError):
 
     def __init__(self, job: Job, seconds: float) -> None:
         done = f"{job.trials.measured} of {job.trials.requested} trials"
-        super().__init__(f"job {job.id} is {job.state} after {seconds:g} s, with {done}")
+        why = f"; {job.waiting}" if job.waiting else ""
+        super().__init__(f"job {job.id} is {job.state} after {seconds:g} s, with {done}{why}")
         self.job = job
 
 

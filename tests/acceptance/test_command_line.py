@@ -96,8 +96,11 @@ def test_tune_is_stopped_and_goes_on(
     assert tuned["trials"] == 9
     assert tuned["time_us"] == tuned["timing"]["warm"]["median_us"] > 0
     shape = TUNE[1:6]
-    again = json.loads(shell.run(*TUNE, "--json"))  # reused: no second job
-    assert again == tuned
+    process = shell.start(*TUNE, "--json")  # reused: no second job
+    said, complained = process.communicate(timeout=SECONDS)
+    assert json.loads(said) == tuned
+    assert complained.startswith(f"tuner: already tuned by job {given_back.id}, 9 trials on 20")
+    assert complained.endswith("; --retune searches on\n")
     assert json.loads(called(["best", *shape, "--json"], database, capsys)) == tuned
     shown = called(["best", *shape], database, capsys)
     for part in ("lanes=", "default", "naive", "numpy.convolve", "cold"):

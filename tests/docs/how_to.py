@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -57,8 +57,8 @@ class Block:
         return f"{self.page}-{self.line}"
 
 
-def blocks() -> list[Block]:
-    """Those of all pages that are shell, Python or changes to a file."""
+def blocks(pages: Sequence[Path] = PAGES) -> list[Block]:
+    """Those of the pages that are shell, Python or changes to a file."""
     return [
         Block(
             page=path.stem,
@@ -67,7 +67,7 @@ def blocks() -> list[Block]:
             words=tuple((found[2] or "").split()),
             text=found[3],
         )
-        for path in PAGES
+        for path in pages
         for text in [path.read_text()]
         for found in FENCE.finditer(text)
     ]

@@ -52,7 +52,9 @@ def ran(folder: Path, environment: dict[str, str], *words: str) -> tuple[list[st
     return done.stdout.split(), {name.partition(".")[0] for name in imported}
 
 
-@pytest.mark.parametrize("words", ["tuner jo", "tuner jobs w", "tuner db "])
+@pytest.mark.parametrize(
+    "words", ["tuner jo", "tuner jobs w", "tuner jobs show ", "tuner jobs show --t"]
+)
 def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> None:
     assert "pydantic" not in completed(tmp_path, words)[1]
 

@@ -1,0 +1,98 @@
+"""A search that is stopped where another worker lives goes on there: that is said, and who is asked
+may have it cancelled."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+from processes import ROOT, SECONDS, Database, until
+
+from db import devices, queue, workers
+from tuner import cpu_facts
+
+TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "300", "--target", "cpu"]
+LOCAL = """
+from tuner.local import Local
+try:
+    Local().tune("conv1d", M=512, N=8, trials=300, target="cpu")
+except KeyboardInterrupt as stopped:
+    print(*getattr(stopped, "__notes__", ["nobody goes on"]))
+"""
+
+
+@pytest.fixture
+def other(database: Database) -> None:
+    """A worker that was seen just now, and takes nothing."""
+    device = devices.upsert_device(database.engine, cpu_facts.device().fingerprint())
+    workers.beat(
+        database.engine, "w", host="h", pid=1, device_id=device.id, version="0", job_id=None
+    )
+
+
+def started(database: Database, *command: str, **given: object) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TUNER_DATABASE_URL": database.url,
+        "TUNER_BUILD_WORKERS": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=database.path.parent,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        **{"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE} | given,  # type: ignore[call-overload]
+    )
+    until(lambda: any(job.state == "running" for job in queue.list_jobs(database.engine).items))
+    process.send_signal(signal.SIGINT)
+    return process
+
+
+def only_job(database: Database) -> queue.Job:
+    (job,) = queue.list_jobs(database.engine).items
+    return job
+
+
+def test_it_names_the_job_and_how_to_cancel_it(database: Database, other: None) -> None:
+    process = started(database, "-m", "tuner", *TUNE)
+    said, complained = process.communicate(timeout=SECONDS)
+    job = only_job(database)
+    assert (said, process.returncode, job.state) == ("", 130, "queued")
+    assert complained.splitlines()[-1] == (
+        f"tuner: stopped here; another worker goes on with job {job.id}; "
+        f"to cancel it: tuner jobs cancel {job.id}"
+    )
+
+
+@pytest.mark.parametrize(("answer", "state"), [("y", "cancelled"), ("n", "queued")])
+def test_on_a_terminal_it_asks(database: Database, other: None, answer: str, state: str) -> None:
+    keyboard, terminal = pty.openpty()
+    try:
+        process = started(database, "-m", "tuner", *TUNE, stdin=terminal, stderr=terminal)
+        os.write(keyboard, f"{answer}\n".encode())
+        seen = b""
+        while b"tuner: " not in seen:
+            seen += os.read(keyboard, 4096)
+        assert process.wait(SECONDS) == 130
+        assert b"another worker goes on with job" in seen and b"Cancel it? [y/N]" in seen
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+        process.communicate()
+    assert only_job(database).state == state
+
+
+def test_from_python_the_interruption_has_a_note(database: Database, other: None) -> None:
+    said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
+    job = only_job(database)
+    assert said == f"the job goes on elsewhere; to cancel it: tuner jobs cancel {job.id}\n"
+
+
+def test_where_nobody_else_lives_it_has_none(database: Database) -> None:
+    said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
+    assert said == "nobody goes on\n"
+    assert only_job(database).state == "queued"

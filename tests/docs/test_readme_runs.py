@@ -1,0 +1,59 @@
+"""What the README tells people to type, pasted whole and in its order into one shell."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from how_to import ROOT, TRIALS, Block, Room, blocks
+
+SECONDS = 280
+HEAD = """
+curl() { command curl --fail --silent --show-error "$@"; echo; }
+trap 'kill $(jobs -p)' EXIT
+"""
+
+
+def test_the_readme_pasted_whole(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    (tmp_path / "pasted.sh").write_text(HEAD + "".join(typed(room, block) for block in readme()))
+    with (tmp_path / "said.txt").open("w+") as said:
+        done = subprocess.run(
+            ["bash", "-eu", "pasted.sh"],
+            cwd=tmp_path,
+            env=room.environment,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
+        said.seek(0)
+        lines = said.read().splitlines()
+    assert done.returncode == 0, "\n".join(lines[-40:])
+    answers = [json.loads(line) for line in lines if line.startswith('{"id"') or '"match"' in line]
+    ordered, best = answers[0], answers[-1]
+    assert (ordered["state"], best["job"]) == ("queued", ordered["id"])
+    assert float(lines[-1].removeprefix("error: ")) < 1e-4
+
+
+def test_nothing_else_stands_in_it_that_could_be_run() -> None:
+    assert [block.language for block in readme() if "installs" not in block.words] == [
+        "sh", "sh", "sh", "python", "python", "python",
+    ]  # fmt: skip
+
+
+def test_no_line_needs_a_shell_that_knows_comments() -> None:
+    """An interactive zsh takes what follows # for arguments."""
+    assert [block.text for block in readme() if block.language == "sh" and "#" in block.text] == []
+
+
+def readme() -> list[Block]:
+    return blocks([ROOT / "README.md"])
+
+
+def typed(room: Room, block: Block) -> str:
+    if "installs" in block.words:
+        return ""
+    text = TRIALS.sub(r"\g<1>3", block.text)
+    for old, new in room.replaced.items():
+        text = text.replace(old, new)
+    return text if block.language == "sh" else f"python - <<'PASTED'\n{text}PASTED\n"

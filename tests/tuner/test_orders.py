@@ -1,0 +1,120 @@
+"""Orders from Python: NumPy's integers are integers, and a bad one is refused before it is stored,
+as a TunerError that names the field."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from db import queue
+from db.engine import open_engine
+from tuner.answers import Baseline
+from tuner.client import Client
+from tuner.errors import BadOrder, NotTuned, StillRunning, TunerError, UnknownStrategy
+from tuner.local import Local
+from tuner.order import STRATEGIES, terms, workload_of
+from tuner.search import strategies
+from tuner.settings import Settings
+
+SHAPE = {"M": 512, "N": 8}
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"trials": 0}, "trials", "greater than or equal to 1, but it is 0"),
+    ({"trials": 10**6}, "trials", "less than or equal to 100000"),
+    ({"trials": "many"}, "trials", "valid integer, but it is 'many'"),
+    ({"trials": 1.5}, "trials", "valid integer"),
+    ({"trials": True}, "trials", "valid integer"),
+    ({"target": "tpu"}, "target", "'auto', 'cpu' or 'cuda', but it is 'tpu'"),
+    ({"search": "luck"}, "search", "known are: evolutionary, grid"),
+    ({"on_existing": "maybe"}, "on_existing", "'reuse' or 'retune'"),
+    ({"budget_seconds": -1}, "budget_seconds", "greater than 0"),
+    ({"budget_seconds": float("nan")}, "budget_seconds", "not nan"),
+    ({"seed": -1}, "seed", "greater than or equal to 0"),
+    ({"seed": np.int64(2**40)}, "seed", "less than or equal to 2147483647"),
+    ({"patience": object()}, "patience", "give a number"),
+    ({"warm_start": "yes"}, "warm_start", "valid boolean"),
+    ({"M": 3}, "N", "N must be at most M = 3, but it is 8"),
+    ({"M": 1.5}, "M", "valid integer, but it is 1.5"),
+    ({"M": [512]}, "M", "give a number"),
+    ({"mode": "ful"}, "mode", "'full', 'same' or 'valid', but it is 'ful'"),
+    ({"Q": 3}, "Q", "not permitted"),
+]
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
+    with Local(settings, cache=tmp_path / "cache") as opened:
+        yield opened
+    engine = open_engine(settings.database_url)
+    assert queue.list_jobs(engine).items == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("wrong", "field", "says"), BAD, ids=lambda value: str(value)[:24])
+def test_a_bad_order(local: Local, wrong: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(BadOrder) as refused:
+        local.tune("conv1d", SHAPE, **wrong)
+    assert isinstance(refused.value, TunerError)
+    assert refused.value.field == field
+    assert str(refused.value).startswith(f"{field}: ")
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("operator", ["conv9d", ["conv1d"], None])
+def test_a_bad_operator(local: Local, operator: Any) -> None:
+    for ask in (local.tune, local.best):
+        with pytest.raises(BadOrder, match="unknown operator"):
+            ask(operator, SHAPE)
+
+
+def test_a_bad_shape_to_look_up(local: Local) -> None:
+    with pytest.raises(BadOrder, match="N must be at most M = 3"):
+        local.best("conv1d", M=3, N=8)
+    with pytest.raises(UnknownStrategy):
+        local.tune("conv1d", SHAPE, search="luck")
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint16])
+def test_numpys_integers_are_integers(local: Local, kind: type[np.integer[Any]]) -> None:
+    workload = workload_of("conv1d", {"M": kind(512), "N": kind(8), "max_error": np.float32(0.025)})
+    assert workload == workload_of("conv1d", SHAPE, {"max_error": float(np.float32(0.025))})
+    assert terms({"trials": kind(3), "seed": kind(7), "budget_seconds": np.float64(2)}) == terms(
+        {"trials": 3, "seed": 7, "budget_seconds": 2.0}
+    )
+    with pytest.raises(NotTuned):
+        local.best("conv1d", M=kind(512), N=kind(8))
+
+
+def test_a_service_takes_them_too(client: Client) -> None:
+    job = client.submit(
+        "conv1d", {"M": np.int64(512)}, N=np.uint8(8), trials=np.int32(3), seed=np.int64(1)
+    )
+    assert (job.workload["M"], job.trials.requested) == (512, 3)
+    assert client.best("conv1d", M=np.int64(16384), N=np.int32(32)).workload["N"] == 32
+    for wrong in ({"M": object()}, {"M": 512, "trials": [3]}, {"budget_seconds": float("inf")}):
+        with pytest.raises(BadOrder, match="give a number"):
+            client.submit("conv1d", {"N": 8}, **wrong)
+    with pytest.raises(TunerError, match="trials"):
+        client.submit("conv1d", SHAPE, trials=0)
+
+
+def test_what_stands_beside_a_best_has_attributes(client: Client) -> None:
+    best = client.best("conv1d", M=16384, N=32)
+    assert best.baselines == [Baseline(name="numpy", time_us=200.0, speedup=10.0)]
+    assert (best.baselines[0].name, best.baselines[0].error) == ("numpy", None)
+
+
+def test_the_strategies_are_those_of_the_search() -> None:
+    assert list(STRATEGIES) == strategies()
+
+
+def test_an_order_that_nobody_can_take_says_so(client: Client) -> None:
+    job = client.submit("conv1d", SHAPE, target="cuda", seed=12)
+    assert job.waiting is not None
+    assert job.waiting.startswith("no worker is alive")
+    with pytest.raises(StillRunning, match="with 0 of 64 trials; no worker is alive"):
+        client.wait(job, timeout=0.1)
+    with pytest.raises(NotTuned, match=f"the job {job.id} is queued; no worker is alive"):
+        client.best("conv1d", SHAPE, target="cuda")
