@@ -25,6 +25,7 @@ _STORAGE: dict[type[storage.StorageError], str] = {
     storage.NotFound: "not-found",
     storage.JobEnded: "job-ended",
     storage.IdempotencyConflict: "idempotency-conflict",
+    storage.TooManyKeys: "too-many-keys",
     storage.BadCursor: "invalid-cursor",
     storage.QuotaExceeded: "too-many-jobs",
     storage.CorruptArtifact: "corrupt-artifact",
@@ -104,6 +105,8 @@ def storage_problem(request: Request, error: storage.StorageError) -> Problem:
             headers={"Retry-After": str(QUOTA_SECONDS)},
             limit={"unfinished_jobs": error.limit},
         )
+    if isinstance(error, storage.TooManyKeys):
+        return Problem(kind, str(error), limit={"idempotency_keys": error.limit})
     fields = [_FIELDS[kind]] if kind in _FIELDS else []
     return Problem(kind, str(error), errors=fields)
 

@@ -40,6 +40,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "invalid-cursor": (422, "The cursor is not valid"),
     "idempotency-conflict": (422, "The Idempotency-Key was used for another order"),
     "too-many-jobs": (429, "Too many jobs are unfinished"),
+    "too-many-keys": (429, "Too many Idempotency-Keys are kept"),
     "too-many-requests": (429, "Too many requests"),
     "internal-error": (500, "The service failed"),
     "corrupt-artifact": (500, "The stored artifact is damaged"),

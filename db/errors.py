@@ -9,6 +9,7 @@ StorageError
 ├── LeaseLost
 ├── DuplicateTrial
 ├── IdempotencyConflict
+├── TooManyKeys
 ├── BadCursor
 ├── BadKey
 ├── QuotaExceeded
@@ -76,6 +77,17 @@ class DuplicateTrial(StorageError):
 
 class IdempotencyConflict(StorageError):
     """The Idempotency-Key was used for another order: send a new key with a new order."""
+
+
+class TooManyKeys(StorageError):
+    """Whoever orders has sent too many keys with their orders: send one without, or wait a day."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"at most {limit} Idempotency-Keys of one orderer are kept, each for a day; "
+            "send the order without one, or wait"
+        )
+        self.limit = limit
 
 
 class BadCursor(StorageError):

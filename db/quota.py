@@ -22,11 +22,16 @@ def orders_of(engine: Engine, orderer: Orderer) -> Engine:
     return engine.execution_options(**{_OPTION: orderer})
 
 
+def orderer_of(connection: Connection) -> Orderer | None:
+    """None where the engine is nobody's."""
+    return connection.get_execution_options().get(_OPTION)
+
+
 def charged(connection: Connection, count: int) -> str | None:
     """Who so many jobs that are now created belong to; None where the engine is nobody's.
 
     Raises QuotaExceeded. To be called once in the transaction that creates the jobs."""
-    orderer: Orderer | None = connection.get_execution_options().get(_OPTION)
+    orderer = orderer_of(connection)
     if orderer is None:
         return None
     if orderer.unfinished is not None:

@@ -20,14 +20,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from db import idempotency
 from db.columns import canonical, now, upsert
-from db.errors import IdempotencyConflict
 from db.jobs import Job, JobOrder, by_seq, restricted_to
 from db.models import (
     JOINABLE,
     bests,
     devices,
-    idempotency_keys,
     jobs,
     listed_configs,
     trials,
@@ -46,8 +45,8 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
     with at least as many trials that worked is there, or of a search that was allowed at least as
     much and ended before (the job that made it); or an equal job is queued
-    or running (one that is being cancelled does not count). Raises IdempotencyConflict, and
-    QuotaExceeded where `engine` is somebody's (db/quota.py)."""
+    or running (one that is being cancelled does not count). Raises IdempotencyConflict,
+    TooManyKeys, and QuotaExceeded where `engine` is somebody's (db/quota.py)."""
     while True:
         try:
             with writing(engine) as connection:
@@ -60,7 +59,7 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
 
 def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
     order_key = _key_of(order)
-    seq = _seen(connection, key, order_key) if key is not None else None
+    seq = idempotency.seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
     if order.on_existing == "reuse":
@@ -72,11 +71,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
     if seq is None:
         seq = create(connection, {order_key: order})[order_key]
     if key is not None:
-        connection.execute(
-            insert(idempotency_keys).values(
-                key=key, order_key=order_key, job_seq=seq, created_at=now()
-            )
-        )
+        idempotency.remember(connection, key, order_key, seq)
     return by_seq(connection, seq), created
 
 
@@ -86,21 +81,6 @@ def _key_of(order: JobOrder) -> str:
         if fields[name] == usual:
             del fields[name]
     return hashlib.sha256(canonical(fields).encode()).hexdigest()
-
-
-def _seen(connection: Connection, key: str, order_key: str) -> int | None:
-    row = (
-        connection.execute(select(idempotency_keys).where(idempotency_keys.c.key == key))
-        .mappings()
-        .first()
-    )
-    if row is None:
-        return None
-    if row["order_key"] != order_key:
-        raise IdempotencyConflict(
-            f"Idempotency-Key {key[:80]!r} was used for another order; send a new key"
-        )
-    return int(row["job_seq"])
 
 
 def _answered(connection: Connection, order: JobOrder) -> int | None:

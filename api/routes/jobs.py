@@ -42,7 +42,8 @@ def order_job(
             min_length=1,
             max_length=255,
             pattern="^[!-~]+$",
-            description="the same key with the same order gets the same job",
+            description="the same key with the same order gets the same job, for a day; "
+            "the key of another orderer is another key",
             examples=["0b6a2f0e-9f0e-4b58-8a4c-5d1f0a0c7e11"],
         ),
     ] = None,

@@ -4,15 +4,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 from storage_rows import claimed, device, everything, new_best, new_trial, order, submitted
 
-from db import best, listed, queue, trials
+from db import best, idempotency, listed, queue, trials
 from db.columns import canonical
-from db.errors import IdempotencyConflict
+from db.errors import IdempotencyConflict, TooManyKeys
+from db.idempotency import KEPT_SECONDS
 from db.models import idempotency_keys
+from db.quota import Orderer, orders_of
 from db.submit import ADDED
-from db.transaction import reading
+from db.transaction import reading, writing
 
 
 def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
@@ -116,6 +118,52 @@ def test_an_idempotency_key_with_another_order_is_refused(engine: Engine) -> Non
     with pytest.raises(IdempotencyConflict, match="key 1"):
         queue.submit(engine, order(trials=5), "key 1")
     assert everything(engine) == before
+
+
+def test_a_key_is_its_orderers_own(engine: Engine) -> None:
+    mine, theirs = (orders_of(engine, Orderer(f"key {n}", None)) for n in (1, 2))
+    job, _ = queue.submit(mine, order(), "order 1")
+    other, created = queue.submit(theirs, order(trials=5), "order 1")
+    assert created
+    assert queue.submit(mine, order(), "order 1") == (job, False)
+    assert queue.submit(theirs, order(trials=5), "order 1") == (other, False)
+
+
+def test_a_key_is_forgotten_after_a_day(engine: Engine) -> None:
+    def age(seconds: float) -> None:
+        with writing(engine) as connection:
+            older = idempotency_keys.c.created_at - seconds
+            connection.execute(update(idempotency_keys).values(created_at=older))
+
+    job, _ = queue.submit(engine, order(), "key 1")
+    queue.cancel(engine, job.id)
+    age(KEPT_SECONDS - 60)
+    assert queue.submit(engine, order(), "key 1")[0].id == job.id
+    age(61)
+    later, created = queue.submit(engine, order(trials=5), "key 1")
+    assert created
+    with reading(engine) as connection:
+        kept = connection.execute(select(idempotency_keys.c.job_seq)).scalars().all()
+    assert len(kept) == 1
+    assert queue.submit(engine, order(trials=5), "key 1") == (later, False)
+
+
+def test_the_keys_of_an_orderer_are_counted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on orders that join a job, and so count for no other quota."""
+    monkeypatch.setattr(idempotency, "MOST_KEYS", 3)
+    mine = orders_of(engine, Orderer("key 1", None))
+    job, _ = queue.submit(mine, order(), "key 0")
+    for n in (1, 2):
+        assert queue.submit(mine, order(), f"key {n}") == (job, False)
+    before = everything(engine)
+    for asked in (order(), order(trials=5)):
+        with pytest.raises(TooManyKeys, match=r"at most 3 Idempotency-Keys.*without one, or wait"):
+            queue.submit(mine, asked, "key 3")
+    assert everything(engine) == before
+    assert queue.submit(mine, order(), "key 2") == (job, False)
+    assert queue.submit(orders_of(engine, Orderer("key 2", None)), order(), "key 3")[0] == job
 
 
 def test_a_key_remembers_the_job_it_joined(engine: Engine) -> None:

@@ -1,4 +1,5 @@
-"""A best for each number of threads of a CPU, and for each restriction of an order to templates."""
+"""A best for each number of threads of a CPU, and for each restriction of an order to templates.
+Idempotency keys belong to who sent them, and are forgotten after a day."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
+
+ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 _BESTS = sa.table(
     "bests",
@@ -39,6 +42,7 @@ def upgrade() -> None:
             "uq_bests_workload_device", ["workload_id", "device_id", "threads", "templates"]
         )
     _fill_threads()
+    _own_keys()
 
 
 @contextmanager
@@ -74,6 +78,30 @@ def _fill_threads() -> None:
     for best_id, config, limits in rows:
         threads = int(limits.get("units", 1)) if config.get("threading") == "parallel" else 1
         connection.execute(sa.update(_BESTS).where(_BESTS.c.id == best_id).values(threads=threads))
+
+
+def _own_keys() -> None:
+    op.execute(
+        "CREATE TABLE idempotency_keys_before AS "
+        "SELECT coalesce(jobs.ordered_by, '') AS ordered_by, k.key AS key, k.order_key, k.job_seq, "
+        "k.created_at FROM idempotency_keys k JOIN jobs ON jobs.seq = k.job_seq"
+    )
+    op.drop_table("idempotency_keys")
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("ordered_by", sa.Text(), primary_key=True),
+        sa.Column("key", sa.Text(), primary_key=True),
+        sa.Column("order_key", sa.String(64), nullable=False),
+        sa.Column("job_seq", ID, nullable=False),
+        sa.Column("created_at", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_idempotency_keys_job"),
+    )
+    op.create_index("ix_idempotency_keys_created", "idempotency_keys", ["created_at"])
+    op.execute(
+        "INSERT INTO idempotency_keys (ordered_by, key, order_key, job_seq, created_at) "
+        "SELECT ordered_by, key, order_key, job_seq, created_at FROM idempotency_keys_before"
+    )
+    op.drop_table("idempotency_keys_before")
 
 
 def downgrade() -> None:
