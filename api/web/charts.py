@@ -67,7 +67,7 @@ def roofline(
     rates = {name: flops / time * 1e-3 for name, time in times.items() if time > 0}
     x_low = math.floor(math.log10(min(intensity, ridge))) - 0.3
     x_high = math.ceil(math.log10(max(intensity, ridge))) + 0.3
-    y_high = math.log10(peak * 1e-9) + 0.35
+    y_high = math.log10(max(peak * 1e-9, *rates.values())) + 0.35
     y_low = min([*map(math.log10, rates.values()), y_high - 2]) - 0.4
 
     def x(value: float) -> float:

@@ -83,3 +83,12 @@ def test_a_roof_needs_peaks() -> None:
     assert (best["rate"], peer["rate"]) == (500.0, 50.0)
     assert roof["line"]["y"] < best["y"] < peer["y"] < roof["bottom"]
     assert round(roof["attainable"], 6) == 1000.0
+
+
+def test_what_the_cache_makes_faster_than_the_roof_is_drawn_too() -> None:
+    limits = {"peak_flops": 1e11, "peak_bandwidth": 1e10}
+    roof = roofline(limits, 10**9, 10**9, {"ours": 1000.0})
+    assert roof is not None
+    (ours,) = roof["points"]
+    assert ours["rate"] == 1000.0 > roof["peak_gflops"]
+    assert roof["top"] < ours["y"] < roof["ridge"]["y"]
