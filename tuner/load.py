@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from templates.workload import BYTES_PER_ELEMENT
 from tuner import manifest as manifests
 from tuner import tensors, trust
@@ -24,6 +26,7 @@ from tuner.manifest import Manifest
 from tuner.runtime import load_runtime, take_threads
 
 _AS_IT_IS = nullcontext()
+_ARRAY, _WHOLE = np.ndarray, tensors.WHOLE
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 _mains: dict[str, Any] = {}
 """By a library's sha256, what was loaded: it stays for as long as the process."""
@@ -61,46 +64,67 @@ class Library:
         size = BYTES_PER_ELEMENT[work.dtype]
         self._bytes = tuple(math.prod(shape) * size for shape in self._shapes)
         self._main = _main(path, self.kind, manifest.library.sha256)
+        self._run = self._main if self.kind == "cpu" else self._on_gpu
 
-    def __call__(self, x: Any, w: Any, out: Any = None) -> Any:
+    def __call__(self, x: Any, w: Any, out: Any = None, *, cast: bool = False) -> Any:
         """The output for input ``x`` and weight ``w``: ``out``, or a new array of x's own library.
 
-        All are contiguous and of the workload's dtype and shapes, on the library's kind of device.
+        All are contiguous and of the workload's dtype and shapes, on the library's kind of device;
+        x and w may be read-only. With ``cast``, an x or w of another real dtype is converted: one
+        copy of it at every call, with the rounding and the overflow of its own library's
+        conversion. The output stays of the workload's dtype.
+
         On CUDA the kernel is queued on PyTorch's current stream; the call does not wait for it.
-        Raises WrongShape, WrongDtype, WrongDevice or WrongLayout, which name the argument.
+        PyTorch does not see the call: there is no gradient, and what records or transforms it is
+        refused. Raises WrongShape, WrongDtype, WrongDevice, WrongLayout or another WrongArgument,
+        which name the argument.
         """
-        work = self.workload
+        if cast:
+            dtype = self.workload.dtype
+            x, w = tensors.cast(x, dtype), tensors.cast(w, dtype)
         if out is None:
-            try:
-                out = tensors.empty_like(x, self._shapes[2], work.dtype)
-            except WrongArgument:
-                # its faults first
-                tensors.viewed("input", x, self._shapes[0], work.dtype, self.kind)
-                raise
-        arguments = x, w, out
-        if tensors.plain_and_apart(arguments, self._bytes):
+            out = self._fresh(x)
+        arguments: tuple[Any, Any, Any] | None = (x, w, out)
+        # most calls are of arrays with their own memory: to be asked in a function costs a third
+        if not (
+            type(x) is type(w) is type(out) is _ARRAY
+            and x.flags.num & w.flags.num & out.flags.num & _WHOLE == _WHOLE
+            and out is not x
+            and out is not w
+        ):
+            arguments = tensors.at_once(x, w, out, self._bytes)
+        if arguments is not None:
             try:  # the library checks shapes, types and devices in a tenth of the time
-                self._run(arguments)
+                self._run(*arguments)
                 return out
             except (TypeError, ValueError, RuntimeError, BufferError):
                 pass  # what follows says what is wrong, if it is the arguments
-        self._run(self._viewed(x, w, out))
+        self._run(*self._viewed(x, w, out))
         return out
 
-    def _run(self, arguments: tuple[Any, Any, Any]) -> None:
+    def _fresh(self, x: Any) -> Any:
+        try:
+            return tensors.empty_like(x, self._shapes[2], self.workload.dtype)
+        except WrongArgument:
+            # its faults first
+            tensors.viewed("input", x, self._shapes[0], self.workload.dtype, self.kind)
+            raise
+
+    def _on_gpu(self, x: Any, w: Any, out: Any) -> None:
         torch = sys.modules.get("torch")
-        if self.kind == "cuda" and torch is not None and _gpus(torch) > 1:
-            with _on_device_of(arguments[0]):
-                self._main(*arguments)
+        if torch is not None and _gpus(torch) > 1:
+            with _on_device_of(x):
+                self._main(x, w, out)
         else:
-            self._main(*arguments)
+            self._main(x, w, out)
 
     def _viewed(self, x: Any, w: Any, out: Any) -> tuple[Any, Any, Any]:
         dtype, kind = self.workload.dtype, self.kind
         names = ("input", "weight", "output")
         given = zip(names, (x, w, out), self._shapes, strict=True)
         views = {
-            name: tensors.viewed(name, array, shape, dtype, kind) for name, array, shape in given
+            name: tensors.viewed(name, array, shape, dtype, kind, written=array is out)
+            for name, array, shape in given
         }
         tensors.check_together(views)
         # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it

@@ -7,13 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from tuner import torch_transforms
 from tuner.errors import WrongArgument, WrongDevice, WrongDtype, WrongLayout, WrongShape
 
+_CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
+"""Bits of ``ndarray.flags.num``, as NumPy's C API has them."""
+_IN_ORDER = _CONTIGUOUS | _ALIGNED
+WHOLE = _IN_ORDER | _OWNDATA | _WRITEABLE
+"""Of an array that can be read, written and shares its memory with no other such array."""
+_REAL = "fiub"
+"""NumPy's kinds of dtypes that have a value in float32: floating, signed, unsigned, bool."""
+_READ_ONLY_TOO = (1, 0)
+"""The first version of DLPack that can say so."""
 
-def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str) -> Any:
-    """The array as a tensor of tvm-ffi in the same memory. Raises a WrongArgument."""
-    import tvm_ffi
 
+def viewed(
+    name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str, *, written: bool = False
+) -> Any:
+    """The array as a tensor of tvm-ffi in the same memory, which is ``written`` to or only read.
+    Raises a WrongArgument."""
     if not hasattr(array, "__dlpack__"):
         raise WrongArgument(
             f"{name} must be a NumPy array, a PyTorch tensor or another DLPack tensor, "
@@ -23,15 +35,19 @@ def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str)
         raise WrongShape(f"{name} must have shape {shape}, but has {tuple(array.shape)}")
     given = str(array.dtype).removeprefix("torch.")
     if given != dtype:
-        raise WrongDtype(f"{name} must be {dtype}, but is {given}; convert it to {dtype}")
+        way_out = _way_to(dtype, array, written)
+        raise WrongDtype(f"{name} must be {dtype}, but is {given}; {way_out}")
     if is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise WrongArgument(
             f"{name} requires grad, which a compiled library can't give; pass {name}.detach()"
         )
     if is_torch(array) and array.is_neg():  # PyTorch passes its memory on, without the sign
         raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
+    lost = torch_transforms.loses(array) if is_torch(array) else None
+    if lost:
+        raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
     try:
-        view = tvm_ffi.from_dlpack(array)
+        view = _shared(array, written)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise WrongLayout(f"{name} can't be passed on as it is, pass a copy: {reason}") from error
@@ -45,29 +61,44 @@ def viewed(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str)
     return view
 
 
-def plain_and_apart(arrays: tuple[Any, Any, Any], sizes: tuple[int, ...]) -> bool:
-    """Whether input, weight and output are NumPy arrays or PyTorch tensors, of these very types,
-    that a library may be called on as they are if it takes their shapes and dtypes, and the
-    output shares no memory with the others if they have so many bytes."""
-    first, weight, output = arrays
-    if type(first) is np.ndarray:
-        return (
-            all(type(array) is np.ndarray and array.flags.carray for array in arrays)
-            and not np.may_share_memory(first, output)  # by their bounds
-            and not np.may_share_memory(weight, output)
-        )
+def cast(array: Any, dtype: str) -> Any:
+    """A copy of it in that dtype where it is NumPy's or PyTorch's and has another real one, else
+    the array itself."""
+    if not _castable(array) or str(array.dtype).removeprefix("torch.") == dtype:
+        return array
+    if isinstance(array, np.ndarray):
+        return array.astype(dtype, order="C")
+    torch = sys.modules["torch"]
+    return array.to(getattr(torch, dtype), memory_format=torch.contiguous_format)
+
+
+def at_once(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
+    """Input, weight and output as a library may be called on them if it takes their shapes and
+    dtypes: NumPy arrays or plain PyTorch tensors, the output apart from the others if they have so
+    many bytes. None where that takes a closer look."""
+    array = np.ndarray
+    if isinstance(x, array) and isinstance(w, array) and isinstance(out, array):
+        read, written = x.flags.num & w.flags.num, out.flags.num
+        if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
+            return None
+        if np.may_share_memory(x, out) or np.may_share_memory(w, out):  # by their bounds
+            return None
+        return (x, w, out) if read & _WRITEABLE else (_shared(x), _shared(w), out)
     torch = sys.modules.get("torch")
-    if torch is None or not (type(first) is type(weight) is type(output) is torch.Tensor):
+    if torch is None or not (type(x) is type(w) is type(out) is torch.Tensor):
+        return None
+    return (x, w, out) if _plain_and_apart(x, w, out, sizes) else None
+
+
+def _plain_and_apart(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> bool:
+    if x.requires_grad or w.requires_grad or out.requires_grad or torch_transforms.active():
         return False
-    if first.requires_grad or weight.requires_grad or output.requires_grad:
-        return False
-    if first.is_neg() or weight.is_neg() or output.is_neg():
+    if x.is_neg() or w.is_neg() or out.is_neg():
         return False
     try:
-        start, end = output.data_ptr(), output.data_ptr() + sizes[2]
+        start, end = out.data_ptr(), out.data_ptr() + sizes[2]
         return (
-            not start - sizes[0] < first.data_ptr() < end
-            and not start - sizes[1] < weight.data_ptr() < end
+            not start - sizes[0] < x.data_ptr() < end and not start - sizes[1] < w.data_ptr() < end
         )
     except RuntimeError:  # of a sparse tensor, say, which has no such pointer
         return False
@@ -92,7 +123,8 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if isinstance(array, np.ndarray):
         return np.empty(shape, dtype)
     if is_torch(array):
-        return array.new_empty(shape, dtype=getattr(sys.modules["torch"], dtype))
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=array.device)
     raise WrongArgument(
         f"give the output too (out=…): none can be made for a {type(array).__name__}"
     )
@@ -101,6 +133,32 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
 def is_torch(array: Any) -> bool:
     torch = sys.modules.get("torch")  # who holds a tensor has imported it
     return torch is not None and isinstance(array, torch.Tensor)
+
+
+def _shared(array: Any, written: bool = False) -> Any:
+    import tvm_ffi
+
+    if isinstance(array, np.ndarray) and not (written or array.flags.writeable):
+        return tvm_ffi.from_dlpack(array.__dlpack__(max_version=_READ_ONLY_TOO))
+    return tvm_ffi.from_dlpack(array)
+
+
+def _castable(array: Any) -> bool:
+    if isinstance(array, np.ndarray):
+        return array.dtype.kind in _REAL
+    return is_torch(array) and not (array.is_complex() or array.is_quantized)
+
+
+def _way_to(dtype: str, array: Any, written: bool) -> str:
+    if "complex" in str(array.dtype):
+        return (
+            "the operator is linear: call it on contiguous copies of the real and of the imaginary "
+            "part, and put the two outputs together"
+        )
+    way = f"convert it to {dtype}"
+    if not written and _castable(array):
+        way += ", or call with cast=True, which copies it every time"
+    return way
 
 
 def _start(view: Any) -> int:

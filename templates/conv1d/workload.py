@@ -12,6 +12,10 @@ from templates.workload import Whole, Workload
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
 MAX_FLOPS = 2**40
+_SWAP = {
+    "convolve": "swap input and kernel",
+    "correlate": "swap input and kernel and reverse the output",
+}
 
 
 class Conv1dWorkload(Workload):
@@ -31,8 +35,8 @@ class Conv1dWorkload(Workload):
         if self.N > self.M:
             raise PydanticCustomError(
                 "N_over_M",
-                "N must be at most M = {M}, but it is {N}; swap input and kernel, or pad the input",
-                {"M": self.M, "N": self.N, "field": "N"},
+                "N must be at most M = {M}, but it is {N}; {swap}, or pad the input",
+                {"M": self.M, "N": self.N, "field": "N", "swap": _SWAP[self.kind]},
             )
         if self.flops > MAX_FLOPS:
             raise PydanticCustomError(

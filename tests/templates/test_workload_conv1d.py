@@ -69,6 +69,23 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
     assert limit in error["msg"] and way_out in error["msg"]
 
 
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_a_kernel_that_is_longer_than_the_input_has_a_way_out(kind: str, mode: Any) -> None:
+    """What the message says, done by NumPy, gives what was asked."""
+    with pytest.raises(ValidationError) as refused:
+        Conv1dWorkload.model_validate({"M": 4, "N": 7, "kind": kind, "mode": mode})
+    message = refused.value.errors()[0]["msg"]
+    draw = np.random.default_rng(0)
+    x, w = draw.standard_normal(4), draw.standard_normal(7)
+    operator = getattr(np, kind)
+    swapped = operator(w, x, mode)
+    assert "swap input and kernel" in message
+    if "reverse the output" in message:
+        swapped = swapped[::-1]
+    np.testing.assert_allclose(swapped, operator(x, w, mode))
+
+
 def test_accepts_the_limits_themselves() -> None:
     assert Conv1dWorkload(M=1, N=1).length == 1
     assert Conv1dWorkload(M=2**24, N=2**15, mode="same").flops == 2**40

@@ -1,0 +1,38 @@
+"""What PyTorch records or carries along with its tensors, and a compiled library would lose:
+PyTorch does not see that it is called."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+
+def active() -> bool:
+    """Whether something may be lost: cheap enough to be asked before each call."""
+    dispatch_modes, tracing, forward_ad = _watched()
+    return bool(dispatch_modes() or tracing() or forward_ad._current_level >= 0)
+
+
+@cache
+def _watched() -> tuple[Any, Any, Any]:
+    torch = sys.modules["torch"]
+    native = torch._C
+    return native._len_torch_dispatch_stack, native._is_tracing, torch.autograd.forward_ad
+
+
+def loses(*tensors: Any) -> str | None:
+    """What a call on these tensors would lose now, in words."""
+    torch = sys.modules["torch"]
+    if torch.jit.is_tracing():
+        return "torch.jit.trace can't record it"
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    if proxies is not None and proxies.get_proxy_mode() is not None:
+        return "make_fx can't record it"
+    forward_ad = torch.autograd.forward_ad
+    for tensor in tensors:
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return "torch.func can't transform it"
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+            return "its tangent of forward-mode differentiation would be lost"
+    return None
