@@ -18,9 +18,14 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 
     ``rows``: a vector of ``lanes`` outputs in each of ``tile`` rows at a time, so that each vector
     of the input is loaded once for all of them; the last vector and the last rows overlap those
-    before, and a tile of all rows leaves out the taps on padding. ``flat``: rows, with the padding
+    before, and a tile of all rows leaves out the taps on padding. ``bands``: the same, but only the
+    rows that a tile needs are near at a time, for planes that are larger than the nearest cache;
+    what two tiles share is copied twice. ``flat``: rows, with the padding
     between them, are one long row of which ``tile`` vectors are summed at a time; few lanes are
     lost on narrow planes, but outputs are copied.
+
+    With stride 2 even and odd rows and columns are planes of their own, the four phases, in which
+    the outputs' taps lie side by side as with stride 1.
     """
 
     operator = "depthwise_conv2d"
@@ -32,26 +37,26 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         return (
             super().applies(workload, limits)
-            and workload.stride == 1
-            and padded_bytes(workload, 16) <= MAX_PLANE_BYTES
+            and padded_bytes(workload, workload.out_height, 16) <= MAX_PLANE_BYTES
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        H, W, (height, _) = workload.H, workload.W, workload.near
+        rows, columns = workload.out_height, workload.out_width
+        height, _ = workload.near
         space = ConfigSpace(self.name, self.version)
-        space.knob("form", ["rows", "flat"])
+        space.knob("form", ["rows", "flat", "bands"])
         space.knob("lanes", [4, 8, 16])
         space.knob("tile", [1, 2, 3, 4, 6, 7, 8, 14])
         space.knob("planes_per_task", [1, 2, 4, 8, 16, 64, 256])
         space.knob("threading", ["serial", "parallel"])
         space.constraint(
             "a vector is less than twice a row, and a tile has no more rows than a plane",
-            lambda c: c["form"] == "flat" or (c["lanes"] < 2 * W and c["tile"] <= H),
+            lambda c: c["form"] == "flat" or (c["lanes"] < 2 * columns and c["tile"] <= rows),
         )
         space.constraint(
             "a tile is no longer than a flat plane needs",
             lambda c: (
-                c["form"] == "rows"
+                c["form"] != "flat"
                 or c["tile"] == 1
                 or c["lanes"] * (c["tile"] - 1) < flat_outputs(workload)
             ),
@@ -87,32 +92,40 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
             patch = lanes * tile
             computed = -(-flat_outputs(workload) // patch) * patch
         else:
-            computed = -(-workload.H // tile) * tile * -(-workload.W // lanes) * lanes
+            rows, columns = workload.out_height, workload.out_width
+            computed = -(-rows // tile) * tile * -(-columns // lanes) * lanes
+        near = tile if config["form"] == "bands" else workload.out_height
         return {
             "tasks": tasks,
             "threads": used,
             "waves": -(-tasks // used),
             "work_per_task": each * computed * workload.taps,
             "registers": lanes * tile * 4 / limits.vector_bytes,
-            "tile_bytes": 2 * padded_bytes(workload, lanes * tile),
-            "padded_share": computed / (workload.H * workload.W),
+            "tile_bytes": 2 * padded_bytes(workload, near, lanes * tile),
+            "padded_share": computed / (workload.out_height * workload.out_width),
             "bytes": workload.bytes,
             "flops": workload.flops,
         }
 
 
 def pitch(workload: DepthwiseConv2dWorkload) -> int:
-    """Floats from one row of the padded plane to the next: the padding right of a row is that
-    left of the one below."""
-    return workload.W + workload.near[1] // 2
+    """Floats from one row of a padded phase to the next. With stride 1 the padding right of a row
+    is that left of the one below."""
+    return workload.out_width + workload.near[1] // 2
 
 
 def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
     """From a plane's first output to its last in a flat plane."""
-    return (workload.H - 1) * pitch(workload) + workload.W
+    return (workload.out_height - 1) * pitch(workload) + workload.out_width
 
 
-def padded_bytes(workload: DepthwiseConv2dWorkload, patch: int) -> int:
-    """The padded plane and what a last patch of so many outputs reads beyond it."""
-    height, width = workload.near
-    return 4 * ((workload.H + height - 1) * pitch(workload) + width + patch)
+def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
+    """Floats of the padded input of so many rows of outputs, or with stride 2 of each of its four
+    phases."""
+    last = (rows - 1) * workload.stride + workload.near[0] - 1
+    return (last // workload.stride + 1) * pitch(workload)
+
+
+def padded_bytes(workload: DepthwiseConv2dWorkload, rows: int, patch: int) -> int:
+    """The padded input of so many rows and what a last patch of so many outputs reads beyond it."""
+    return 4 * (workload.stride**2 * phase(workload, rows) + workload.near[1] + patch)

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
-from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, pitch
+from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
@@ -27,17 +27,20 @@ class _Program:
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
         self.lanes, self.tile = config["lanes"], config["tile"]
-        self.flat = config["form"] == "flat"
+        self.flat, self.bands = (config["form"] == form for form in ("flat", "bands"))
         self.each = config["planes_per_task"]
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
-        self.pitch = pitch(workload)
+        self.rows, self.columns = workload.out_height, workload.out_width
+        self.near = self.tile if self.bands else self.rows  # rows of outputs whose input is near
+        self.pitch, self.phase = pitch(workload), phase(workload, self.near)
         # vectors wider than a row, or the flat plane, are written out by way of a copy
-        self.copied = self.flat or self.lanes > workload.W
+        self.copied = self.flat or self.lanes > self.columns
 
     def function(self) -> Any:
         workload = self.workload
         planes = workload.B * workload.C
-        plane, taps = workload.H * workload.W, workload.K**2
+        inputs, outputs = workload.H * workload.W, self.rows * self.columns
+        taps = workload.K**2
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
@@ -55,7 +58,7 @@ class _Program:
                 self.x, self.w, self.y = (
                     ir.decl_buffer((size,), workload.dtype, data=arg.data)
                     for arg, size in zip(
-                        args, (planes * plane, workload.C * taps, planes * plane), strict=True
+                        args, (planes * inputs, workload.C * taps, planes * outputs), strict=True
                     )
                 )
                 with self.loop(0, -(-planes // self.each)) as task:
@@ -67,14 +70,14 @@ class _Program:
         with ir.sblock("task"):
             ir.reads()
             ir.writes()
-            vectors = -(-padded_bytes(self.workload, patch) // (4 * self.lanes))
+            vectors = -(-padded_bytes(self.workload, self.near, patch) // (4 * self.lanes))
             padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
             with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
                 ir.buffer_store(padded, tirx.const(0.0, "float32"), [i * self.lanes + lane])
             if self.flat:
                 size = -(-flat_outputs(self.workload) // patch) * patch
             else:
-                size = self.workload.H * self.lanes
+                size = self.rows * self.lanes
             sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
             self.taps = self.w
             if self.workload.dtype != "float32":
@@ -82,26 +85,78 @@ class _Program:
             with ir.serial(0, self.each) as i:
                 plane = ir.Bind(task * self.each + i)
                 with ir.If(plane < planes), ir.Then():
-                    self._stage(padded, plane)
+                    if not self.bands:
+                        self._stage(padded, plane)
                     if self.flat:
                         self._flat(padded, sums, size // patch, plane)
                     else:
                         self._rows(padded, sums, plane)
 
     def _stage(self, padded: Any, plane: Any) -> None:
-        H, W = self.workload.H, self.workload.W
-        top, left = (taps // 2 for taps in self.workload.near)
+        H, top = self.workload.H, self.workload.near[0] // 2
         with ir.serial(0, H) as i:
-            here = ir.Bind((plane * H + i) * W)
-            there = ir.Bind((i + top) * self.pitch + left)
-            self._copy_row(self.x, here, padded, there)
+            self._stage_row(padded, (plane * H + i) * self.workload.W, i + top)
 
-    def _copy_row(self, source: Any, here: Any, target: Any, there: Any) -> None:
-        """W elements as whole vectors, the last of them overlapping the one before."""
-        W = self.workload.W
-        lanes = min(self.lanes, 1 << (W.bit_length() - 1))
-        with ir.serial(0, -(-W // lanes)) as vector:
-            start = ir.Bind(tirx.min(vector * lanes, W - lanes))
+    def _stage_band(self, padded: Any, plane: Any, i: Any) -> None:
+        """What the outputs from row i on need, with the rows of padding."""
+        H, W, s, (height, width) = (
+            self.workload.H,
+            self.workload.W,
+            self.workload.stride,
+            self.workload.near,
+        )
+        with ir.serial(0, (self.tile - 1) * s + height) as h:
+            row = ir.Bind(i * s + h - height // 2)
+            with ir.If(tirx.all(row >= 0, row < H)):
+                with ir.Then():
+                    self._stage_row(padded, (plane * H + row) * W, h)
+                with ir.Else():
+                    there = ir.Bind(self._row(h))
+                    with ir.serial(0, W) as j:
+                        zero = tirx.const(0.0, "float32")
+                        ir.buffer_store(padded, zero, [there + self._column(j + width // 2)])
+
+    def _stage_row(self, padded: Any, here: Any, h: Any) -> None:
+        """A row of the input from ``here`` on to row h of the padded input."""
+        left = self.workload.near[1] // 2
+        here, there = ir.Bind(here), ir.Bind(self._row(h))
+        if self.workload.stride == 1:
+            self._copy_row(self.x, here, padded, there + left, self.workload.W)
+        else:
+            even, odd = (there + self._column(left + first) for first in (0, 1))
+            self._part_row(here, padded, even, odd)
+
+    def _row(self, h: Any) -> Any:
+        """Where row h of the padded plane begins in its phase."""
+        s = self.workload.stride
+        return h % s * (s * self.phase) + h // s * self.pitch
+
+    def _column(self, v: Any) -> Any:
+        """How far from there column v is."""
+        s = self.workload.stride
+        return v % s * self.phase + v // s
+
+    def _part_row(self, here: Any, padded: Any, even: Any, odd: Any) -> None:
+        """The W elements of a row as even and odd ones, in whole vectors like :meth:`_copy_row`."""
+        half = self.workload.W // 2
+        if half > 1:
+            lanes = min(self.lanes, 1 << (half.bit_length() - 1))
+            with ir.serial(0, -(-half // lanes)) as vector:
+                start = ir.Bind(tirx.min(vector * lanes, half - lanes))
+                pairs = self.x[tirx.Ramp(here + 2 * start, 1, 2 * lanes)]
+                both = ir.Bind(pairs.astype(f"float32x{2 * lanes}"))
+                for first, there in ((0, even), (1, odd)):
+                    value = tirx.Shuffle([both], list(range(first, 2 * lanes, 2)))
+                    ir.buffer_store(padded, value, [tirx.Ramp(there + start, 1, lanes)])
+        for column in range(2 * half if half > 1 else 0, self.workload.W):
+            value = self.x[here + column].astype("float32")
+            ir.buffer_store(padded, value, [(odd if column % 2 else even) + column // 2])
+
+    def _copy_row(self, source: Any, here: Any, target: Any, there: Any, count: int) -> None:
+        """The elements as whole vectors, the last of them overlapping the one before."""
+        lanes = min(self.lanes, 1 << (count.bit_length() - 1))
+        with ir.serial(0, -(-count // lanes)) as vector:
+            start = ir.Bind(tirx.min(vector * lanes, count - lanes))
             with ir.vectorized(0, lanes) as lane:
                 value = source[here + start + lane].astype(target.dtype)
                 ir.buffer_store(target, value, [there + start + lane])
@@ -113,7 +168,7 @@ class _Program:
             start = ir.Bind(step * (lanes * self.tile))
             offsets = [vector * lanes for vector in range(self.tile)]
             terms = [
-                (ky * self.pitch + offset, vector, ky * self.workload.K)
+                (self._row(ky) + offset, vector, ky * self.workload.K)
                 for ky in range(height)
                 for vector, offset in enumerate(offsets)
             ]
@@ -121,31 +176,38 @@ class _Program:
         self._write_out(sums, self.pitch, plane)
 
     def _write_out(self, sums: Any, row: int, plane: Any) -> None:
-        H, W = self.workload.H, self.workload.W
-        with ir.serial(0, H) as i:
-            here, there = ir.Bind(i * row), ir.Bind((plane * H + i) * W)
-            self._copy_row(sums, here, self.y, there)
+        with ir.serial(0, self.rows) as i:
+            here, there = ir.Bind(i * row), ir.Bind((plane * self.rows + i) * self.columns)
+            self._copy_row(sums, here, self.y, there, self.columns)
 
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
-        H, W, lanes, tile = self.workload.H, self.workload.W, self.lanes, self.tile
-        height, _ = self.workload.near
+        rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
+        H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.near
         # a tile of the whole plane knows which rows are padding
-        inside = range(height // 2, height // 2 + H) if tile == H else range(tile + height - 1)
+        top, span = height // 2, (tile - 1) * s + height
+        inside = range(top, min(top + H, span)) if tile == rows else range(span)
         weights = self._weights(plane)
-        with ir.serial(0, -(-H // tile)) as band:
-            i = ir.Bind(tirx.min(band * tile, H - tile))
-            with ir.serial(0, -(-W // lanes)) as vector:
-                j = ir.Bind(tirx.min(vector * lanes, max(0, W - lanes)))
+        with ir.serial(0, -(-rows // tile)) as band:
+            i = ir.Bind(tirx.min(band * tile, rows - tile))
+            if self.bands:
+                self._stage_band(padded, plane, i)
+            with ir.serial(0, -(-columns // lanes)) as vector:
+                j = ir.Bind(tirx.min(vector * lanes, max(0, columns - lanes)))
                 terms = [
-                    (h * self.pitch, row, (h - row) * self.workload.K)
+                    (self._row(h), row, (h - row * s) * self.workload.K)
                     for h in inside
-                    for row in range(max(0, h - height + 1), min(tile, h + 1))
+                    for row in range(tile)
+                    if 0 <= h - row * s < height
                 ]
-                start = ir.Bind(i * self.pitch + j)
+                start = j if self.bands else ir.Bind(i * self.pitch + j)
                 if self.copied:
                     target, buffer, row_size = ir.Bind(i * lanes), sums, lanes
                 else:
-                    target, buffer, row_size = ir.Bind((plane * H + i) * W + j), self.y, W
+                    target, buffer, row_size = (
+                        ir.Bind((plane * rows + i) * columns + j),
+                        self.y,
+                        columns,
+                    )
                 places = [target + row * row_size for row in range(tile)]
                 self._sum(padded, start, weights, terms, buffer, places)
         if self.copied:
@@ -193,7 +255,8 @@ class _Program:
                 loaded, value = None, None
                 for offset, place, tap in terms:
                     if offset != loaded:
-                        loaded, value = offset, ir.Bind(padded[start + kx + lane + offset])
+                        where = start + self._column(kx) + lane + offset
+                        loaded, value = offset, ir.Bind(padded[where])
                     weight = ir.Bind(self.taps[weights + kx + tap])
                     index = place * lanes + lane
                     ir.buffer_store(sums, sums[index] + value * weight, [index])

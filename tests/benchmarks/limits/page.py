@@ -25,6 +25,8 @@ TITLES = {
     "conv1d": "conv1d",
     "depthwise_b32": "Depthwise, batch of 32",
     "depthwise_b1": "Depthwise, batch of 1",
+    "depthwise_s2_b32": "Depthwise with stride 2, batch of 32",
+    "depthwise_s2_b1": "Depthwise with stride 2, batch of 1",
 }
 
 

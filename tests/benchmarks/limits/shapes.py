@@ -28,6 +28,18 @@ LAYERS: tuple[tuple[int, int, int], ...] = (
     (512, 14, 27),
     (1024, 7, 13),
 )
+STRIDE_2: tuple[tuple[int, int, int], ...] = (
+    # the same, of the input: MobileNetV2, and V3's first
+    (96, 112, 3),
+    (144, 56, 3),
+    (192, 28, 3),
+    (576, 14, 3),
+    (64, 112, 3),
+    # EfficientNet-B0, and MobileNetV3's
+    (240, 28, 3),
+    (72, 56, 5),
+    (672, 14, 5),
+)
 ON_A_CPU = (*LAYERS[:6], *LAYERS[9:13])
 
 
@@ -46,13 +58,14 @@ def _conv1d(text: str, only: tuple[str, ...] | None = None, **fields: Any) -> Sh
     return Shape(text, "conv1d", "conv1d", fields, only)
 
 
-def _layers(batch: int, layers: tuple[tuple[int, int, int], ...]) -> list[Shape]:
+def _layers(batch: int, layers: tuple[tuple[int, int, int], ...], stride: int = 1) -> list[Shape]:
+    strided: dict[str, Any] = {} if stride == 1 else {"stride": stride}
     return [
         Shape(
-            f"depthwise B={batch} {channels}×{size}² k{kernel}",
-            f"depthwise_b{batch}",
+            f"depthwise{' s2' if strided else ''} B={batch} {channels}×{size}² k{kernel}",
+            f"depthwise{'_s2' if strided else ''}_b{batch}",
             "depthwise_conv2d",
-            {"B": batch, "C": channels, "H": size, "W": size, "K": kernel},
+            {"B": batch, "C": channels, "H": size, "W": size, "K": kernel, **strided},
         )
         for channels, size, kernel in layers
     ]
@@ -72,8 +85,10 @@ SHAPES: dict[str, list[Shape]] = {
         _conv1d("direct alone, valid 1000000×2047", ("direct",), **_LONG),
         *_layers(32, LAYERS),
         *_layers(1, LAYERS),
+        *_layers(32, STRIDE_2, 2),
+        *_layers(1, STRIDE_2, 2),
     ],
-    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU)],
+    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU), *_layers(1, STRIDE_2, 2)],
 }
 
 FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
@@ -171,6 +186,22 @@ BARS: dict[str, list[Bar]] = {
             "least",
             over=LAYOUTS,
         ),
+        Bar(
+            "depthwise with stride 2 at B=32: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=1 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
     ],
     "cpu": [
         Bar(
@@ -196,6 +227,14 @@ BARS: dict[str, list[Bar]] = {
             1,
             "least",
             mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=1 *",
+            "× as fast",
+            1,
+            "least",
             over=LAYOUTS,
         ),
     ],

@@ -1,0 +1,63 @@
+"""A NaN or an infinity reaches the outputs that are sums over it, and no other, in CUDA templates
+that say so."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tests.templates.nonfinite import BAD, planted, reached
+from tuner import cuda_facts
+from tuner.device import Device
+from tuner.measure.builder import Builder
+from tuner.measure.cases import Case
+from tuner.measure.compile import BuildOrder, program_of
+from tuner.measure.kernel import Loaded, Tensors
+
+pytestmark = pytest.mark.gpu
+if cuda_facts.missing() is not None:
+    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
+
+RANDOM = 6
+PLACES = (0.0, 0.4, 1.0)
+WORKLOADS = [
+    Conv1dWorkload(M=397, N=61),
+    Conv1dWorkload(M=1024, N=13, mode="same", kind="correlate"),
+    Conv1dWorkload(M=5003, N=2053, mode="valid"),
+    Conv1dWorkload(M=397, N=31, dtype="float16"),
+    DepthwiseConv2dWorkload(B=2, C=3, H=31, W=29, K=7),
+    DepthwiseConv2dWorkload(B=1, C=16, H=28, W=28, K=3, stride=2),
+    DepthwiseConv2dWorkload(B=2, C=3, H=5, W=37, K=11, dtype="float16"),
+]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
+def test_only_sums_over_it_are_not_finite(
+    workload: Workload, device: Device, builder: Builder, tmp_path: Path
+) -> None:
+    building = []
+    for template in templates.templates_for(workload, device.limits):
+        if template.arithmetic.spreads_nonfinite:
+            continue
+        space = template.space(workload, device.limits)
+        drawn = space.sample(np.random.default_rng(11), RANDOM)
+        for config in [template.default(workload, device.limits), *(space[i] for i in drawn)]:
+            library = tmp_path / f"{len(building)}.so"
+            program = program_of(template)
+            order = BuildOrder(workload.key, program, config, device.target, library)
+            building.append(builder.submit(order))
+    tensors = Tensors(workload, "cuda")
+    for each in building:
+        built = each.result()
+        assert built.status == "ok", (built.order.config, built.error)
+        loaded = Loaded(built.order.library, tensors)
+        for place, bad in zip(PLACES, BAD, strict=True):
+            x, w = planted(workload, place, bad)
+            expected = reached(workload, x)
+            loaded.run(Case(f"at {place}", x, w, expected.astype(np.float64)))
+            wrong = np.flatnonzero(np.isfinite(tensors.output()) == expected)
+            assert not wrong.size, (built.order.config, place, bad, wrong)
