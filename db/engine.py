@@ -11,6 +11,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from db.busy import begin_immediate
 from db.columns import to_json
 from db.errors import DatabaseUnavailable
+from db.same_file import follow
 from db.schema import check_schema, migrate
 from db.transaction import reading, writing
 from db.undisturbed import disturb
@@ -124,6 +125,7 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
         else:
             connection.exec_driver_sql("BEGIN")
 
+    follow(engine, Path(url.database))
     return engine
 
 

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from db import best as bests
 from db import history, queue
 from db import trials as log_of_trials
 from db.errors import DuplicateTrial
-from db.trials import NewTrial
+from db.trials import NewTrial, config_key
 from templates.template import Template
 from tuner.device import Device
 from tuner.errors import NothingWorked
@@ -32,6 +32,7 @@ from tuner.final import Winner, decide
 from tuner.finalists import finalists
 from tuner.hold import Hold
 from tuner.listed import ListedPlan, plan_of
+from tuner.measure import cases
 from tuner.measure.builder import Builder
 from tuner.measure.compile import Built
 from tuner.measure.measuring import Measuring
@@ -43,6 +44,7 @@ from tuner.peers import metaschedule_peer
 from tuner.pipeline import measured
 from tuner.plan import Config
 from tuner.publish import publish
+from tuner.scratch import must_have_room
 from tuner.settings import Settings
 from tuner.versions import TVM
 from tuner.warm import warm_up
@@ -50,6 +52,8 @@ from tuner.warm import warm_up
 log = structlog.get_logger()
 
 RECORD_SECONDS = 120.0
+REFUSED_AT_ONCE = 100
+"""Trials that are stored between two looks at whether the job is to go on."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class JobRun:
         """Search, decide, store the best and end the job.
 
         Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner,
-        NoServer where the farm has lost its last.
+        NoRoom where its files would be too large, NoServer where the farm has lost its last.
         """
         self._remember()
         seen = look()
@@ -151,6 +155,7 @@ class JobRun:
         key, timeout = self._plan.workload.key, self._settings.run_seconds
         if self._farm is not None:
             return self._farm.runner(key, self._seed, timeout)
+        must_have_room(cases.size(self._plan.workload), self._settings.scratch_bytes)
         return Runner(key, self._device, self._seed, timeout)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
@@ -194,18 +199,36 @@ class JobRun:
             if trial.job_id == self._job.id:
                 self._statuses[trial.status] += 1
             self._note_time(trial.time_us, own=trial.job_id == self._job.id)
-        self._refuse()
+        self._refuse({(trial.config_key, trial.template_version) for trial in known})
         self._earlier = self._statuses.total()
         log.info("job_planned", space=self._plan.size, known=len(current))
 
-    def _refuse(self) -> None:
-        """What a list names and this device's space lacks is a trial too, with the reason."""
+    def _refuse(self, known: Collection[tuple[str, int]]) -> None:
+        """What a list names and this device's space lacks is a trial too, with the reason; an
+        earlier attempt, or another list, may have stored it."""
         refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
-        for trial in refused:
-            with suppress(DuplicateTrial):  # an earlier attempt, or another list, had it too
-                log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
-            self._statuses[trial.status] += 1
-            self._note_failure(trial.status, trial.error)
+        for start in range(0, len(refused), REFUSED_AT_ONCE):
+            self._hold.check()
+            some = refused[start : start + REFUSED_AT_ONCE]
+            self._store_refused(
+                [
+                    each
+                    for each in some
+                    if (config_key(each.config), each.template_version) not in known
+                ]
+            )
+            for trial in some:
+                self._statuses[trial.status] += 1
+                self._note_failure(trial.status, trial.error)
+
+    def _store_refused(self, new: Sequence[NewTrial]) -> None:
+        job = self._job
+        try:
+            log_of_trials.add(self._engine, job.id, job.attempt, new)
+        except DuplicateTrial:  # another job stored some meanwhile
+            for trial in new:
+                with suppress(DuplicateTrial):
+                    log_of_trials.add(self._engine, job.id, job.attempt, [trial])
 
     def _warm_up(self) -> None:
         from_jobs, from_trials = warm_up(self._engine, self._plan, self._device_id)

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tuner.errors import NoRoom
+
 PREFIX = "convtune-"
 LOCK = ".lock"
 
@@ -46,6 +48,14 @@ def scratch() -> Iterator[Path]:
     finally:
         _remove(path)
         os.close(lock)
+
+
+def must_have_room(needed: int, allowed: int) -> None:
+    """Raises NoRoom: one order may not fill the folder that all share."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if needed > min(allowed, free):
+        raise NoRoom(needed, allowed, free, folder)
 
 
 def _locked(parent: Path) -> tuple[int, Path]:

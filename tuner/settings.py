@@ -28,6 +28,11 @@ class Settings(BaseSettings):
     )
     build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
     run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
+    scratch_bytes: int = Field(
+        4 << 30,
+        gt=0,
+        description="temporary files that the inputs and references of one job may take",
+    )
     poll_seconds: float = Field(1.0, gt=0, description="how often an idle worker asks for a job")
     signing_key: Path = Field(
         default_factory=default_path,

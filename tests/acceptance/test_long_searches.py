@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from db import best
 from tests.acceptance.deceptive import SlowBuild, Small
+from tuner.errors import NoRoom
 from tuner.hold import Cancelled
 from tuner.job import Progress
 from tuner.measure.builder import BUILD_SECONDS, Builder
@@ -30,6 +31,19 @@ def test_a_cancel_is_seen_while_builds_are_awaited(database: Database, bench: Be
         Bench(bench.device, builder).run(database, job, among=[SlowBuild()], watch=watch)
     assert since() < BUILD_SECONDS / 2
     assert database.trials(job) == []
+
+
+def test_an_order_does_not_fill_the_temporary_folder(
+    database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default 4 GiB: a shape of 200 bytes of JSON may ask for 9 GB."""
+    monkeypatch.setenv("TUNER_SCRATCH_BYTES", "10000")
+    large = database.submit(SHAPE)
+    needed = 3 * (4 * (512 + 8) + 8 * (512 + 7))
+    with pytest.raises(NoRoom, match=f"take {needed} bytes .* TUNER_SCRATCH_BYTES allows 10000"):
+        bench.run(database, large)
+    small = database.submit({"M": 16, "N": 3}, trials=1)
+    assert bench.run(database, small).state == "succeeded"
 
 
 class OwnTime:

@@ -12,12 +12,17 @@ from starlette.testclient import TestClient
 
 import templates
 from api.main import create_app
-from api.settings import Settings
+from api.settings import Settings as ApiSettings
 from db import best as bests
 from db import queue
 from db.best import Best
 from db.records import Filters
 from tuner import records
+from tuner.errors import NothingWorked
+from tuner.hold import Cancelled, Hold
+from tuner.job import JobRun
+from tuner.settings import Settings
+from tuner.signing_key import own_key
 
 SHAPE = {"M": 300, "N": 8}
 
@@ -73,9 +78,47 @@ def test_a_list_of_which_nothing_fits_fails_with_the_reason(
         bench.run(database, job)
 
 
+def misfits(line: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """Of configurations that no device takes."""
+    return [line | {"config": {"template": line["template"], "flux": n}} for n in range(count)]
+
+
+def test_a_cancel_is_heard_while_a_list_is_refused(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    job = imported(database, *misfits(log(tuned)[0], 250))
+    held = queue.claim(database.engine, "bench", ["cpu"])
+    assert held is not None
+    queue.cancel(database.engine, job.id)
+    settings = Settings()
+    with Hold(database.engine, held) as hold, pytest.raises(Cancelled):
+        JobRun(
+            database.engine,
+            hold,
+            bench.device,
+            bench.device_id(database),
+            bench.builder,
+            settings=settings,
+            key=own_key(settings.signing_key),
+        ).run()
+    assert database.trials(job) == []
+
+
+def test_what_was_refused_before_is_not_stored_again(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    [line] = log(tuned)
+    for count in (120, 121):
+        job = imported(database, *misfits(line, count))
+        with pytest.raises(NothingWorked, match=f"none of {count} configurations"):
+            bench.run(database, job)
+    [last] = database.trials(job)
+    assert last.config["flux"] == 120
+
+
 def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench: Bench) -> None:
     asked = "/best/conv1d?M=290&N=8&match=nearest"
-    with TestClient(create_app(Settings(database_url=tuned.url))) as client:
+    with TestClient(create_app(ApiSettings(database_url=tuned.url))) as client:
         guess = client.get(asked).json()
         assert (guess["match"], guess["verified"], guess["time_us"]) == ("nearest", False, None)
         order = guess["verify"]

@@ -1,6 +1,7 @@
 """Temporary files lie together, and go with their process or with the next one."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.scratch import LOCK, PREFIX, scratch
+from tuner.errors import NoRoom
+from tuner.scratch import LOCK, PREFIX, must_have_room, scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,3 +101,10 @@ def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
     with scratch():
         assert (temporary / f"{PREFIX}trap").exists()
         assert trap.is_symlink()
+
+
+def test_what_the_disk_has_is_a_limit_too(temporary: Path) -> None:
+    free = shutil.disk_usage(temporary).free
+    must_have_room(free // 2, free)
+    with pytest.raises(NoRoom, match=rf"{temporary} has \d+ free.*set TMPDIR"):
+        must_have_room(2 * free, 4 * free)

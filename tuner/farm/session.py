@@ -17,11 +17,15 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+import templates
 from tuner.device import Device
-from tuner.errors import ChildFailed
+from tuner.errors import ChildFailed, NoRoom
 from tuner.farm import wire
+from tuner.measure import cases
 from tuner.measure.child_main import die_with_parent
 from tuner.measure.runner import Runner
+from tuner.scratch import must_have_room
+from tuner.settings import Settings
 
 IDLE_SECONDS = 600.0
 """A session that is asked nothing for so long ends: its worker's host may have vanished."""
@@ -54,7 +58,9 @@ class Session:
         """Draw the inputs of a ``workload_key`` by ``seed`` and work out their references;
         ``timeout`` is for each measurement, in seconds."""
         self.close()
-        self._runner = Runner(given["workload_key"], self._device, given["seed"], given["timeout"])
+        key: str = given["workload_key"]
+        must_have_room(cases.size(templates.parse_key(key)), Settings().scratch_bytes)
+        self._runner = Runner(key, self._device, given["seed"], given["timeout"])
         self._runner.ready()
         return {}
 
@@ -117,7 +123,7 @@ class Session:
             self._busy = True
             try:
                 return json.dumps(function(json.loads(text)))
-            except ChildFailed as error:
+            except (ChildFailed, NoRoom) as error:
                 return json.dumps({"failed": str(error)})
             finally:
                 self._asked, self._busy = time.monotonic(), False

@@ -39,6 +39,13 @@ class Case:
         return float(max(self.reference.max(), -self.reference.min()))
 
 
+def size(workload: Workload) -> int:
+    """Bytes of the files that :func:`write` makes, but for their headers."""
+    given = math.prod(workload.input_shape) + math.prod(workload.weight_shape)
+    exact = math.prod(workload.output_shape) * np.dtype(np.float64).itemsize
+    return len(CASES) * (given * np.dtype(workload.dtype).itemsize + exact)
+
+
 def write(workload: Workload, directory: Path, seed: int) -> None:
     """Draw the inputs and work out their references, once for all processes of a job."""
     room = importlib.import_module(f"templates.{workload.operator}.reference")

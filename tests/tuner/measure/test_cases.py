@@ -121,3 +121,10 @@ def test_no_seed_draws_what_float16_can_not_hold(
     for case in written(workload, tmp_path):
         assert np.abs(case.reference).max() >= np.finfo(np.float16).smallest_normal
     assert next(draws, None) is None
+
+
+@WORKLOADS
+def test_the_size_of_the_files_is_known_before(workload: Workload, tmp_path: Path) -> None:
+    cases.write(workload, tmp_path, 0)
+    files = list(tmp_path.iterdir())
+    assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
