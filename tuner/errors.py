@@ -29,7 +29,7 @@ TunerError
 ├── NoLibrary            a best lends its configuration only
 └── ChildFailed
     ├── ChildError       the call raised in the child
-    ├── ChildCrashed     the child died in the call
+    ├── ChildCrashed     the child died in the call, or was killed for its answer
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
@@ -254,7 +254,8 @@ class ChildError(ChildFailed):
 
 
 class ChildCrashed(ChildFailed):
-    """The process died in the call; the message names the signal or exit code."""
+    """The process died in the call, by the signal or exit code that the message names; or it was
+    killed, as what it sent was no answer."""
 
 
 class ChildTimeout(ChildFailed):

@@ -51,7 +51,7 @@ class Runner:
 
     def submit(self, library: Path) -> Future[Measured]:
         future: Future[Measured] = Future()
-        future.set_result(Measured("ok"))
+        future.set_result(Measured("ok", timing={"warm": {"median_us": 1.0}}))
         return future
 
     def verify(self, library: Path) -> float:

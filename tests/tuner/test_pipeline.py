@@ -61,7 +61,7 @@ class Runner:
         self.under_way.append((library, future))
         self.most = max(self.most, sum(not each.done() for _, each in self.under_way))
         if self.at_once == 1:
-            future.set_result(Measured("ok"))
+            future.set_result(FAST)
         elif self.most >= self.at_once:
             self.finish()
         return future
@@ -70,7 +70,10 @@ class Runner:
         """The last first."""
         for _, future in reversed(self.under_way):
             if not future.done():
-                future.set_result(Measured("ok"))
+                future.set_result(FAST)
+
+
+FAST = Measured("ok", timing={"warm": {"median_us": 1.0}})
 
 
 def plan(kind: Any) -> Plan:

@@ -12,18 +12,22 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
-from tuner.errors import ChildCrashed, ChildError, ChildTimeout
+from tuner.errors import ChildCrashed, ChildTimeout
+from tuner.measure import channel
+from tuner.measure.channel import Malformed
 from tuner.measure.confine import Confinement
 
 START_SECONDS = 60.0
+ANSWER_BYTES = 64 << 20
 STDERR_TAIL = 2000
 SECRET = ("TUNER_", "PG")
 """Variables that begin so stay here: a candidate is not told where the database is."""
@@ -43,15 +47,19 @@ class Child:
         environment: Mapping[str, str] | None = None,
         niceness: int = 0,
         confinement: Confinement | None = None,
+        answer_bytes: int = ANSWER_BYTES,
     ) -> None:
+        """A process whose answer is longer than ``answer_bytes`` is killed."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
         self._environment = {**ours, **(environment or {})}
         self._niceness, self._confinement = niceness, confinement
+        self._answer_bytes = answer_bytes
         if confinement is not None and confinement.folder is not None:
             # CUDA's cache of what its driver compiled lies elsewhere
             self._environment |= {"TMPDIR": confinement.folder, "CUDA_CACHE_DISABLE": "1"}
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection[Any, Any] | None = None
+        self._channel: socket.socket | None = None
+        self._calls = 0  # of the running process
         self._stderr: Any = None
         self._killed = False
 
@@ -61,23 +69,28 @@ class Child:
         return self._process.pid if self._process else None
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
-        """``function(*arguments)`` there; everything crosses by pickle.
+        """``function(*arguments)`` there. Arguments and answer cross as JSON, by the annotations
+        that the function has for them.
 
-        Raises ChildError, ChildCrashed or ChildTimeout (``timeout`` in seconds).
+        Raises ChildError, ChildCrashed (if the answer is none, too, after the process is killed) or
+        ChildTimeout (``timeout`` in seconds).
         """
+        request = channel.request(function, arguments)
         connection = self._started()
+        self._calls += 1
+        deadline = time.monotonic() + timeout
         try:
-            connection.send((function, arguments))
-            if not connection.poll(timeout):
-                self.close()
-                raise ChildTimeout(f"killed after {timeout:g} s")
-            succeeded, value = connection.recv()
-        except (EOFError, ConnectionError, BrokenPipeError) as error:
+            channel.send(connection, request, deadline)
+            answer = channel.receive(connection, self._answer_bytes, deadline)
+            return channel.read_answer(self._calls, function, answer)
+        except TimeoutError as error:
+            self.close()
+            raise ChildTimeout(f"killed after {timeout:g} s") from error
+        except Malformed as error:
+            self.close()
+            raise ChildCrashed(f"killed for an answer that is none: {error}") from error
+        except (EOFError, ConnectionError) as error:
             raise ChildCrashed(self._post_mortem()) from error
-        if not succeeded:
-            raise ChildError(value)
-        result: T = value
-        return result
 
     def kill(self) -> None:
         """End the process for good, from any thread: a call under way, and any later one, raises
@@ -88,14 +101,14 @@ class Child:
     def close(self) -> None:
         """Kill the process with all it started, and wait for its end. Not while a call of another
         thread is under way."""
-        if self._connection is not None:
-            self._connection.close()
+        if self._channel is not None:
+            self._channel.close()
         self._signal()
         if self._process is not None:
             self._process.wait()
         if self._stderr is not None:
             self._stderr.close()
-        self._process = self._connection = self._stderr = None
+        self._process = self._channel = self._stderr = None
 
     def _signal(self) -> None:
         process = self._process
@@ -103,16 +116,21 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _started(self) -> Connection[Any, Any]:
-        if self._process is not None and self._process.poll() is not None:
+    def _started(self) -> socket.socket:
+        if self._process is not None and (self._process.poll() is not None or not self._silent()):
             self.close()
-        if self._connection is None:
+        if self._channel is None:
             self._start()
-        assert self._connection is not None  # noqa: S101  # _start() has just set it
-        return self._connection
+        assert self._channel is not None  # noqa: S101  # _start() has just set it
+        return self._channel
+
+    def _silent(self) -> bool:
+        """Or else what a candidate left to be read would be taken for the next one's answer."""
+        return self._channel is not None and channel.silent(self._channel)
 
     def _start(self) -> None:
-        self._connection, far_end = Pipe()
+        self._channel, far_end = socket.socketpair()
+        self._calls = 0
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         with far_end:
             limits = json.dumps(self._confinement and asdict(self._confinement))
@@ -129,10 +147,10 @@ class Child:
         if self._killed:  # perhaps before there was a process to signal
             self._signal()
         try:
-            if not self._connection.poll(START_SECONDS):
-                self.close()
-                raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s")
-            self._connection.recv()
+            channel.receive(self._channel, self._answer_bytes, time.monotonic() + START_SECONDS)
+        except TimeoutError as error:
+            self.close()
+            raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error
         except (EOFError, ConnectionError) as error:
             raise ChildCrashed(self._post_mortem()) from error
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
 import signal
+import socket
 import sys
 import traceback
-from multiprocessing.connection import Connection
 
+from tuner.measure import channel
 from tuner.measure.confine import Confinement, confine
 
 PR_SET_PDEATHSIG = 1
@@ -18,23 +20,26 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     die_with_parent()
     os.nice(int(sys.argv[2]))
-    connection = Connection(int(sys.argv[1]))
+    parent = socket.socket(fileno=int(sys.argv[1]))
     limits = json.loads(sys.argv[3])
     if limits is not None:
         confine(Confinement(**limits))
-    connection.send("ready")
-    while True:
+    channel.send(parent, b"ready")
+    for number in itertools.count(1):
         try:
-            function, arguments = connection.recv()
+            request = channel.receive(parent)
         except EOFError:
             return
-        except Exception:  # what was sent can't be unpickled here: an answer, not an end
-            connection.send((False, traceback.format_exc()))
-            continue
-        try:
-            connection.send((True, function(*arguments)))
-        except Exception:  # raised by the function, or by an answer that can't be pickled
-            connection.send((False, traceback.format_exc()))
+        channel.send(parent, answered(number, request))
+
+
+def answered(number: int, request: bytes) -> bytes:
+    """What comes of a request, as text: whatever is raised is an answer, not an end."""
+    try:
+        function, arguments = channel.read_request(request)
+        return channel.answer(number, function, function(*arguments))
+    except Exception:
+        return channel.error(number, traceback.format_exc())
 
 
 def die_with_parent() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import templates
 from tuner.measure.check import WrongAnswer, check, relative_error
-from tuner.measure.clock import Sampler, summarise
+from tuner.measure.clock import Sampler, Summary, summarise
 from tuner.measure.compile import EMPTY_WORKLOAD
 from tuner.measure.finals import EMPTY, Entry, Finals
 from tuner.measure.kernel import Kernel, Loaded, Tensors
@@ -114,7 +114,7 @@ def _prepared(sampler: Sampler) -> _Timed:
     return _Timed(sampler, max(2, min(SAMPLES + 1, int(SAMPLING_SECONDS / max(seconds, 1e-9)))))
 
 
-def _take_turns(contestants: dict[str, _Timed]) -> dict[str, dict[str, object]]:
+def _take_turns(contestants: dict[str, _Timed]) -> dict[str, Summary]:
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(max((timed.samples for timed in contestants.values()), default=0)):
         for name, timed in contestants.items():

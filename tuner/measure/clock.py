@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import Field, FiniteFloat
 
 PROTOCOL = 2
 """Raise it when a change would make times of old and new records incomparable."""
+
+Summary = dict[str, Annotated[int, Field(le=2**53)] | FiniteFloat]
+"""Of samples: :func:`summarise` has its names."""
 
 
 class Sampler(Protocol):
@@ -30,7 +34,7 @@ class Clock(Protocol):
     def cold(self, kernel: Any) -> Sampler: ...
 
 
-def summarise(samples: Sequence[float], calls: int) -> dict[str, Any]:
+def summarise(samples: Sequence[float], calls: int) -> Summary:
     """Median, 10th and 90th percentile in µs; the first sample is dropped."""
     kept = np.asarray(samples[1:] if len(samples) > 1 else samples) * 1e6
     p10, median, p90 = (float(v) for v in np.percentile(kept, (10, 50, 90)))
@@ -43,7 +47,7 @@ def summarise(samples: Sequence[float], calls: int) -> dict[str, Any]:
     }
 
 
-def take(sampler: Sampler, count: int, budget_seconds: float) -> dict[str, Any]:
+def take(sampler: Sampler, count: int, budget_seconds: float) -> Summary:
     """The summary of up to ``count`` samples, after one that is dropped; fewer, but at least
     two, where the budget is spent earlier."""
     samples: list[float] = []
@@ -56,7 +60,7 @@ def take(sampler: Sampler, count: int, budget_seconds: float) -> dict[str, Any]:
 
 def interleaved(
     samplers: dict[str, Sampler], rounds: int, fewer: Mapping[str, int] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Summary]:
     """Summaries of samplers that take turns, so that a drift of the clock rates meets all.
 
     Those named in ``fewer`` take part in so many of the rounds, spread evenly.

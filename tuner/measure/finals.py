@@ -11,7 +11,7 @@ import templates
 from templates.workload import Workload
 from tuner.measure.cases import Case
 from tuner.measure.check import WrongAnswer, check, relative_error
-from tuner.measure.clock import Sampler, interleaved, summarise
+from tuner.measure.clock import Sampler, Summary, interleaved, summarise
 from tuner.measure.compile import EMPTY_WORKLOAD
 from tuner.measure.kernel import Kernel, Loaded, Tensors
 from tuner.measure.trial import RunOrder, clock_for, read_cases
@@ -35,7 +35,7 @@ class Entry:
     ``cold`` summaries."""
 
     name: str
-    timing: dict[str, Any]
+    timing: dict[str, Summary]
     max_error: float | None
 
 

@@ -17,6 +17,8 @@ from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
+ANSWER_BYTES = 1 << 20
+"""Of a process that tries candidates: what it has to say is short, and a candidate can say more."""
 
 T = TypeVar("T")
 
@@ -35,7 +37,9 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(
-            runtime_only(device), confinement=of_candidates(device.kind, self._folder.name)
+            runtime_only(device),
+            confinement=of_candidates(device.kind, self._folder.name),
+            answer_bytes=ANSWER_BYTES,
         )
         self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
         self._written = self._thread.submit(

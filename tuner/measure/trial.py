@@ -6,17 +6,20 @@ import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import Field, FiniteFloat
 
 import templates
 from tuner.measure import cases
 from tuner.measure.check import WrongAnswer, check
-from tuner.measure.clock import Clock, take
+from tuner.measure.clock import Clock, Summary, take
 from tuner.measure.kernel import Loaded, Tensors
 
 SAMPLES = 10
 SAMPLE_BUDGET_SECONDS = 5e-3
 TRIAL_BUDGET_SECONDS = 0.3
+ERROR_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,17 @@ class RunOrder:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it: ``status`` is ``ok``, ``wrong_answer``, ``run_error`` or
-    ``run_timeout``."""
+    """What came of it. A candidate can make it up, hence the bounds."""
 
-    status: str
-    error: str | None = None
-    max_error: float | None = None
-    timing: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    status: Literal["ok", "wrong_answer", "run_error", "run_timeout"]
+    error: Annotated[str | None, Field(max_length=ERROR_CHARACTERS)] = None
+    max_error: FiniteFloat | None = None
+    timing: dict[str, Summary] = field(default_factory=dict)
+    seconds: dict[str, FiniteFloat] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.status == "ok" and not self.timing.get("warm", {}).get("median_us", 0) > 0:
+            raise ValueError("ok without a time")
 
 
 def write_cases(workload_key: str, directory: Path, seed: int) -> None:

@@ -55,12 +55,14 @@ class Surroundings:
     folder: Path
     listener: socket.socket
 
-    def library(self, misdeed: str, to: Path) -> Path:
-        """The library that does it."""
+    def library(self, misdeed: str, to: Path, text: bytes = b"") -> Path:
+        """The library that does it; some have a text to say."""
         defined = {
             "MISDEED": misdeed,
             "WORKER": str(os.getpid()),
             "OUTSIDE": f'"{self.folder}"',
+            "TEXT": ",".join(str(byte) for byte in text.rstrip(b"\0")),
+            "LENGTH": str(len(text)),
         }
         flags = [f"-D{name}={value}" for name, value in defined.items()]
         path = to / f"{misdeed}.so"

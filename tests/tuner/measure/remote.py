@@ -7,19 +7,25 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from tuner.measure.confine import Confinement, confine
 
 
 def same(value: Any) -> Any:
     return value
+
+
+def typed(path: Path, confinement: Confinement) -> tuple[Path, dict[str, float], Confinement]:
+    """Of each kind something that is not JSON's own."""
+    assert confinement.folder is not None
+    return path / confinement.folder[1:], {"nan": float("nan"), "whole": 1}, confinement
 
 
 def fail(message: str) -> None:
@@ -62,8 +68,45 @@ def meet(mine: Path, other: Path) -> bool:
     return other.exists()
 
 
-def unpicklable() -> Any:
+def without_json() -> Any:
     return lambda: None
+
+
+def not_as_annotated() -> int:
+    return cast(int, "one")
+
+
+def without_annotations(value):  # type: ignore[no-untyped-def]
+    return value
+
+
+def long_text(size: int) -> str:
+    return "x" * size
+
+
+def descriptors() -> list[int]:
+    """Of sockets: the way to the parent."""
+    opened = (int(path.name) for path in Path("/proc/self/fd").iterdir())
+    return [each for each in opened if _is_socket(each)]
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:  # that of the folder itself
+        return False
+
+
+def speak(text: list[int], stay: float) -> int:
+    """As a candidate does that finds the way to the parent; then sleep for so many seconds."""
+    for each in descriptors():
+        os.write(each, bytes(text))
+    time.sleep(stay)
+    return 1
+
+
+def fail_unreadably() -> None:
+    raise ValueError("\ud800\0")
 
 
 def allocate(size: int) -> int:
@@ -190,7 +233,7 @@ def start_thread() -> bool:
     return ran.wait(10)
 
 
-def connect(family: int, address: Any) -> None:
+def connect(family: int, address: tuple[str, int] | str) -> None:
     with socket.socket(family, socket.SOCK_STREAM) as asked:
         asked.connect(address)
 
@@ -217,13 +260,13 @@ def noisy(lines: int) -> None:
     os.abort()
 
 
-def grandchild(then: Callable[[], None] | None, told: Path) -> None:
+def grandchild(then: Literal["crash", "hang"] | None, told: Path) -> None:
     """Start a long process, write its id, and do the next thing."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     told.write_text(str(process.pid))
     process.returncode = 0  # or its finalizer would remark that it runs on
     if then is not None:
-        then()
+        {"crash": crash, "hang": hang}[then]()
 
 
 def gone(process: int, within: float = 10.0) -> bool:
@@ -240,14 +283,15 @@ def gone(process: int, within: float = 10.0) -> bool:
     return False
 
 
-def write_cases_later(go: Path, workload_key: str, directory: Path, seed: int) -> None:
+def write_cases_later(workload_key: str, directory: Path, seed: int) -> None:
+    """When the file is there that the variable GO names."""
     from tuner.measure.trial import write_cases  # not for all: its imports take a while
 
-    while not go.exists():
+    while not Path(os.environ["GO"]).exists():
         time.sleep(0.01)
     write_cases(workload_key, directory, seed)
 
 
-def tell_and_hang(_: str, directory: Path, *__: Any) -> None:
+def tell_and_hang(_: str, directory: Path, __: int) -> None:
     (directory / "here").write_text(str(os.getpid()))
     hang()

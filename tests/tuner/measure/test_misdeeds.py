@@ -1,7 +1,10 @@
 """Candidates that would harm the machine cost a trial each."""
 
+import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +70,47 @@ def test_a_loop_that_holds_the_interpreter_costs_one_trial(
         assert (measured.status, measured.error) == ("run_timeout", "killed after 2 s")
         runner._timeout = RUN_SECONDS
         assert runner.measure(right).status == "ok"
+
+
+def shell(touched: Path) -> bytes:
+    """A pickle that runs one."""
+
+    class Shell:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.system, (f"touch {touched}",)
+
+    return pickle.dumps((True, Shell()))
+
+
+@pytest.mark.parametrize("misdeed", ["answer", "answer_and_hang", "answer_on"])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"SHELL", "Invalid JSON"),
+        (b"[[[[[[[[", "Invalid JSON"),
+        (b'[2, true, {"status": "splendid"}]', "'ok'"),
+        (b'[2, true, {"status": "ok"}]', "ok without a time"),
+        (b'[2, true, {"status": "ok", "timing": {"warm": {"median_us": NaN}}}]', "finite"),
+        (b'[2, true, {"status": "run_error", "error": "%b"}]' % (b"x" * 20_000), "10000"),
+        (b"[" + bytes(1_200_000), "1200001 bytes, at most 1048576 are read"),
+    ],
+    ids=["pickle", "json", "status", "no time", "nan", "long error", "long"],
+)
+def test_an_answer_of_its_own_costs_one_trial(
+    runner: Runner,
+    around: Surroundings,
+    misdeed: str,
+    text: bytes,
+    says: str,
+    right: Path,
+    tmp_path: Path,
+) -> None:
+    touched = tmp_path / "touched"
+    spoken = shell(touched) if text == b"SHELL" else text
+    assert runner.measure(right).status == "ok"
+    measured = runner.measure(around.library(misdeed, tmp_path, spoken))
+    assert (measured.status, measured.timing) == ("run_error", {})
+    assert "killed for an answer that is none" in (measured.error or "")
+    around.check_unharmed()
+    assert not touched.exists()
+    assert runner.measure(right).status == "ok"

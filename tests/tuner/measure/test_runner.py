@@ -143,7 +143,8 @@ def test_the_inputs_are_drawn_while_others_work(
 ) -> None:
     """By the very process that measures later, which outlives the wait."""
     go = tmp_path / "go"
-    monkeypatch.setattr(room, "write_cases", partial(remote.write_cases_later, go))
+    monkeypatch.setenv("GO", str(go))
+    monkeypatch.setattr(room, "write_cases", remote.write_cases_later)
     with Runner(WORKLOAD.key, device) as runner:
         assert not runner._written.done()
         go.touch()

@@ -1,0 +1,125 @@
+"""What a process makes of what its child sends: an answer that is as agreed, or the child's end."""
+
+import os
+import pickle
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuner.measure import remote
+from tests.tuner.measure.remote import gone
+from tuner.errors import ChildCrashed, ChildError, ChildTimeout
+from tuner.measure.child import Child
+
+LONG = 30.0
+MOST = 1000
+
+
+class Shell:
+    """What a shell is run with, once this is unpickled."""
+
+    def __init__(self, touched: Path) -> None:
+        self._touched = touched
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (f"touch {self._touched}",)
+
+
+def framed(text: bytes) -> bytes:
+    return struct.pack("!I", len(text)) + text
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child(answer_bytes=MOST)
+    yield child
+    child.close()
+
+
+def say(child: Child, text: bytes, timeout: float = LONG, stay: float = 0.0) -> Any:
+    return child.call(remote.speak, list(text), stay, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "EOF while parsing"),
+        (b"\x80\x04N.", "Invalid JSON"),
+        (b"[" * 900, "recursion limit"),
+        (b"9" * 900, "Input should be a valid"),
+        (b'{"value": 1}', "valid array"),
+        (b'[1, true, "one"]', "valid integer"),
+        (b"[1, true]", "Field required"),
+        (b"[1, false, 1]", "Input should be"),
+        (b"[7, true, 1]", "to call 7, not to call 1"),
+    ],
+)
+def test_an_answer_that_is_none_ends_the_process(child: Child, text: bytes, says: str) -> None:
+    with pytest.raises(ChildCrashed, match=f"killed for an answer that is none: .*{says}"):
+        say(child, framed(text))
+    assert child.pid is None
+    assert child.call(remote.same, 1, timeout=LONG) == 1
+
+
+def test_an_answer_of_another_type_than_annotated_is_none(child: Child) -> None:
+    with pytest.raises(ChildCrashed, match="valid integer"):
+        child.call(remote.not_as_annotated, timeout=LONG)
+
+
+def test_a_pickle_is_not_read(child: Child, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    text = pickle.dumps((True, Shell(touched)))
+    for spoken in (text, framed(text), framed(b'[1, true, "' + text.hex().encode() + b'"]')):
+        with pytest.raises(ChildCrashed, match="killed for an answer that is none"):
+            say(child, spoken)
+    assert not touched.exists()
+
+
+def test_the_length_is_looked_at_before_an_answer_is_read(child: Child) -> None:
+    assert child.call(remote.long_text, MOST - 13, timeout=LONG) == "x" * (MOST - 13)
+    with pytest.raises(ChildCrashed, match=f"{MOST + 1} bytes, at most {MOST} are read"):
+        child.call(remote.long_text, MOST - 12, timeout=LONG)
+    with pytest.raises(ChildCrashed, match=f"4294967295 bytes, at most {MOST}"):
+        say(child, b"\xff\xff\xff\xff")
+
+
+def test_an_answer_that_never_ends_is_waited_for_until_the_deadline(child: Child) -> None:
+    pid = child.call(remote.pid, timeout=LONG)
+    start = time.monotonic()
+    with pytest.raises(ChildTimeout, match=r"killed after 0\.5 s"):
+        say(child, struct.pack("!I", 9) + b"[1, ", timeout=0.5, stay=LONG)
+    assert time.monotonic() - start < 5
+    assert gone(pid)
+
+
+def test_one_answer_more_than_asked_is_not_the_next_ones(child: Child) -> None:
+    """A candidate's own, and then that of the process, which comes while nobody reads."""
+    assert say(child, framed(b"[1, true, 5]")) == 5
+    before = child.pid
+    time.sleep(0.5)
+    assert child.call(remote.same, 6, timeout=LONG) == 6
+    assert child.pid != before
+
+
+def test_an_answer_in_advance_is_not_the_next_ones(child: Child) -> None:
+    assert say(child, framed(b"[1, true, 5]") + framed(b"[2, true, 5]")) == 5
+    assert child.call(remote.same, 6, timeout=LONG) == 6
+
+
+def test_an_error_that_no_one_can_write_down_is_told_all_the_same(child: Child) -> None:
+    with pytest.raises(ChildError, match="ValueError"):
+        child.call(remote.fail_unreadably, timeout=LONG)
+
+
+def test_an_error_without_end_is_cut() -> None:
+    child = Child()
+    try:
+        with pytest.raises(ChildError) as failed:
+            child.call(remote.fail, "x" * 2**21, timeout=LONG)
+    finally:
+        child.close()
+    assert len(failed.value.traceback) < 2**20
