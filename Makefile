@@ -30,10 +30,11 @@ chaos: $(VENV)/.for-tests
 soak: $(VENV)/.for-tests
 	$(BIN)/python -m tests.soak --write docs/benchmarks/soak
 
-# asks a public database, which a machine without a network can't reach
+# asks a public database, which a machine without a network can't reach; a package that is not
+# found there is an error, or an audit of nothing would look green
 audit: $(VENV)/.for-tests
 	$(PIP) pip-audit
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …")'

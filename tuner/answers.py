@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,14 +37,18 @@ class BestSoFar(Answer):
     gflops: float | None = None
 
 
-class Links(Answer):
-    """Where more of a job is, as paths of its service."""
+ServicePath = Annotated[str, Field(pattern="^/")]
+"""Of the service that answered: elsewhere nobody is to be sent an API key."""
 
-    self: str
-    trials: str
-    events: str
-    cancel: str
-    best: str
+
+class Links(Answer):
+    """Where more of a job is."""
+
+    self: ServicePath
+    trials: ServicePath
+    events: ServicePath
+    cancel: ServicePath
+    best: ServicePath
 
 
 class Progress(Answer):
@@ -111,7 +115,7 @@ class Trials(Answer):
 class Artifact(Answer):
     """A file of the service: where it is, what it hashes to, its bytes."""
 
-    url: str = Field(pattern="^/")  # of the service: elsewhere nobody is to be sent an API key
+    url: ServicePath
     sha256: str = Field(pattern="^[0-9a-f]{64}$")  # a name in the cache: nothing else may be in it
     size: int
 

@@ -25,7 +25,7 @@ from tuner.errors import (
     StillRunning,
 )
 from tuner.listening import Listening
-from tuner.parsed import parsed, refusal, stranger
+from tuner.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
 from tuner.pins import Pins
 from tuner.plain import plain
 from tuner.signing_key import default_path, own_public_key
@@ -62,7 +62,9 @@ class Client(Source):
     ) -> None:
         self._named = trust.named(signers)
         key = os.environ.get("TUNER_API_KEY") if key is None else key
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Accept-Encoding": ENCODINGS[1]}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
         try:
             self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
         except httpx2.InvalidURL as error:
@@ -291,9 +293,8 @@ class Client(Source):
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
-                    answer.read()
-                    raise refusal(answer)
-                yield answer.iter_bytes()
+                    raise refusal(answer, read(answer, self.url))
+                yield pieces(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.by(self.url, error) from error
 
@@ -320,15 +321,14 @@ class Client(Source):
         if held is not None:
             request.headers["If-None-Match"] = held[0]
         try:
-            answer = self._http.send(request)
+            with closing(self._http.send(request, stream=True)) as answer:
+                content = read(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.by(self.url, error) from error
         if held is not None and answer.status_code == NOT_MODIFIED:
             content = held[1]
-        elif answer.is_success:
-            content = answer.content
-        else:
-            raise refusal(answer)
+        elif not answer.is_success:
+            raise refusal(answer, content)
         what = f"its answer to {method} {path}"
         found = parsed(kind, content, answer.status_code, self.url, what)
         etag = answer.headers.get("ETag")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from pathlib import Path
 from tuner.errors import UnusableFile
 
 LOCK = ".lock"
+ROOT = 0
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_folder(variable: str, otherwise: str) -> Path:
@@ -48,6 +51,18 @@ def locked(inside: Path) -> Iterator[None]:
     with (inside / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def foreign(found: os.stat_result) -> str | None:
+    """Why others than this user and root could have written what a file or folder says, with the
+    way out; None where they could not. In a folder with the sticky bit nobody else's file can be
+    replaced."""
+    if found.st_uid not in (ROOT, os.geteuid()):
+        return f"it belongs to user {found.st_uid}; if you trust what it says, make it yours: chown"
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & OTHERS_MAY_WRITE and not mode & stat.S_ISVTX:
+        return f"others may write it, its mode is {mode:04o}; if nobody did: chmod go-w"
+    return None
 
 
 def replace(path: Path, content: bytes) -> None:

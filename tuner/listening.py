@@ -13,7 +13,7 @@ import httpx2
 
 from tuner.answers import Job, Progress
 from tuner.errors import ServiceError, ServiceUnreachable
-from tuner.parsed import parsed, refusal, stranger
+from tuner.parsed import parsed, read, refusal, stranger
 
 OUTAGE_SECONDS = 30.0
 """How long a service that has answered before may stay away: the time to start it anew."""
@@ -107,8 +107,7 @@ class Listening:
             ) as source:
                 answer = source.response
                 if not answer.is_success:
-                    answer.read()
-                    return refusal(answer)
+                    return refusal(answer, read(answer, self._url))
                 with self._lock:
                     if self._left.is_set():
                         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import TypeVar
 
 import httpx2
@@ -13,6 +15,31 @@ from tuner.errors import NotTuned, ServiceError
 _NOT_TUNED = "urn:convtune:problem:not-tuned"
 
 A = TypeVar("A", bound=Answer)
+
+MOST_BYTES = 64 << 20
+"""Of an answer that is read as a whole, after decompression."""
+ENCODINGS = ("identity", "gzip")
+"""Gzip turns a piece that is read at once into a thousand times as much at most, others into what
+they like."""
+
+
+def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
+    """The content as it comes. Raises ServiceError where it is compressed otherwise than asked."""
+    encoding = answer.headers.get("Content-Encoding", "identity")
+    if encoding not in ENCODINGS:
+        raise stranger(answer.status_code, url, f"its answer is compressed by {encoding[:40]!r}")
+    yield from answer.iter_bytes()
+
+
+def read(answer: httpx2.Response, url: str) -> bytes:
+    """The content as a whole. Raises ServiceError where there is more than MOST_BYTES of it."""
+    content = bytearray()
+    for piece in pieces(answer, url):
+        content += piece
+        if len(content) > MOST_BYTES:
+            why = f"its answer has more than {MOST_BYTES} bytes"
+            raise stranger(answer.status_code, url, why)
+    return bytes(content)
 
 
 def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str) -> A:
@@ -31,13 +58,15 @@ def stranger(status: int | None, url: str, why: str) -> ServiceError:
     )
 
 
-def refusal(answer: httpx2.Response) -> ServiceError:
-    """An answer that was read and is no success."""
+def refusal(answer: httpx2.Response, content: bytes) -> ServiceError:
+    """What an answer says that is no success."""
     try:
-        problem = answer.json()
+        problem = json.loads(content)
         detail = problem["detail"]
-    except (ValueError, KeyError, TypeError):
-        said = answer.text.strip().partition("\n")[0][:200] or answer.reason_phrase
-        return ServiceError(answer.status_code, said)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = content.decode(errors="replace").strip()
+        return ServiceError(
+            answer.status_code, text.partition("\n")[0][:200] or answer.reason_phrase
+        )
     kind = NotTuned if problem.get("type") == _NOT_TUNED else ServiceError
     return kind(answer.status_code, detail, problem)

@@ -4,6 +4,7 @@ configuration folder, as SSH has known_hosts."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 
 from db.signed import is_hex
@@ -55,7 +56,13 @@ class Pins:
 
     def _read(self) -> dict[str, frozenset[str]]:
         try:
-            listed = json.loads(self.path.read_bytes())
+            with self.path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                content = file.read()
+            for what, of in ((self.path, found), (self.path.parent, self.path.parent.stat())):
+                if why := config.foreign(of):
+                    raise UnusableFile(self.path, f"{why} {what}")
+            listed = json.loads(content)
             if not all(_are_keys(keys) for keys in listed.values()):
                 raise ValueError("there is something else in it than lists of keys")
             return {url: frozenset(keys) for url, keys in listed.items()}

@@ -32,7 +32,8 @@ def default_path() -> Path:
 def own_key(path: Path) -> Ed25519PrivateKey:
     """The key there, made where there is none: of several processes that come at once one makes it.
 
-    Raises BadSigningKey where it can't be read or made, is damaged, or others may read it."""
+    Raises BadSigningKey where it can't be read or made, is damaged, is another user's, or others
+    may read it or write its folder."""
     try:
         if not path.exists():
             with config.locked(path.parent):
@@ -59,11 +60,15 @@ def public_key_of(key: Ed25519PrivateKey) -> str:
 
 def _read(path: Path) -> Ed25519PrivateKey:
     with path.open("rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        found = os.fstat(file.fileno())
+        mode = stat.S_IMODE(found.st_mode)
         if mode & OTHERS:
             raise BadSigningKey(
                 path, f"others may use it, its mode is {mode:04o}; if nobody did: chmod 600 {path}"
             )
+        for what, of in ((path, found), (path.parent, path.parent.stat())):
+            if why := config.foreign(of):
+                raise BadSigningKey(path, f"{why} {what}")
         content = file.read(MOST_BYTES)
     try:
         key = load_pem_private_key(content, password=None)

@@ -86,6 +86,26 @@ def test_one_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     own_key(path)
 
 
+def test_one_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    own_key(folder / "key.pem")
+    folder.chmod(0o770)
+    with pytest.raises(BadSigningKey, match=f"mode is 0770; if nobody did: chmod go-w {folder}"):
+        own_key(folder / "key.pem")
+    folder.chmod(0o1777)  # sticky: the file can't be replaced
+    own_key(folder / "key.pem")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("name", ["key.pem", "."])
+def test_one_that_belongs_to_another_user_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "folder"
+    own_key(folder / "key.pem")
+    os.chown(folder / name, 4321, -1)
+    with pytest.raises(BadSigningKey, match=f"belongs to user 4321; .* chown {folder}"):
+        own_public_key(folder / "key.pem")
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -1,6 +1,7 @@
 """What is pinned, ``tuner trust``, and files of a library without a service."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,30 @@ def test_two_that_meet_services_at_once_lose_none(fresh: Pins) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda url: Pins().meet(url, KEYS[:1]), urls))
     assert [fresh.of(url) for url in urls] == [frozenset(KEYS[:1])] * 24
+
+
+@pytest.mark.parametrize(("what", "mode"), [("signers.json", 0o664), (".", 0o777)])
+def test_a_file_that_others_could_have_written_is_refused(
+    fresh: Pins, what: str, mode: int
+) -> None:
+    fresh.replace(URL, KEYS)
+    written = fresh.path.parent / what
+    written.chmod(mode)
+    with pytest.raises(UnusableFile, match=f"mode is {mode:04o}; if nobody did: chmod go-w"):
+        fresh.of(URL)
+    with pytest.raises(UnusableFile, match="chmod go-w"):
+        fresh.meet("http://other", KEYS)
+    written.chmod(0o700)
+    assert fresh.of(URL) == frozenset(KEYS)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("what", ["signers.json", "."])
+def test_a_file_of_another_user_is_refused(fresh: Pins, what: str) -> None:
+    fresh.replace(URL, KEYS)
+    os.chown(fresh.path.parent / what, 4321, -1)
+    with pytest.raises(UnusableFile, match="belongs to user 4321"):
+        fresh.all()
 
 
 @pytest.mark.parametrize(

@@ -73,5 +73,4 @@ class Farm:
             raise NoServer(self.tracker, self.key, str(error)) from error
         finally:
             self._child.close()  # the session ends with its process: the server is free again
-        wire.check_same(said["same"])
-        return wire.device_from_json(said["device"])
+        return wire.introduced(said).device

@@ -14,11 +14,11 @@ from typing import Any
 import structlog
 
 from tuner.device import Device
-from tuner.errors import ChildFailed, ForeignServer, NoServer
+from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
 from tuner.farm import link, wire
 from tuner.measure.child import Child
 from tuner.measure.comparison import Comparison
-from tuner.measure.runner import REFERENCE_SECONDS
+from tuner.measure.runner import ANSWER_BYTES, REFERENCE_SECONDS
 from tuner.measure.trial import Measured
 
 log = structlog.get_logger()
@@ -57,9 +57,10 @@ class _Task:
         return self.lost > 0 or self.future.set_running_or_notify_cancel()
 
     def end(self, answer: dict[str, Any]) -> None:
+        """Raises ForeignServer where the answer is none."""
         try:
             value = self.read(answer)
-        except Exception as error:
+        except ChildFailed as error:
             self.future.set_exception(error)
         else:
             self.future.set_result(value)
@@ -90,7 +91,7 @@ class FarmRunner:
         self._reason = ""  # of the last server that was not to be had
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
         self._unfit: set[str] = set()  # servers that can't draw the job's inputs
-        self._children = [Child(ENVIRONMENT) for _ in range(servers)]
+        self._children = [Child(ENVIRONMENT, answer_bytes=ANSWER_BYTES) for _ in range(servers)]
         self._threads = [
             threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
             for child in self._children
@@ -212,13 +213,13 @@ class FarmRunner:
                     task.files,
                     timeout=task.seconds + CARRY_SECONDS,
                 )
-            except ChildFailed as error:
+                task.end(answer)
+            except (ChildFailed, ForeignServer) as error:
                 self._lose(task, error)
                 return
             except Exception as error:
                 task.future.set_exception(error)
                 raise
-            task.end(answer)
 
     def _next(self) -> _Task | None:
         """None where there is nothing to do for a while, or no more."""
@@ -236,11 +237,11 @@ class FarmRunner:
             return False
         return True
 
-    def _note_lost(self, doing: str, error: ChildFailed) -> None:
+    def _note_lost(self, doing: str, error: TunerError) -> None:
         if not self._over.is_set():
             log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
-    def _lose(self, task: _Task, error: ChildFailed) -> None:
+    def _lose(self, task: _Task, error: TunerError) -> None:
         task.lost += 1
         self._note_lost(task.name, error)
         if task.lost >= TRIES:
@@ -254,8 +255,8 @@ class FarmRunner:
         """Which server it is; None where none was free, or it is not for this job."""
         try:
             said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
-            wire.check_same(said["same"])
-            device = wire.device_from_json(said["device"])
+            introduced = wire.introduced(said)
+            device = introduced.device
             if _identity(device) != _identity(self._device):
                 raise ForeignServer(
                     f"a server of key {self._key!r} has {device.name} ({device.driver}), others "
@@ -270,11 +271,10 @@ class FarmRunner:
         except ChildFailed as error:
             self._note_awaited(error)
             return None
-        server: str = said["server"]
-        if server in self._unfit:
+        if introduced.server in self._unfit:
             self._turn_away(child)
             return None
-        return server
+        return introduced.server
 
     def _turn_away(self, child: Child) -> None:
         child.close()  # it is free for others

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
-from templates.limits import DeviceLimits
+from pydantic import TypeAdapter, ValidationError
+
 from tuner import __version__
 from tuner.device import Device
 from tuner.errors import ForeignServer
 from tuner.measure.clock import PROTOCOL
-from tuner.measure.comparison import Comparison, Entry
+from tuner.measure.comparison import Comparison
 from tuner.measure.trial import Measured
 from tuner.versions import TVM
 
@@ -20,13 +21,19 @@ FUNCTION = "convtune.{}"
 SAME = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOL}
 """What worker and server must agree in, or their times would not be comparable."""
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What a server of this program's versions says of itself; ``server`` tells it from others."""
+
+    server: str
+    device: Device
+
 
 def device_to_json(device: Device) -> dict[str, Any]:
     return asdict(device)
-
-
-def device_from_json(value: dict[str, Any]) -> Device:
-    return Device(**value | {"limits": DeviceLimits.from_json(value["limits"])})
 
 
 def measured_to_json(measured: Measured) -> dict[str, Any]:
@@ -34,7 +41,8 @@ def measured_to_json(measured: Measured) -> dict[str, Any]:
 
 
 def measured_from_json(value: dict[str, Any]) -> Measured:
-    return Measured(**value)
+    """Raises ForeignServer where it is none."""
+    return _read(Measured, value)
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
@@ -42,8 +50,14 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_from_json(value: dict[str, Any]) -> Comparison:
-    entries = {name: Entry(**entry) for name, entry in value["entries"].items()}
-    return Comparison(**value | {"entries": entries})
+    """Raises ForeignServer if it is none."""
+    return _read(Comparison, value)
+
+
+def introduced(said: dict[str, Any]) -> Introduction:
+    """Raises ForeignServer where a server is of other versions, or does not say what it is."""
+    check_same(_read(dict[str, Any], said.get("same", {})))
+    return _read(Introduction, said)
 
 
 def check_same(theirs: dict[str, Any]) -> None:
@@ -54,3 +68,13 @@ def check_same(theirs: dict[str, Any]) -> None:
                 f"the RPC server has {name} {theirs.get(name)}, this worker {ours}; "
                 "install the same on both"
             )
+
+
+def _read(kind: type[T], value: Any) -> T:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as refused:
+        first = refused.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        why = f"{where}: {first['msg']}"[:500]
+        raise ForeignServer(f"the RPC server's answer is not as agreed ({why})") from None

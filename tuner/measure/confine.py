@@ -1,5 +1,6 @@
 """What a process that tries candidates can't do: take all memory for itself, write files outside
-its folder, start processes, signal others, reach the network or a database.
+its folder, start processes, signal others or set their priority, leave something in the kernel that
+outlives it, outlive its parent, reach the network or a database.
 
 One without a folder has limits alone: builders call a linker, and in the finalists' round PyTorch
 and Triton start processes. What comes there passed every check in a confined process.
@@ -21,7 +22,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 SECCOMP_MODE_FILTER = 2
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
@@ -37,7 +38,8 @@ FIRST_TO_GO = 1000
 nobody's), the kernel ends this process, not the worker or the database."""
 THREADS = "/proc/self/task"
 """Of this process alone. CUDA writes its threads' names there, and does not start where it can't.
-It stays open: /proc may make a folder anew that nobody holds, and the rule is for this one."""
+It stays open: /proc may make a folder anew that nobody holds, and the rule is for this one. The
+score for the out-of-memory killer lies there too: hence only for GPUs, and PR_SET_DUMPABLE."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def confine(limits: Confinement) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or limits.folder is None:
         return
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # of its files in /proc it may write names alone
     _write_nowhere_but(libc, limits.folder, limits.devices)
     if platform.machine() == "x86_64":
         _filter_calls(libc)
@@ -88,7 +91,8 @@ def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...])
         "=QQQ", rights, TCP * (version >= TCP_SINCE), BEYOND * (version >= BEYOND_SINCE)
     )
     ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
-    for path in (*devices, os.devnull, THREADS, folder):
+    threads = (THREADS,) if devices else ()
+    for path in (*devices, *threads, os.devnull, folder):
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -103,23 +107,65 @@ def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...])
 
 # Classic BPF over struct seccomp_data: the number of the call, the architecture, the arguments.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+NUMBER, ARCHITECTURE, ARGUMENTS, ARGUMENT_BYTES = 0, 4, 16, 8
 X86_64, X32 = 0xC000003E, 0x40000000  # the second: the same calls by other numbers
 ALLOW, FAIL = 0x7FFF0000, 0x00050000  # FAIL | errno
-CLONE, CLONE_THREAD, CLONE3 = 56, 0x00010000, 435
-SOCKET, AF_UNIX = 41, 1
-TGKILL = 234
-PRLIMIT64, ITSELF = 302, 0
-CONNECT = 42
+CLONE3, CONNECT = 435, 42
 DENIED = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
     "kill": 62, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
     "pidfd_send_signal": 424, "ptrace": 101, "process_vm_writev": 311,
     "io_uring_setup": 425,  # sockets by another door
-    # Landlock looks after contents, not after owners and modes
+    # Landlock looks after contents, not after owners, modes, times and attributes
     "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452,
     "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+    "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
+    "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
+    # memory, semaphores, queues and keys: the kernel keeps them, for others to find
+    "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
+    "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
+    "mq_open": 240, "mq_unlink": 241,
+    "add_key": 248, "request_key": 249, "keyctl": 250,
+    # namespaces, in which a process is its own administrator, and what it could do there
+    "unshare": 272, "setns": 308, "chroot": 161, "pivot_root": 155, "mount": 165, "umount2": 166,
+    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fspick": 433, "mount_setattr": 442,
 }  # fmt: skip
+CLONE_THREAD, CLONE_NEW = 0x00010000, 0x7E020000
+"""The second: a namespace, of any kind."""
+AF_UNIX, CONNECTED, DATAGRAM = 1, 0x1, 0x2
+"""Bits of a socket's type: streams and sequenced packets, which connect has to lead somewhere, have
+the one, datagrams and what the kernel makes of raw sockets the other."""
+ITSELF, PRIO_PROCESS, IOPRIO_WHO_PROCESS = 0, 0, 1
+
+Condition = tuple[int, int, int, bool]
+"""Of an argument's lower half: its place, a test, the value it is compared with, what must come."""
+
+
+def _conditions(pid: int) -> dict[int, tuple[Condition, ...]]:
+    """By a call's number, what must hold or it is denied."""
+    near: tuple[Condition, ...] = (
+        (0, EQUAL, AF_UNIX, True),
+        (1, ANY_BIT, CONNECTED, True),
+        (1, ANY_BIT, DATAGRAM, False),
+    )
+    itself: Condition = (0, EQUAL, ITSELF, True)
+    return {
+        56: ((0, ANY_BIT, CLONE_THREAD, True), (0, ANY_BIT, CLONE_NEW, False)),  # clone
+        41: near,  # socket
+        53: near,  # socketpair
+        157: (  # prctl
+            (0, EQUAL, PR_SET_PDEATHSIG, False),
+            (0, EQUAL, PR_SET_DUMPABLE, False),
+        ),
+        234: ((0, EQUAL, pid, True),),  # tgkill
+        302: (itself,),  # prlimit64
+        142: (itself,),  # sched_setparam
+        144: (itself,),  # sched_setscheduler
+        314: (itself,),  # sched_setattr
+        141: ((0, EQUAL, PRIO_PROCESS, True), (1, EQUAL, ITSELF, True)),  # setpriority
+        251: ((0, EQUAL, IOPRIO_WHO_PROCESS, True), (1, EQUAL, ITSELF, True)),  # ioprio_set
+    }
 
 
 def _filter_calls(libc: ctypes.CDLL) -> None:
@@ -132,8 +178,9 @@ def _filter_calls(libc: ctypes.CDLL) -> None:
 
 def _program(pid: int) -> bytes:
     """New threads may be made, processes not; this process may signal itself (as abort() does) and
-    set its own limits. Sockets within the machine only, and none of them reaches anybody, such as a
-    database: nobody seems to listen there, as CUDA finds it where it looks for an MPS."""
+    set its own limits and priority. Sockets within the machine only, and none of them reaches
+    anybody, such as a database: nobody seems to listen there, as CUDA finds it where it looks for
+    an MPS."""
     denied, absent = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, FAIL | errno.ENOSYS)
     refused = (RETURN, 0, 0, FAIL | errno.ECONNREFUSED)
     allowed = (RETURN, 0, 0, ALLOW)
@@ -149,18 +196,14 @@ def _program(pid: int) -> bytes:
         lines += [(EQUAL, 0, 1, number), denied]
     lines += [(EQUAL, 0, 1, CLONE3), absent]  # its flags lie in memory: glibc then calls clone
     lines += [(EQUAL, 0, 1, CONNECT), refused]
-    for number, test, value in (
-        (CLONE, ANY_BIT, CLONE_THREAD),
-        (SOCKET, EQUAL, AF_UNIX),
-        (TGKILL, EQUAL, pid),
-        (PRLIMIT64, EQUAL, ITSELF),
-    ):
-        lines += [
-            (EQUAL, 0, 4, number),
-            (LOAD, 0, 0, FIRST_ARGUMENT),
-            (test, 1, 0, value),
-            denied,
-            allowed,
-        ]
+    for number, conditions in _conditions(pid).items():
+        lines.append((EQUAL, 0, 3 * len(conditions) + 1, number))
+        for place, test, value, wanted in conditions:
+            lines += [
+                (LOAD, 0, 0, ARGUMENTS + ARGUMENT_BYTES * place),
+                (test, 1, 0, value) if wanted else (test, 0, 1, value),
+                denied,
+            ]
+        lines.append(allowed)
     lines.append(allowed)
     return b"".join(struct.pack("=HBBI", *line) for line in lines)

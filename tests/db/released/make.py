@@ -4,8 +4,9 @@ PYTHONPATH=<a checkout of the release> python tests/db/released/make.py tests/db
 
 The rows are stored by that release's own code, so no more than what it had is there: for 0001 the
 commit before 30eea0c, for 0002 the one before 08be4c8, for 0005 the one before 6bfe4b2, for 0006
-85085fd, for 0007 5001f73. Revisions 0003 and 0004 were never the last of any commit: their files are
-0002's, brought up by the migrations of 0005's, with ``--up-to``, and a line of SQL for what each adds.
+85085fd, for 0007 5001f73. Revisions 0003 and 0004 were never the last of any commit: their files
+are 0002's, brought up by the migrations of 0005's, with ``--up-to``, and a line of SQL for what
+each adds.
 """
 
 from __future__ import annotations

@@ -317,6 +317,21 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
             assert future.result(60).status == "ok"
 
 
+def test_a_server_that_answers_nonsense_is_lost(
+    folder: Path, tracker: Tracker, libraries: dict[str, Path]
+) -> None:
+    """And what was sent to it fails where there is no other."""
+    babbling = Server(folder, "babbling", tracker, "nonsense", "tests.tuner.farm.babbling").ready()
+    with ExitStack() as stack:
+        stack.callback(babbling.stop)
+        farm = stack.enter_context(closing(Farm(tracker.address, "nonsense")))
+        farm.await_free()
+        with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
+            measured = runner.submit(libraries["right"]).result(60)
+    assert measured.status == "run_error"
+    assert "the RPC server's answer is not as agreed (timing: " in (measured.error or "")
+
+
 def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> None:
     host, port = tracker.address
     stock = Process(

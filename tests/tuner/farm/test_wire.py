@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from tuner.measure.finals import Entry, Finals
 
 from tuner import cpu_facts
+from tuner.device import Device
 from tuner.errors import ForeignServer
 from tuner.farm import wire
 from tuner.measure.trial import Measured
 
 texts = st.text(max_size=20)
-numbers = st.floats(allow_nan=False)
-timings = st.dictionaries(texts, st.dictionaries(texts, numbers | st.integers(), max_size=3))
-errors = numbers | st.none()
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+counts = st.integers(min_value=0, max_value=2**53)
+timings = st.dictionaries(texts, st.dictionaries(texts, numbers | counts, max_size=3))
+errors = st.floats(allow_nan=False) | st.none()
+failures = st.sampled_from(["wrong_answer", "run_error", "run_timeout"])
 
 
 def carried(value: dict[str, Any]) -> dict[str, Any]:
@@ -26,10 +29,44 @@ def carried(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(
-    st.builds(Measured, texts, texts | st.none(), errors, timings, st.dictionaries(texts, numbers))
+    st.builds(
+        Measured,
+        failures,
+        texts | st.none(),
+        numbers | st.none(),
+        timings,
+        st.dictionaries(texts, numbers),
+    ),
+    st.floats(min_value=1e-9, max_value=1e9),
 )
-def test_a_measurement_arrives(measured: Measured) -> None:
-    assert wire.measured_from_json(carried(wire.measured_to_json(measured))) == measured
+def test_a_measurement_arrives(measured: Measured, time_us: float) -> None:
+    worked = replace(measured, status="ok", timing={"warm": {"median_us": time_us, "samples": 9}})
+    for each in (measured, worked):
+        assert wire.measured_from_json(carried(wire.measured_to_json(each))) == each
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"status": "splendid"}, "status"),
+        ({"timing": {}}, "ok without a time"),
+        ({"timing": {"warm": {"median_us": float("inf")}}}, "finite"),
+        ({"timing": {"warm": {"median_us": 1.0, "samples": 10**400}}}, "samples"),
+        ({"error": "x" * 10_001}, "10000"),
+        ({"seconds": {"check": "long"}}, "seconds.check"),
+    ],
+)
+def test_a_measurement_that_is_none_is_refused(wrong: dict[str, Any], says: str) -> None:
+    right: dict[str, Any] = {"status": "ok", "timing": {"warm": {"median_us": 1.0}}}
+    wire.measured_from_json(carried(right))
+    with pytest.raises(ForeignServer, match=says):
+        wire.measured_from_json(carried(right | wrong))
+
+
+@pytest.mark.parametrize("said", [{}, {"max_error": None}, {"max_error": float("nan")}])
+def test_an_error_that_is_none_is_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(ForeignServer, match="not as agreed"):
+        wire.error_from_json(carried(said))
 
 
 @given(
@@ -44,9 +81,25 @@ def test_a_round_arrives(
     assert wire.finals_from_json(carried(wire.finals_to_json(finals))) == finals
 
 
-def test_a_device_arrives() -> None:
-    device = replace(cpu_facts.device(), name="Größer × 2")
-    assert wire.device_from_json(carried(wire.device_to_json(device))) == device
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return replace(cpu_facts.device(), name="Größer × 2")
+
+
+def introduction(device: Device) -> dict[str, Any]:
+    return {"server": "one", "device": wire.device_to_json(device), "same": wire.SAME}
+
+
+def test_a_device_arrives(device: Device) -> None:
+    assert wire.introduced(carried(introduction(device))) == wire.Introduction("one", device)
+
+
+@pytest.mark.parametrize("absent", ["server", "device", "same"])
+def test_a_server_that_does_not_say_what_it_is_is_refused(device: Device, absent: str) -> None:
+    said = introduction(device)
+    for wrong in ({k: v for k, v in said.items() if k != absent}, said | {absent: [1]}):
+        with pytest.raises(ForeignServer):
+            wire.introduced(carried(wrong))
 
 
 @pytest.mark.parametrize("name", sorted(wire.SAME))

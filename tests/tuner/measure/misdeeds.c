@@ -7,16 +7,28 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ioprio.h>
+#include <mqueue.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+#include <utime.h>
 
 #define THERE OUTSIDE "/there"
 #define ABSENT OUTSIDE "/absent"
@@ -79,6 +91,120 @@ static void database(void) {
   int handle = socket(AF_UNIX, SOCK_STREAM, 0);
   tried("connect", connect(handle, (struct sockaddr *)&address, sizeof address));
 }
+
+static void say_to_log(int handle) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = OUTSIDE "/log"};
+  tried("sendto", sendto(handle, "mine", 4, 0, (struct sockaddr *)&address, sizeof address));
+}
+
+static void datagram(void) {
+  int handle = socket(AF_UNIX, SOCK_DGRAM, 0);
+  tried("socket", handle);
+  say_to_log(handle);
+}
+
+static void raw_datagram(void) {
+  int handle = socket(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC, 0);
+  tried("socket", handle);
+  say_to_log(handle);
+}
+
+static void paired_datagram(void) {
+  int pair[2];
+  tried("socketpair", socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+  say_to_log(pair[0]);
+}
+
+/* Each is removed right away, should it be let. */
+static void share_memory(void) {
+  int id = shmget(IPC_PRIVATE, 4096, 0600);
+  tried("shmget", id);
+  shmctl(id, IPC_RMID, NULL);
+}
+
+static void share_semaphore(void) {
+  int id = semget(IPC_PRIVATE, 1, 0600);
+  tried("semget", id);
+  semctl(id, 0, IPC_RMID);
+}
+
+static void queue(void) {
+  int id = msgget(IPC_PRIVATE, 0600);
+  tried("msgget", id);
+  msgctl(id, IPC_RMID, NULL);
+}
+
+static void queue_by_name(void) {
+  int id = mq_open("/convtune-misdeed", O_CREAT | O_RDWR, 0600, NULL);
+  tried("mq_open", id);
+  mq_unlink("/convtune-misdeed");
+}
+
+static void keep_key(void) { tried("add_key", syscall(SYS_add_key, "user", "convtune", "x", 1, -1)); }
+static void read_keys(void) { tried("keyctl", syscall(SYS_keyctl, 0, -4, 0)); }
+static void leave_namespace(void) { tried("unshare", unshare(CLONE_NEWUSER)); }
+
+static void clone_namespace(void) {
+  long flags = CLONE_NEWNS | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  tried("clone", syscall(SYS_clone, flags, 0, 0, 0, 0));
+}
+
+static void enter_namespace(void) {
+  int file = open("/proc/self/ns/uts", O_RDONLY);
+  tried("open", file);
+  tried("setns", setns(file, 0));
+}
+
+/* To what is so already. */
+static void slow_worker(void) {
+  tried("setpriority", setpriority(PRIO_PROCESS, WORKER, getpriority(PRIO_PROCESS, WORKER)));
+}
+
+static void slow_all(void) { tried("setpriority", setpriority(PRIO_USER, 0, 19)); }
+
+static void schedule_worker(void) {
+  struct sched_param parameters = {0};
+  tried("sched_setscheduler", sched_setscheduler(WORKER, SCHED_OTHER, &parameters));
+}
+
+static void set_worker(void) {
+  struct sched_param parameters = {0};
+  tried("sched_setparam", sched_setparam(WORKER, &parameters));
+}
+
+static void attribute_worker(void) {
+  struct { uint32_t size, policy; uint64_t rest[6]; } attributes = {48};
+  tried("sched_setattr", syscall(SYS_sched_setattr, WORKER, &attributes, 0));
+}
+
+static void delay_worker(void) {
+  tried("ioprio_set", syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, WORKER, 0));
+}
+
+static void survive(void) { tried("prctl", prctl(PR_SET_PDEATHSIG, 0)); }
+static void open_up(void) { tried("prctl", prctl(PR_SET_DUMPABLE, 1)); }
+
+static void score(const char *path) {
+  int file = open(path, O_WRONLY);
+  tried("score", file);
+  tried("score", write(file, "0", 1));
+}
+
+static void forgive_self(void) { score("/proc/self/oom_score_adj"); }
+static void forgive_thread(void) { score("/proc/thread-self/oom_score_adj"); }
+
+static void blame_worker(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/oom_score_adj", WORKER);
+  score(path);
+}
+
+static void age(void) {
+  struct utimbuf times = {1, 1};
+  tried("utime", utime(THERE, &times));
+}
+
+static void mark(void) { tried("setxattr", setxattr(THERE, "user.convtune", "x", 1, 0)); }
 
 /* One that changes nothing, should it arrive. */
 static void signal_worker(void) { tried("kill", kill(WORKER, SIGCONT)); }

@@ -34,6 +34,31 @@ MISDEEDS = {
     "internet": f"socket: {REFUSED}",
     "database": "connect: Connection refused",
     "signal_worker": f"kill: {REFUSED}",
+    "datagram": f"socket: {REFUSED}",
+    "raw_datagram": f"socket: {REFUSED}",
+    "paired_datagram": f"socketpair: {REFUSED}",
+    "share_memory": f"shmget: {REFUSED}",
+    "share_semaphore": f"semget: {REFUSED}",
+    "queue": f"msgget: {REFUSED}",
+    "queue_by_name": f"mq_open: {REFUSED}",
+    "keep_key": f"add_key: {REFUSED}",
+    "read_keys": f"keyctl: {REFUSED}",
+    "leave_namespace": f"unshare: {REFUSED}",
+    "clone_namespace": f"clone: {REFUSED}",
+    "enter_namespace": f"setns: {REFUSED}",
+    "slow_worker": f"setpriority: {REFUSED}",
+    "slow_all": f"setpriority: {REFUSED}",
+    "schedule_worker": f"sched_setscheduler: {REFUSED}",
+    "set_worker": f"sched_setparam: {REFUSED}",
+    "attribute_worker": f"sched_setattr: {REFUSED}",
+    "delay_worker": f"ioprio_set: {REFUSED}",
+    "survive": f"prctl: {REFUSED}",
+    "open_up": f"prctl: {REFUSED}",
+    "forgive_self": f"score: {DENIED}",
+    "forgive_thread": f"score: {DENIED}",
+    "blame_worker": f"score: {DENIED}",
+    "age": f"utime: {REFUSED}",
+    "mark": f"setxattr: {REFUSED}",
     "write_on": "write: File too large",
     "write_on_unaware": "signal SIGXFSZ",
 }
@@ -50,10 +75,12 @@ def compiler() -> str:
 
 @dataclass
 class Surroundings:
-    """What a candidate could harm: a folder with a file, and a socket that listens there."""
+    """What a candidate could harm: a folder with a file, a socket that listens there, and one that
+    takes what anybody sends."""
 
     folder: Path
     listener: socket.socket
+    log: socket.socket
 
     def library(self, misdeed: str, to: Path, text: bytes = b"") -> Path:
         """The library that does it; some have a text to say."""
@@ -74,10 +101,15 @@ class Surroundings:
         there = self.folder / "there"
         assert there.read_text() == "mine"
         assert there.stat().st_mode & 0o777 == 0o600
-        assert sorted(path.name for path in self.folder.iterdir()) == ["socket", "there"]
+        assert (there.stat().st_mtime > 1, os.listxattr(there)) == (True, [])
+        names = sorted(path.name for path in self.folder.iterdir())
+        assert names == ["log", "socket", "there"]
         self.listener.setblocking(False)
         with pytest.raises(BlockingIOError):  # nobody called
             self.listener.accept()
+        self.log.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            self.log.recv(1)
 
 
 @contextmanager
@@ -87,10 +119,14 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
     inside.mkdir()
     (inside / "there").write_text("mine")
     (inside / "there").chmod(0o600)
-    with socket.socket(socket.AF_UNIX) as listener:
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log,
+    ):
         listener.bind(str(inside / "socket"))
         listener.listen()
-        yield Surroundings(inside, listener)
+        log.bind(str(inside / "log"))
+        yield Surroundings(inside, listener, log)
 
 
 def check_costs_one_trial(

@@ -188,9 +188,30 @@ def test_it_writes_to_its_devices(folder: Path) -> None:
         unnamed.close()
 
 
-def test_it_names_its_threads(child: Child) -> None:
+@pytest.fixture
+def with_devices(folder: Path) -> Iterator[Child]:
+    child = Child(confinement=Confinement(MEMORY, str(folder), ("/dev/full",)))
+    yield child
+    child.close()
+
+
+def test_with_devices_it_names_its_threads(with_devices: Child) -> None:
     """Without which CUDA does not start."""
-    assert child.call(remote.name_threads, "cuda-thread", timeout=LONG) == "cuda-thread"
+    assert with_devices.call(remote.name_threads, "cuda-thread", timeout=LONG) == "cuda-thread"
+
+
+@files
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write what belongs to root")
+def test_with_devices_it_writes_nothing_else_of_its_threads(with_devices: Child) -> None:
+    score = Path("/proc/thread-self/oom_score_adj")
+    with pytest.raises(ChildError, match="PermissionError"):
+        with_devices.call(remote.write_number, score, 0, timeout=LONG)
+
+
+@calls
+def test_what_a_runtime_asks_for_itself_is_let(child: Child) -> None:
+    """Threads on cores of their own, a lower priority, sockets among threads, names."""
+    child.call(remote.arrange_itself, timeout=LONG)
 
 
 @files

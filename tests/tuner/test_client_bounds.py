@@ -1,0 +1,115 @@
+"""What a client takes from a service that is not honest: so many bytes, and paths of its own."""
+
+import gzip
+import threading
+import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tuner import parsed
+from tuner.client import Client
+from tuner.errors import ServiceError
+
+MOST = 1 << 20
+JOB = (
+    b'{"id": "1", "state": "queued", "operator": "conv1d", "workload": {}, "target": "cpu",'
+    b' "search": "xgb", "trials": {"requested": 1, "measured": 0, "ok": 0, "failed": 0},'
+    b' "attempt": 0, "created_at": "2026-01-01T00:00:00Z", "links": {"self": "/jobs/1",'
+    b' "trials": "/jobs/1/trials", "events": "%b", "cancel": "/jobs/1/cancel", "best": "/best"}}'
+)
+HONEST = b"/jobs/1/events"
+
+
+class Answering(ThreadingHTTPServer):
+    """One answer to everything, and the headers of what asked for it."""
+
+    status, encoding, content = 200, "identity", JOB % HONEST
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.asked: list[dict[str, str]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Answering
+
+    def do_GET(self) -> None:
+        self.server.asked.append(dict(self.headers))
+        self.send_response(self.server.status)
+        self.send_header("Content-Encoding", self.server.encoding)
+        self.send_header("Content-Length", str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[Answering]:
+    with Answering() as answering:
+        thread = threading.Thread(target=answering.serve_forever)
+        thread.start()
+        yield answering
+        answering.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.setattr(parsed, "MOST_BYTES", MOST)
+    with Client(server.url, cache=tmp_path, key="secret") as opened:
+        yield opened
+
+
+def test_a_compressed_answer_is_asked_for_and_read(server: Answering, client: Client) -> None:
+    server.encoding, server.content = "gzip", gzip.compress(server.content)
+    assert client.job("1").links.events == HONEST.decode()
+    assert server.asked[0]["Accept-Encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_an_answer_without_end_is_refused(
+    server: Answering, client: Client, status: int, encoding: str
+) -> None:
+    """Compressed, it is small."""
+    long = b" " * (4 * MOST)
+    server.content = gzip.compress(long) if encoding == "gzip" else long
+    server.status, server.encoding = status, encoding
+    with pytest.raises(ServiceError, match=f"more than {MOST} bytes"):
+        client.job("1")
+
+
+@pytest.mark.parametrize("encoding", ["deflate", "gzip, gzip", "br", "zstd"])
+def test_another_compression_than_asked_for_is_refused(
+    server: Answering, client: Client, encoding: str
+) -> None:
+    server.encoding, server.content = encoding, zlib.compress(server.content)
+    with pytest.raises(ServiceError, match="compressed by"):
+        client.job("1")
+
+
+@pytest.mark.parametrize("link", [b"http://elsewhere/events", b"https:/x", b"events", b""])
+def test_a_link_that_is_no_path_is_refused(server: Answering, client: Client, link: bytes) -> None:
+    server.content = JOB % link
+    with pytest.raises(ServiceError, match="is no Job"):
+        client.wait("1", timeout=5)
+    assert len(server.asked) == 1
+
+
+def test_a_link_of_two_slashes_stays_with_the_service(server: Answering, client: Client) -> None:
+    """It would be another host's to a browser."""
+    server.content = JOB % b"//elsewhere.invalid/events"
+    with pytest.raises(ServiceError, match="no convtune service"):
+        client.wait("1", timeout=5)
+    assert len(server.asked) == 2
+
+
+def test_a_nested_refusal_is_a_refusal(server: Answering, client: Client) -> None:
+    server.status, server.content = 400, b"[" * 100_000
+    with pytest.raises(ServiceError, match="HTTP 400"):
+        client.job("1")
