@@ -27,6 +27,11 @@ router = APIRouter(tags=["records"])
 
 LOG_TYPES = ("application/x-ndjson", "application/jsonl", "application/json")
 _TEXT = {"schema": {"type": "string", "description": "one JSON object a line"}}
+_LINES = {
+    "type": "string",
+    "contentMediaType": LOG_TYPES[0],
+    "contentSchema": {"type": "array", "items": RECORD_SCHEMA},
+}
 _DOCUMENT = {"schema": {"type": "object", "description": "format=kerneltuner: T4 results"}}
 _LOG: dict[int | str, dict[str, Any]] = {
     200: {
@@ -42,8 +47,7 @@ _BODY = {
         "document of T4 results; as application/json a single line, or that document",
         "content": {
             LOG_TYPES[0]: {
-                **_TEXT,
-                "itemSchema": RECORD_SCHEMA,
+                "schema": _LINES,
                 "example": json.dumps(RECORD_EXAMPLE) + "\n",
             },
             "application/json": {"schema": RECORD_SCHEMA, "example": RECORD_EXAMPLE},

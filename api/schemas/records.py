@@ -56,9 +56,21 @@ RECORD_SCHEMA: dict[str, Any] = {
             "required": ["tuning_record", "convtune"],
             "properties": {"convtune": _RECORD},
         },
+        {
+            "title": "AutoTVMLine",
+            "type": "object",
+            "required": ["input"],
+            "properties": {"input": {"type": "array", "minItems": 3}},
+        },
+        {
+            "title": "T4Results",
+            "type": "object",
+            "required": ["results"],
+            "properties": {"results": {"type": "array", "minItems": 1}},
+        },
     ]
 }
-"""A line of a log that can be imported."""
+"""A line of a log that can be imported, or a document of T4 results."""
 
 
 class RecordsQuery(BaseModel):
