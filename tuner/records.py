@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +19,7 @@ from db.jobs import JobOrder
 from db.listed import Listed, ListedOrder
 from db.records import Filters, read
 from templates import logs
-from templates.logs import Log
+from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
 
 DATABASE = ("database_workload.json", "database_tuning_record.json")
@@ -79,17 +80,26 @@ def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
 def read_file(path: Path) -> Log:
     """A log, or the folder of a MetaSchedule database that was exported here. Raises UnusableFile,
     InvalidRecords."""
-    if path.is_dir():
-        if not (path / OURS).exists():
-            raise UnusableFile(
-                path, f"has no {OURS}, as `tuner export --format metaschedule` writes"
-            )
-        path = path / OURS
     try:
+        if path.is_dir():
+            return _read_database(path)
         with path.open("rb") as stream:
             return read_log(stream, str(path))
     except OSError as error:
         raise UnusableFile(path, str(error.strerror)) from error
+
+
+def _read_database(folder: Path) -> Log:
+    if not (folder / OURS).exists():
+        why = f"has no {OURS}, which `tuner export --format metaschedule` writes into its folder"
+        raise UnusableFile(folder, why)
+    log = read_file(folder / OURS)
+    with (folder / DATABASE[1]).open("rb") as stream:
+        added = sum(1 for line in stream if line.strip()) - log.records
+    if added <= 0:
+        return log
+    reason = f"was added by MetaSchedule, and {OURS} does not name its template"
+    return replace(log, refused=[Refused(reason, added, log.records + 1)])
 
 
 def read_log(stream: BinaryIO, name: str) -> Log:

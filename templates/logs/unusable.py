@@ -14,7 +14,7 @@ def metaschedule(content: bytes) -> NoReturn:
         "is MetaSchedule's database: steps of a schedule for functions whose stride, padding and "
         "order of taps stand in a module that only TVM reads. Its records can be imported if they "
         "name their template beside them, as GET /records?format=metaschedule and `tuner export "
-        f"--format metaschedule` write them; of others, {_WAY_OUT}"
+        f"--format metaschedule` write them (give its folder); of others, {_WAY_OUT}"
     )
 
 

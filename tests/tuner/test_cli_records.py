@@ -106,12 +106,15 @@ def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
     assert "database_workload.json: is there already" in refusal
 
 
-def test_an_exported_database_is_imported_as_a_folder(run: Run) -> None:
+def test_an_exported_database_is_imported_as_a_folder(run: Run, tmp_path: Path) -> None:
     run("export", "--format", "metaschedule", "--out", "ms")
     [job] = json.loads(run("import", "ms", "--json"))["jobs"]
     assert (job["configurations"], job["target"], job["created"]) == (1, "cpu", True)
     refusal = run("import", "ms/database_tuning_record.json", code=1)
-    assert "is MetaSchedule's database" in refusal
+    assert "is MetaSchedule's database" in refusal and "give its folder" in refusal
+    with (tmp_path / "ms/database_tuning_record.json").open("a") as stream:
+        stream.write(json.dumps([0, HALVES["tuning_record"]]) + "\n")
+    assert "not imported: record 2: was added by MetaSchedule" in run("import", "ms")
 
 
 def test_another_tools_log_is_ordered_after_it_is_said_what(run: Run) -> None:

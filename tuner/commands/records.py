@@ -87,7 +87,8 @@ def import_log(
         shape = as_options(templates.parse_key(job.workload_key))
         what = f"{job.trials_requested} " if job.search == IMPORTED else "tune "
         note = "" if created else ", ordered before"
-        show(f"{job.id}  {job.operator} {shape}: {what}on {job.target}{note}")
+        where = "any device" if job.target == "auto" else job.target
+        show(f"{job.id}  {job.operator} {shape}: {what}on {where}{note}")
     console().print("`tuner worker --once` measures them", highlight=False)
 
 
