@@ -9,12 +9,17 @@ from api.problems import Problem
 _RANGE = re.compile(r"bytes=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
 
 
+def weak_etag(digest: str) -> str:
+    """Of an answer that is the same compressed or not, byte for byte only once it is unpacked."""
+    return f'W/"{digest}"'
+
+
 def matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether the caller already has what ``etag`` (quoted) names."""
+    """Whether the caller already has what ``etag`` names (RFC 9110's weak comparison)."""
     if if_none_match is None:
         return False
     sent = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in sent or etag in sent
+    return "*" in sent or etag.removeprefix("W/") in sent
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:

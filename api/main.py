@@ -10,6 +10,7 @@ from api.lifespan import LifespanMiddleware, lifespan_of
 from api.metrics import Metrics
 from api.middleware.access import AccessMiddleware
 from api.middleware.body_limit import BodyLimitMiddleware
+from api.middleware.compression import CompressionMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
 from api.middleware.headers import HeadersMiddleware
@@ -27,6 +28,7 @@ from api.routes import (
     pages,
     records,
     signers,
+    static,
     workers,
 )
 from api.settings import Settings
@@ -35,6 +37,7 @@ from api.version import VERSION
 ROOMS = (
     best,
     pages,
+    static,
     jobs,
     events,
     artifacts,
@@ -64,6 +67,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             Middleware(HeadersMiddleware),
             Middleware(ContextMiddleware, metrics=metrics),
             Middleware(HeadMiddleware),
+            Middleware(CompressionMiddleware),
             Middleware(BodyLimitMiddleware),
             Middleware(AccessMiddleware),
         ],

@@ -78,14 +78,12 @@ def _asking(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
 
 
 def _stream() -> dict[str, Any]:
-    """``itemSchema`` is how OpenAPI 3.2 tells events; ``schema`` is for readers of 3.1."""
+    """The schema is that of each event: OpenAPI 3.1 has no word for one after another."""
     event = {"oneOf": _kinds()}
     data = ", ".join(f"{name}: {model.__name__}" for name, model in _EVENTS.items())
     return {
         "description": f"Events, and the model of each one's data ({data})",
-        "content": {
-            "text/event-stream": {"schema": {"type": "array", "items": event}, "itemSchema": event}
-        },
+        "content": {"text/event-stream": {"schema": event}},
     }
 
 

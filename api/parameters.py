@@ -66,9 +66,10 @@ def _parameter(paths: dict[str, Any], path: str, name: str) -> dict[str, Any]:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is text, or absent: ``null`` would be four letters."""
-    options = [each for each in schema.get("anyOf", []) if each != {"type": "null"}]
+    """A parameter is text, or absent: ``null`` would be four letters, as a default too."""
+    said = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
+    options = [each for each in said.get("anyOf", []) if each != {"type": "null"}]
     if len(options) != 1:
-        return schema
-    others = {name: value for name, value in schema.items() if name != "anyOf"}
+        return said
+    others = {name: value for name, value in said.items() if name != "anyOf"}
     return {**others, **options[0]}

@@ -134,7 +134,8 @@ def autotvm(record: Record) -> dict[str, Any]:
 
 
 def kernel_tuner(record: Record) -> dict[str, Any]:
-    """A result of the T4 schema, times in milliseconds, and what it was measured for."""
+    """A result of the T4 schema, its times in milliseconds and named as Kernel Tuner names them,
+    and what it was measured for."""
     spent = {name: 1e3 * seconds for name, seconds in record.seconds.items()}
     time_ms = None if record.time_us is None else 1e-3 * record.time_us
     measured = {"time": (time_ms, "ms"), "max_error": (record.max_error, "")}
@@ -143,7 +144,7 @@ def kernel_tuner(record: Record) -> dict[str, Any]:
         "configuration": record.config,
         "objectives": ["time"],
         "times": {
-            "compilation_time": spent.get("schedule", 0.0) + spent.get("build", 0.0),
+            "compilation": spent.get("schedule", 0.0) + spent.get("build", 0.0),
             "validation": spent.get("check", 0.0),
             "benchmark": spent.get("run", 0.0),
             "runtimes": [] if time_ms is None else [time_ms],
@@ -157,6 +158,7 @@ def kernel_tuner(record: Record) -> dict[str, Any]:
         ],
         "operator": record.operator,
         "workload": record.workload,
+        "target": record.device_kind,
         "device": record.device_name,
     }
 
@@ -179,7 +181,8 @@ WRITERS: dict[Format, Writer] = {
         ".json",
         _line(kernel_tuner),
         "trials",
-        begin=f'{{"schema_version":"{T4_VERSION}","results":[\n',
+        begin=f'{{"schema_version":"{T4_VERSION}","metadata":{{"timeunit":"milliseconds"}},'
+        '"results":[\n',
         between=",\n",
         end="\n]}\n",
     ),

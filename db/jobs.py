@@ -25,9 +25,9 @@ class JobOrder:
     workload_key: str
     workload: dict[str, Any]
     target: str  # "auto", "cpu" or "cuda"
-    trials: int
-    search: str
-    on_existing: str  # "reuse" or "retune"
+    trials: int = 64
+    search: str = "xgb"
+    on_existing: str = "reuse"  # or "retune"
     budget_seconds: float | None = None
     seed: int | None = None
     patience: int | None = None  # trials without a faster one after which the search ends

@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from sqlalchemy.engine import Engine
 
-from db import listed
+from db import imports, listed
 from db.choices import Format, Kept
 from db.formats import export, metaschedule
-from db.jobs import Job
+from db.imports import Stored
+from db.jobs import JobOrder
 from db.listed import Listed, ListedOrder
 from db.records import Filters, read
-from templates.record import parse
+from templates import logs
+from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
 
 DATABASE = ("database_workload.json", "database_tuning_record.json")
 """What MetaSchedule's JSONDatabase is made of."""
+OURS = "convtune.jsonl"
+"""Beside them: our own records, by which the folder can be imported."""
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -41,8 +46,9 @@ def write_file(
 
 
 def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
-    """MetaSchedule's database of the bests, in a folder that has none; how many records it has."""
-    for each in DATABASE:
+    """MetaSchedule's database of the bests, in a folder that has none, and our own records; how
+    many each has."""
+    for each in (*DATABASE, OURS):
         if (folder / each).exists():
             raise UnusableFile(folder / each, "is there already; name another folder")
     try:
@@ -52,7 +58,9 @@ def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
     places: dict[str, int] = {}
     count = 0
     with ExitStack() as stack:
-        workloads, records = (stack.enter_context(_whole(folder / each)) for each in DATABASE)
+        workloads, records, ours = (
+            stack.enter_context(_whole(folder / each)) for each in (*DATABASE, OURS)
+        )
         for batch in read(engine, "bests", filters):
             for record in batch:
                 stored = metaschedule(record)
@@ -64,17 +72,47 @@ def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
                     workloads.write(f"{workload}\n".encode())
                 line = [places[workload], stored["tuning_record"]]
                 records.write(f"{json.dumps(line, separators=(',', ':'))}\n".encode())
+                ours.write(f"{json.dumps(stored['convtune'], separators=(',', ':'))}\n".encode())
                 count += 1
     return count
 
 
-def take_in(engine: Engine, stream: BinaryIO, name: str) -> list[tuple[Job, bool]]:
-    """The jobs that measure a log's configurations, and which of them are new. Raises
+def read_file(path: Path) -> Log:
+    """A log, or the folder of a MetaSchedule database that was exported here. Raises UnusableFile,
     InvalidRecords."""
+    try:
+        if path.is_dir():
+            return _read_database(path)
+        with path.open("rb") as stream:
+            return read_log(stream, str(path))
+    except OSError as error:
+        raise UnusableFile(path, str(error.strerror)) from error
+
+
+def _read_database(folder: Path) -> Log:
+    if not (folder / OURS).exists():
+        why = f"has no {OURS}, which `tuner export --format metaschedule` writes into its folder"
+        raise UnusableFile(folder, why)
+    log = read_file(folder / OURS)
+    with (folder / DATABASE[1]).open("rb") as stream:
+        added = sum(1 for line in stream if line.strip()) - log.records
+    if added <= 0:
+        return log
+    reason = f"was added by MetaSchedule, and {OURS} does not name its template"
+    return replace(log, refused=[Refused(reason, added, log.records + 1)])
+
+
+def read_log(stream: BinaryIO, name: str) -> Log:
+    """Raises UnusableFile, InvalidRecords."""
     content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UnusableFile(name, f"has more than {MAX_BYTES} bytes; split it")
-    orders = [
+    return logs.read(content)
+
+
+def store(engine: Engine, log: Log) -> Stored:
+    """The jobs that measure a log's configurations, or tune its shapes."""
+    configs = [
         ListedOrder(
             operator=each.workload.operator,
             workload_key=each.workload.key,
@@ -83,9 +121,13 @@ def take_in(engine: Engine, stream: BinaryIO, name: str) -> list[tuple[Job, bool
             search=listed.IMPORTED,
             listed=[Listed(each.config, each.template_version, each.source)],
         )
-        for each in parse(content.split(b"\n"))
+        for each in log.configs
     ]
-    return listed.submit(engine, listed.grouped(orders))
+    shapes = [
+        JobOrder(each.workload.operator, each.workload.key, each.workload.model_dump(), each.target)
+        for each in log.shapes
+    ]
+    return imports.store(engine, configs, shapes)
 
 
 @contextmanager

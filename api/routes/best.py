@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
 
 from api.best_query import BestFilters
-from api.conditional import matches
+from api.conditional import matches, weak_etag
 from api.dependencies import EngineDep
 from api.job_views import job_view, waiting_for
 from api.nearest import nearest, verification
@@ -63,7 +63,7 @@ async def get_best(operator: str, request: Request) -> Response:
     if view is None:
         view = await run_in_threadpool(_nearest, request.app.state.engine, workload, filters)
     body = view.model_dump_json().encode()
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    etag = weak_etag(hashlib.sha256(body).hexdigest()[:32])
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)

@@ -8,12 +8,10 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from api.best_query import BestFilters
-from api.conditional import matches
-from api.dependencies import EngineDep, IfNoneMatch
-from api.problems import Problem
+from api.dependencies import EngineDep
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
-from api.web import assets, best_page, forms, job_page, ladder_page, trials
+from api.web import best_page, forms, job_page, ladder_page, trials
 from api.web.pages import PageRoute, render, sent_form
 from db import best as bests
 from db import ladders, queue, views, workers
@@ -185,18 +183,6 @@ def ladder(
     return render(
         request, "ladder.html", operator=chosen, drawn=drawn, next_cursor=page.next_cursor
     )
-
-
-@router.get("/static/{name:path}")
-def static(name: str, if_none_match: IfNoneMatch = None, v: str = "") -> Response:
-    asset = assets.assets().get(name)
-    if asset is None:
-        raise Problem("route-not-found", f"there is no file {name[:80]!r} here")
-    kept = "public, max-age=31536000, immutable" if v == asset.digest else "no-cache"
-    headers = {"ETag": f'"{asset.digest}"', "Cache-Control": kept}
-    if matches(if_none_match, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return Response(asset.content, media_type=asset.media_type, headers=headers)
 
 
 def _listing(engine: Any, state: str, cursor: str) -> dict[str, Any]:

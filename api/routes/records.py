@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from itertools import chain
 from typing import Annotated, Any
 
@@ -15,19 +14,24 @@ from api.problems import Problem, documented
 from api.schemas.records import (
     RECORD_EXAMPLE,
     RECORD_SCHEMA,
-    ImportedJob,
     ImportView,
     RecordsQuery,
 )
-from db import listed
+from db import imports, listed
 from db.formats import WRITERS, export
+from db.jobs import JobOrder
 from db.listed import Listed, ListedOrder
-from templates.record import parse
+from templates import logs
 
 router = APIRouter(tags=["records"])
 
 LOG_TYPES = ("application/x-ndjson", "application/jsonl", "application/json")
 _TEXT = {"schema": {"type": "string", "description": "one JSON object a line"}}
+_LINES = {
+    "type": "string",
+    "contentMediaType": LOG_TYPES[0],
+    "contentSchema": {"type": "array", "items": RECORD_SCHEMA},
+}
 _DOCUMENT = {"schema": {"type": "object", "description": "format=kerneltuner: T4 results"}}
 _LOG: dict[int | str, dict[str, Any]] = {
     200: {
@@ -39,12 +43,11 @@ _LOG: dict[int | str, dict[str, Any]] = {
 _BODY = {
     "requestBody": {
         "required": True,
-        "description": "lines of format=convtune or format=metaschedule; as application/json "
-        "a single one, without line breaks",
+        "description": "lines of format=convtune or format=metaschedule, AutoTVM's log, or a "
+        "document of T4 results; as application/json a single line, or that document",
         "content": {
             LOG_TYPES[0]: {
-                **_TEXT,
-                "itemSchema": RECORD_SCHEMA,
+                "schema": _LINES,
                 "example": json.dumps(RECORD_EXAMPLE) + "\n",
             },
             "application/json": {"schema": RECORD_SCHEMA, "example": RECORD_EXAMPLE},
@@ -84,15 +87,19 @@ async def _log(request: Request) -> bytes:
 @router.post(
     "/records",
     status_code=201,
-    summary="Have a log's configurations measured here",
+    summary="Have a log's configurations measured, or its shapes tuned, here",
     responses=documented(413, 415),
     openapi_extra=_BODY,
 )
 def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:
     """A log's times are not believed: for each of its workloads a job is stored that builds, checks
-    and measures its configurations, and only what that finds can be best. All records or none."""
-    records = parse(BytesIO(log))
-    orders = [
+    and measures its configurations, and only what that finds can be best. All records or none.
+
+    Of AutoTVM's logs and of T4 results the shapes are taken, each as an order to tune it, since
+    their configurations are those of another program; `refused` tells which records name no shape
+    that can be expressed here, and why."""
+    read = logs.read(log)
+    configs = [
         ListedOrder(
             operator=each.workload.operator,
             workload_key=each.workload.key,
@@ -101,9 +108,10 @@ def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> I
             search=listed.IMPORTED,
             listed=[Listed(each.config, each.template_version, each.source)],
         )
-        for each in records
+        for each in read.configs
     ]
-    jobs = listed.submit(engine, listed.grouped(orders))
-    return ImportView(
-        records=len(records), jobs=[ImportedJob.of(job, created) for job, created in jobs]
-    )
+    shapes = [
+        JobOrder(each.workload.operator, each.workload.key, each.workload.model_dump(), each.target)
+        for each in read.shapes
+    ]
+    return ImportView.of(read, imports.store(engine, configs, shapes))

@@ -10,11 +10,14 @@ from pydantic_core import PydanticCustomError
 from api.schemas.common import JOB_ID, OperatorName
 from api.schemas.jobs import TrialStatus
 from db.choices import Format, Kept
+from db.imports import Stored
 from db.jobs import Job
+from db.listed import IMPORTED
 from db.records import Filters
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
+from templates.logs import Log
 from templates.record import RecordLine
 
 _JOB: dict[str, Any] = {
@@ -25,6 +28,11 @@ _JOB: dict[str, Any] = {
     "target": "cuda",
     "configurations": 8,
     "created": True,
+}
+_REFUSED: dict[str, Any] = {
+    "reason": "its padding is asymmetric: [0, 0, 1, 1]",
+    "records": 12,
+    "line": 23,
 }
 
 _SHAPE = Conv1dWorkload(M=16384, N=32)
@@ -48,9 +56,21 @@ RECORD_SCHEMA: dict[str, Any] = {
             "required": ["tuning_record", "convtune"],
             "properties": {"convtune": _RECORD},
         },
+        {
+            "title": "AutoTVMLine",
+            "type": "object",
+            "required": ["input"],
+            "properties": {"input": {"type": "array", "minItems": 3}},
+        },
+        {
+            "title": "T4Results",
+            "type": "object",
+            "required": ["results"],
+            "properties": {"results": {"type": "array", "minItems": 1}},
+        },
     ]
 }
-"""A line of a log that can be imported."""
+"""A line of a log that can be imported, or a document of T4 results."""
 
 
 class RecordsQuery(BaseModel):
@@ -93,15 +113,19 @@ class RecordsQuery(BaseModel):
 
 
 class ImportedJob(BaseModel):
-    """A job that builds, checks and measures what was imported for one workload."""
+    """A job that builds, checks and measures what was imported for one workload, or tunes it."""
 
     id: str
     url: str
     operator: str
     workload: dict[str, Any]
     target: str
-    configurations: int
-    created: bool = Field(description="false where an equal one waited or ran already")
+    configurations: int | None = Field(
+        description="of the log's, which it measures; null if only the shape is taken, and tuned"
+    )
+    created: bool = Field(
+        description="false if an equal one waited or ran, or had tuned the shape already"
+    )
 
     @classmethod
     def of(cls, job: Job, created: bool) -> Self:
@@ -111,15 +135,42 @@ class ImportedJob(BaseModel):
             operator=job.operator,
             workload=job.workload,
             target=job.target,
-            configurations=job.trials_requested,
+            configurations=job.trials_requested if job.search == IMPORTED else None,
             created=created,
         )
+
+
+class RefusedRecords(BaseModel):
+    """Records that were not taken, for one reason."""
+
+    reason: str
+    records: int = Field(description="how many; of orders over a quota, how many shapes")
+    line: int | None = Field(description="the first one's place in the log")
 
 
 class ImportView(BaseModel):
     """What became of an import: jobs. Nothing of it is a best before a worker has measured it."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"records": 9, "jobs": [_JOB]}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"format": "convtune", "records": 9, "jobs": [_JOB], "refused": []},
+                {"format": "AutoTVM's log", "records": 97, "jobs": [], "refused": [_REFUSED]},
+            ]
+        }
+    )
 
+    format: str = Field(description="whose log it was")
     records: int
     jobs: list[ImportedJob]
+    refused: list[RefusedRecords] = Field(
+        description="of another tool's log; of our own all records are taken, or none"
+    )
+
+    @classmethod
+    def of(cls, log: Log, stored: Stored) -> Self:
+        refused = [RefusedRecords(**vars(each)) for each in log.refused]
+        if stored.why is not None:
+            refused.append(RefusedRecords(reason=stored.why, records=stored.left, line=None))
+        jobs = [ImportedJob.of(job, created) for job, created in stored.jobs]
+        return cls(format=log.format, records=log.records, jobs=jobs, refused=refused)

@@ -47,7 +47,8 @@ def log(database: Database) -> list[dict[str, Any]]:
 
 def imported(database: Database, *lines: dict[str, Any]) -> queue.Job:
     text = "\n".join(json.dumps(line) for line in lines)
-    [(job, created)] = records.take_in(database.engine, io.BytesIO(text.encode()), "log")
+    read = records.read_log(io.BytesIO(text.encode()), "log")
+    [(job, created)] = records.store(database.engine, read).jobs
     assert created
     return job
 

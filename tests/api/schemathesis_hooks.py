@@ -93,6 +93,11 @@ def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
     if "tuning_record" in line:
         ours = line["convtune"]
         return line | {"convtune": of_this_release(ours) if isinstance(ours, dict) else ours}
+    shape = operator(NAMES[0]).example
+    if "input" in line:
+        return line | {"input": ["llvm", f"{NAMES[0]}/any", list(shape.items())]}
+    if "results" in line:
+        return line | {"results": [{"operator": NAMES[0], "workload": shape}]}
     name = line["operator"] if line["operator"] in NAMES else NAMES[len(line["operator"]) % 2]
     chosen = next(each for each in operator(name).templates if each.kind == line["target"])
     return line | {

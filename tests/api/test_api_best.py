@@ -98,7 +98,8 @@ def test_where_nothing_is_tuned_the_call_that_would_is_given(
 def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", SHAPE)
     tag = client.get(URL).headers["etag"]
-    for sent in (tag, f'"other", W/{tag}', "*"):
+    assert tag.startswith('W/"')  # the same compressed or not
+    for sent in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
         again = client.get(URL, headers={"If-None-Match": sent})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     assert client.get(URL, headers={"If-None-Match": '"other"'}).status_code == 200

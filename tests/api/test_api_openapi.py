@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 from problem_shape import problem
 from starlette.testclient import TestClient
 
@@ -20,6 +21,10 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     while "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema
+
+
+def test_the_document_is_valid() -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
 
 
 def test_every_route_of_the_design_is_there() -> None:
@@ -76,7 +81,7 @@ def test_the_order_has_an_example_for_each_operator() -> None:
 
 def test_each_event_says_what_it_carries() -> None:
     answer = DOCUMENT["paths"]["/jobs/{job_id}/events"]["get"]["responses"]["200"]
-    kinds = answer["content"]["text/event-stream"]["itemSchema"]["oneOf"]
+    kinds = answer["content"]["text/event-stream"]["schema"]["oneOf"]
     carried = {
         kind["properties"]["event"]["const"]: kind["properties"]["data"]["contentSchema"]
         for kind in kinds

@@ -11,8 +11,11 @@ from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
 import db.records
+from api.main import create_app
+from api.settings import Settings
 from db import best, devices, listed, queue, trials
 from db.queue import Job
+from tests.foreign_logs import TOPHUB, UNUSABLE, depthwise
 
 TYPE = {"content-type": "application/x-ndjson"}
 FAILURES = {
@@ -139,7 +142,7 @@ def test_autotvm(client: TestClient, engine: Engine) -> None:
 
 def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
     assert client.get("/records?format=kerneltuner").json() == {
-        "schema_version": "1.0.0", "results": [],
+        "schema_version": "1.0.0", "metadata": {"timeunit": "milliseconds"}, "results": [],
     }  # fmt: skip
     tuned(engine, "conv1d", {"M": 100, "N": 7})
     failed(engine)
@@ -151,7 +154,12 @@ def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
         "name": "time", "value": pytest.approx(1e-3 * (1 + threads)), "unit": "ms",
     }  # fmt: skip
     assert (first["invalidity"], first["correctness"]) == ("correct", 1)
-    assert first["times"]["compilation_time"] == pytest.approx(300)
+    assert first["times"] == {
+        "compilation": pytest.approx(300),
+        "validation": pytest.approx(100),
+        "benchmark": pytest.approx(100),
+        "runtimes": [first["measurements"][0]["value"]],
+    }
     assert [each["invalidity"] for each in others] == [kind for kind, _ in FAILURES.values()]
     assert {each["correctness"] for each in others} == {0}
     for each in (first, *others):  # what its schema requires and says the types of
@@ -208,6 +216,64 @@ def test_metaschedules_lines_are_taken_where_they_name_their_template(
     foreign = {"workload": ["1", ""], "tuning_record": [[], [1e-9], {}, []]}
     document = problem(post(client, line, foreign), 422, "invalid-request", "records.2.convtune")
     assert "name their template" in document["detail"]
+
+
+def test_shapes_of_another_tools_log_are_ordered(client: TestClient) -> None:
+    answer = post(client, *TOPHUB, depthwise(target="llvm"), TOPHUB[1])
+    assert answer.status_code == 201, answer.text
+    said = answer.json()
+    assert (said["format"], said["records"]) == ("AutoTVM's log", 5)
+    assert [(job["target"], job["configurations"]) for job in said["jobs"]] == [
+        ("cuda", None), ("cpu", None),
+    ]  # fmt: skip
+    reasons = {each["reason"]: (each["records"], each["line"]) for each in said["refused"]}
+    assert reasons == {
+        "'conv2d_nchw.cuda' is a task of another operator": (1, 1),
+        "its padding is asymmetric: [0, 0, 1, 1]": (1, 3),
+    }
+    job = said["jobs"][0]
+    usual = {name: job[name] for name in ("operator", "workload", "target")}
+    known = client.post("/jobs", json=usual)  # what is not said is as there
+    assert (known.status_code, known.json()["id"]) == (200, job["id"])
+    again = post(client, *TOPHUB).json()["jobs"]
+    assert again == [job | {"created": False}]
+
+
+def test_t4_results_come_as_one_document(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
+    exported = client.get("/records?format=kerneltuner").text
+    kinds = ("application/json", "application/x-ndjson")
+    answers = [
+        client.post("/records", content=exported, headers={"content-type": kind}) for kind in kinds
+    ]
+    for answer in answers:
+        said = answer.json()
+        assert answer.status_code == 201, answer.text
+        assert (said["format"], said["records"]) == ("Kernel Tuner's T4 results", 2)
+        [job] = said["jobs"]
+        assert (job["operator"], job["workload"]["M"], job["target"]) == ("conv1d", 100, "cpu")
+
+
+def test_orders_over_the_quota_are_told(database_url: str) -> None:
+    settings = Settings(database_url=database_url, max_unfinished_jobs=1)
+    with TestClient(create_app(settings)) as client:
+        said = post(client, *TOPHUB, depthwise(target="llvm")).json()
+        assert len(said["jobs"]) == 1
+        assert (said["refused"][-1]["records"], said["refused"][-1]["line"]) == (1, None)
+        assert "unfinished" in said["refused"][-1]["reason"]
+        problem(post(client, depthwise(target="llvm")), 429, "too-many-jobs")
+
+
+def test_a_format_of_which_nothing_can_be_imported_is_named(
+    client: TestClient, engine: Engine
+) -> None:
+    before = rows(engine)
+    for content in UNUSABLE:
+        refusal = client.post("/records", content=content, headers=TYPE)
+        fields = ["records.1.log"] + ["records.1.shape"] * (b'"results"' in content)
+        document = problem(refusal, 422, "invalid-request", *fields)
+        assert any(name in document["detail"] for name in ("Tuner's", "MetaSchedule's", "TVM's"))
+    assert rows(engine) == before
 
 
 CHANGES: dict[str, tuple[Any, str]] = {

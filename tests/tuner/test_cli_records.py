@@ -13,6 +13,7 @@ import templates
 from db import best, devices, queue
 from db.artifacts import NewArtifact
 from db.engine import migrate, open_engine
+from tests.foreign_logs import TOPHUB
 from tuner import cli, cpu_facts
 
 HALVES = {"workload": ["17", "base64"], "tuning_record": [[[], []], [1e-6], {}, []]}
@@ -85,7 +86,7 @@ def test_there_and_back(run: Run, tmp_path: Path) -> None:
     assert json.loads(text)["time_us"] == 2.0
     run("export", "--of", "bests", "--out", "log.jsonl")
     assert (tmp_path / "log.jsonl").read_text() == text
-    [job] = json.loads(run("import", "log.jsonl", "--json"))
+    [job] = json.loads(run("import", "log.jsonl", "--json"))["jobs"]
     assert (job["configurations"], job["target"], job["created"]) == (1, "cpu", True)
     again = run("import", "-", said=text)
     assert f"{job['id']}  conv1d --M 300 --N 8: 1 on cpu, ordered before" in again
@@ -105,6 +106,38 @@ def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
     assert "database_workload.json: is there already" in refusal
 
 
+def test_an_exported_database_is_imported_as_a_folder(run: Run, tmp_path: Path) -> None:
+    run("export", "--format", "metaschedule", "--out", "ms")
+    [job] = json.loads(run("import", "ms", "--json"))["jobs"]
+    assert (job["configurations"], job["target"], job["created"]) == (1, "cpu", True)
+    refusal = run("import", "ms/database_tuning_record.json", code=1)
+    assert "is MetaSchedule's database" in refusal and "give its folder" in refusal
+    with (tmp_path / "ms/database_tuning_record.json").open("a") as stream:
+        stream.write(json.dumps([0, HALVES["tuning_record"]]) + "\n")
+    assert "not imported: record 2: was added by MetaSchedule" in run("import", "ms")
+
+
+def test_another_tools_log_is_ordered_after_it_is_said_what(run: Run) -> None:
+    log = "\n".join(map(json.dumps, TOPHUB))
+    first, *refused, job, last = run("import", "-", said=log).splitlines()
+    assert first == "AutoTVM's log, 3 records: 1 shape to tune"
+    assert refused == [
+        "not imported: record 1: 'conv2d_nchw.cuda' is a task of another operator",
+        "not imported: record 3: its padding is asymmetric: [0, 0, 1, 1]",
+    ]
+    assert job.endswith("depthwise_conv2d --B 1 --C 24 --H 20 --W 30 --K 3: tune on cuda")
+    assert "tuner worker" in last
+    many = run("import", "-", said="\n".join([log, log]))
+    assert "not imported: 2 records, the first is 1: 'conv2d_nchw.cuda'" in many
+    assert "tune on cuda, ordered before" in many
+    told = json.loads(run("import", "-", "--json", said=log))
+    assert (told["format"], told["records"]) == ("AutoTVM's log", 3)
+    assert told["jobs"][0]["configurations"] is None
+    assert told["refused"][1] == {
+        "reason": "its padding is asymmetric: [0, 0, 1, 1]", "records": 1, "line": 3
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "says", "code"),
     [
@@ -114,7 +147,7 @@ def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
         ("export --job 7", "there is no job '7'", 1),
         ("export --out no/such/folder", "No such file or directory", 1),
         ("import nothing.jsonl", "nothing.jsonl: No such file or directory", 1),
-        ("import .", ".: Is a directory", 1),
+        ("import .", ".: has no convtune.jsonl", 1),
         ("import -", "record 1: record: is no JSON", 1),
     ],
 )

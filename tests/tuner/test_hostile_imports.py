@@ -39,15 +39,17 @@ def rows(engine: Engine) -> dict[str, int]:
 def test_all_or_nothing(engine: Engine, log: bytes) -> None:
     before = rows(engine)
     try:
-        jobs = records.take_in(engine, io.BytesIO(log), "log")
+        read = records.read_log(io.BytesIO(log), "log")
+        jobs = records.store(engine, read).jobs
     except InvalidRecords as refused:
         event("refused")
         assert all(fault.line and fault.field for fault in refused.faults)
         assert rows(engine) == before
         return
     event("taken")
-    stored = [listed.of_job(engine, job.id) for job, _ in jobs]
-    assert [len(each) for each in stored] == [job.trials_requested for job, _ in jobs]
+    for job, _ in jobs:
+        if job.search == listed.IMPORTED:
+            assert len(listed.of_job(engine, job.id)) == job.trials_requested
     assert rows(engine)["jobs"] == before["jobs"] + sum(created for _, created in jobs)
 
 
@@ -57,7 +59,7 @@ def test_more_bytes_than_a_log_may_have(engine: Engine, tmp_path: Path) -> None:
         stream.truncate(10 * records.MAX_BYTES)  # of which a file system stores nothing
     before = rows(engine)
     with endless.open("rb") as stream, pytest.raises(UnusableFile, match="split it"):
-        records.take_in(engine, stream, "endless")
+        records.read_log(stream, "endless")
     assert rows(engine) == before
 
 

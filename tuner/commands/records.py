@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from db.choices import Format, Kept
-from tuner.commands.common import JsonOption, Target, console, database, examples, print_json
+from tuner.commands.common import JsonOption, Target, console, database, examples, print_json, show
 
 if TYPE_CHECKING:
     from db.jobs import Job
+    from templates.logs import Log
 
 
 def export(
@@ -53,44 +55,74 @@ def export(
 
 
 def import_log(
-    log: Annotated[str, typer.Argument(metavar="FILE", help="a log; - reads standard input")],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="a log, or the folder of an exported MetaSchedule database; - is standard input",
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Have a log's configurations measured here: a job for each of its shapes is stored. Its times
-    are not believed; only what a worker finds right and fast can be best."""
+    are not believed; only what a worker finds right and fast can be best. Of AutoTVM's logs and of
+    T4 results the shapes are taken, each as an order to tune it."""
     import templates
+    from db.listed import IMPORTED
     from tuner import records
-    from tuner.errors import UnusableFile
     from tuner.shape_options import as_options
 
+    if log == "-":
+        read = records.read_log(sys.stdin.buffer, "standard input")
+    else:
+        read = records.read_file(Path(log))
+    if not as_json:
+        _announce(read)
     with database() as engine:
-        if log == "-":
-            jobs = records.take_in(engine, sys.stdin.buffer, "standard input")
-        else:
-            try:
-                with Path(log).open("rb") as stream:
-                    jobs = records.take_in(engine, stream, log)
-            except OSError as error:
-                raise UnusableFile(log, str(error.strerror)) from error
+        stored = records.store(engine, read)
     if as_json:
-        print_json([_json(job, created) for job, created in jobs])
+        print_json(_json(read, stored.jobs))
         return
-    for job, created in jobs:
+    for job, created in stored.jobs:
         shape = as_options(templates.parse_key(job.workload_key))
+        what = f"{job.trials_requested} " if job.search == IMPORTED else "tune "
         note = "" if created else ", ordered before"
-        said = f"{job.id}  {job.operator} {shape}: {job.trials_requested} on {job.target}{note}"
-        console().print(said, highlight=False, soft_wrap=True)
+        where = "any device" if job.target == "auto" else job.target
+        show(f"{job.id}  {job.operator} {shape}: {what}on {where}{note}")
     console().print("`tuner worker --once` measures them", highlight=False)
 
 
-def _json(job: Job, created: bool) -> dict[str, object]:
+def _announce(log: Log) -> None:
+    """What is about to be ordered, and what is not."""
+    if log.shapes:
+        many = "shape" if len(log.shapes) == 1 else "shapes"
+        show(f"{log.format}, {log.records} records: {len(log.shapes)} {many} to tune")
+    for each in log.refused:
+        which = f"record {each.line}"
+        if each.records > 1:
+            which = f"{each.records} records, the first is {each.line}"
+        show(f"not imported: {which}: {each.reason}")
+
+
+def _json(log: Log, jobs: Sequence[tuple[Job, bool]]) -> dict[str, object]:
+    """The same fields as the answer to ``POST /records``, without its links."""
+    from db.listed import IMPORTED
+
     return {
-        "id": job.id,
-        "operator": job.operator,
-        "workload": job.workload,
-        "target": job.target,
-        "configurations": job.trials_requested,
-        "created": created,
+        "format": log.format,
+        "records": log.records,
+        "jobs": [
+            {
+                "id": job.id,
+                "operator": job.operator,
+                "workload": job.workload,
+                "target": job.target,
+                "configurations": job.trials_requested if job.search == IMPORTED else None,
+                "created": created,
+            }
+            for job, created in jobs
+        ],
+        "refused": [vars(each) for each in log.refused],
     }
 
 
@@ -102,4 +134,6 @@ def add_to(app: typer.Typer) -> None:
             "tuner export --format kerneltuner --operator conv1d > results.json",
         )
     )(export)
-    app.command("import", epilog=examples("tuner import bests.jsonl"))(import_log)
+    app.command(
+        "import", epilog=examples("tuner import bests.jsonl", "tuner import cuda_v0.10.log")
+    )(import_log)

@@ -1,0 +1,25 @@
+"""The files that pages load. They are no pages: what is not there is told as to a program."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.conditional import matches, weak_etag
+from api.dependencies import IfNoneMatch
+from api.problems import Problem
+from api.web import assets
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/static/{name:path}")
+def static(name: str, if_none_match: IfNoneMatch = None, v: str = "") -> Response:
+    asset = assets.assets().get(name)
+    if asset is None:
+        raise Problem("route-not-found", f"there is no file {name[:80]!r} here")
+    kept = "public, max-age=31536000, immutable" if v == asset.digest else "no-cache"
+    headers = {"ETag": weak_etag(asset.digest), "Cache-Control": kept}
+    if matches(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(asset.content, media_type=asset.media_type, headers=headers)

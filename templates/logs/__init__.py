@@ -1,0 +1,48 @@
+"""Logs as they come in, ours and other tools', each recognised by how it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import BytesIO
+
+from templates.logs import autotvm, t4, unusable
+from templates.logs.log import Log, Refused, Shape
+from templates.record import parse
+
+__all__ = ["Log", "Refused", "Shape", "read"]
+
+HEAD = 4096
+"""Bytes in which a log's first record says whose it is."""
+
+
+def read(content: bytes) -> Log:
+    """Our own lines are taken all or none: each is a configuration to be measured. Of another
+    tool's log the shapes are taken that can be expressed, to be tuned; the rest is told. Raises
+    InvalidRecords, with the format's name, if nothing of it can be imported."""
+    head = _first_record(content)
+    for pattern, reader in _READERS:
+        if pattern.match(head):
+            return reader(content)
+    return _own(content)
+
+
+def _first_record(content: bytes) -> bytes:
+    """Its beginning, after blank lines and comments."""
+    return _PASSED_OVER.sub(b"", content[: 4 * HEAD])[:HEAD]
+
+
+def _own(content: bytes) -> Log:
+    records = parse(BytesIO(content))
+    return Log("convtune", len(records), configs=records)
+
+
+_PASSED_OVER = re.compile(rb"\A(?:\s+|#[^\n]*\n)+")
+_READERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], Log]], ...] = (
+    (re.compile(rb'\{.*"(?:convtune|tuning_record)"\s*:', re.DOTALL), _own),
+    (re.compile(rb'\{.*"(?:input|i)"\s*:\s*\[\s*"', re.DOTALL), autotvm.read),
+    (re.compile(rb'\{.*"i"\s*:\s*\[\s*\[', re.DOTALL), unusable.auto_scheduler),
+    (re.compile(rb'\{.*"tune_params(?:_keys)?"\s*:', re.DOTALL), unusable.kernel_tuner_cache),
+    (re.compile(rb'\{.*"results"\s*:\s*\[', re.DOTALL), t4.read),
+    (re.compile(rb'\[\s*(?:\d+\s*,\s*\[|"-?\d+"\s*,\s*")'), unusable.metaschedule),
+)

@@ -1,0 +1,82 @@
+"""What a log comes to: configurations to measure, shapes to tune, and what can't be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from templates.errors import InvalidRecords, RecordFault
+from templates.record import MAX_FAULTS, MAX_RECORDS, MAX_WORKLOADS, Imported
+from templates.workload import Workload
+
+Target = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A workload that a log of another tool names, to be tuned from the start: its configurations
+    are those of another program."""
+
+    workload: Workload
+    target: Target
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Records that can't be imported for one reason; ``line`` is the first one's place."""
+
+    reason: str
+    records: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Log:
+    """``shapes`` has each once, ``refused`` each reason once, the most frequent first."""
+
+    format: str
+    records: int
+    configs: list[Imported] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+
+class NotExpressible(Exception):
+    """A record names no workload of ours; the message is the reason."""
+
+
+def gathered(name: str, takes: str, records: Iterable[tuple[int, Shape | NotExpressible]]) -> Log:
+    """A log of another tool, and what of it can be imported; each record comes with its line.
+    Raises InvalidRecords if none can be, or if there are too many."""
+    shapes: dict[tuple[str, str], Shape] = {}
+    refused: dict[str, Refused] = {}
+    count = 0
+    for line, found in records:
+        count += 1
+        if count > MAX_RECORDS:
+            raise _too_long(line, f"at most {MAX_RECORDS} records")
+        if isinstance(found, Shape):
+            shapes.setdefault((found.workload.key, found.target), found)
+            if len(shapes) > MAX_WORKLOADS:
+                raise _too_long(line, f"at most {MAX_WORKLOADS} shapes")
+        else:
+            reason = str(found)
+            if reason not in refused and len(refused) >= MAX_FAULTS:
+                reason = "for other reasons"
+            known = refused.get(reason, Refused(reason, 0, line))
+            refused[reason] = replace(known, records=known.records + 1)
+    said = sorted(refused.values(), key=lambda each: -each.records)
+    if not shapes:
+        first = RecordFault(1, "log", f"is {name}; imported are {takes}, and it has none")
+        raise InvalidRecords([first, *(_fault(each) for each in said[: MAX_FAULTS - 1])])
+    return Log(name, count, shapes=list(shapes.values()), refused=said)
+
+
+def _fault(refused: Refused) -> RecordFault:
+    more = f" ({refused.records} records)" if refused.records > 1 else ""
+    return RecordFault(refused.line, "shape", refused.reason + more)
+
+
+def _too_long(line: int, limit: str) -> InvalidRecords:
+    return InvalidRecords([RecordFault(line, "log", f"may have {limit}; split it")])

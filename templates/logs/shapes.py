@@ -1,0 +1,130 @@
+"""Convolutions as other tools describe them, as workloads of ours; or why they can't be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from templates import operator
+from templates.knob import quoted
+from templates.logs.log import NotExpressible
+from templates.workload import Workload
+
+MAX_FIELDS = 64
+
+
+@dataclass(frozen=True)
+class Window:
+    """A convolution's tensors, channels first, and how its kernel moves over the input; all of it
+    as a log has it, checked where it is read."""
+
+    data: Any
+    weight: Any
+    dtypes: list[Any]  # of input, weight and output
+    strides: Any
+    padding: Any
+    dilation: Any
+
+
+def depthwise_conv2d(window: Window) -> Workload:
+    """Raises NotExpressible."""
+    B, C, H, W = _extents("input", window.data, 4)
+    channels, multiplier, KH, KW = _extents("weight", window.weight, 4)
+    if multiplier != 1:
+        raise NotExpressible(f"its channel multiplier is {multiplier}; here it is 1")
+    if channels != C:
+        raise NotExpressible(f"its weight has {channels} channels, its input {C}")
+    if KH != KW:
+        raise NotExpressible(f"its kernel is {KH} x {KW}; here it is square")
+    stride, *other = _each("stride", window.strides, 2)
+    if other != [stride]:
+        raise NotExpressible(f"its strides are {stride} and {other[0]}; here both are the same")
+    _undilated(window)
+    top, left, bottom, right = _sides(window.padding, 2)
+    sides = [top, left, bottom, right]
+    if len({*sides}) > 1:
+        raise NotExpressible(f"its padding is asymmetric: {sides}")
+    if top != KH // 2:
+        raise NotExpressible(f"its padding is {top} for a kernel of {KH}; here it is K // 2")
+    fields = {"B": B, "C": C, "H": H, "W": W, "K": KH, "stride": stride}
+    return named("depthwise_conv2d", fields | {"dtype": _dtype(window)})
+
+
+def conv1d(window: Window) -> Workload:
+    """Raises NotExpressible."""
+    B, C, M = _extents("input", window.data, 3)
+    F, _, N = _extents("weight", window.weight, 3)
+    if (B, C, F) != (1, 1, 1):
+        raise NotExpressible(
+            f"it has {B} signals of {C} channels and {F} outputs; conv1d here takes one signal"
+        )
+    if _each("stride", window.strides, 1) != [1]:
+        raise NotExpressible(f"its stride is {quoted(window.strides)}; here it is 1")
+    _undilated(window)
+    sides = _sides(window.padding, 1)
+    modes = {"full": [N - 1, N - 1], "same": [N // 2, N - 1 - N // 2], "valid": [0, 0]}
+    mode = next((mode for mode, padded in modes.items() if padded == sides), None)
+    if mode is None:
+        raise NotExpressible(f"its padding is {sides} for a kernel of {N}; here it is of {modes}")
+    fields = {"M": M, "N": N, "mode": mode, "kind": "correlate", "dtype": _dtype(window)}
+    return named("conv1d", fields)
+
+
+def named(name: str, fields: Any) -> Workload:
+    """A workload of one of our operators. Raises NotExpressible."""
+    if not isinstance(fields, dict) or len(fields) > MAX_FIELDS:
+        raise NotExpressible(
+            f"{name}: the workload must be an object of at most {MAX_FIELDS} names"
+        )
+    try:
+        return operator(name).workload.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or first.get("ctx", {}).get("field", "shape")
+        message = first["msg"].removeprefix("Input ")
+        raise NotExpressible(f"{name}: {quoted(place)[1:-1]} {message[:300]}") from error
+
+
+def _extents(name: str, given: Any, rank: int) -> list[int]:
+    extents = _numbers(name, given)
+    if len(extents) == rank + 1:
+        raise NotExpressible(f"its {name} has blocked channels: {quoted(given)}")
+    if len(extents) != rank:
+        raise NotExpressible(f"its {name} must have {rank} extents, but has {len(extents)}")
+    return extents
+
+
+def _numbers(name: str, given: Any) -> list[int]:
+    numbers = given if isinstance(given, list) else [given]
+    if len(numbers) > 8 or not all(type(each) is int for each in numbers):
+        raise NotExpressible(f"its {name} is {quoted(given)}; whole numbers are read here")
+    return numbers
+
+
+def _each(name: str, given: Any, dimensions: int) -> list[int]:
+    """One number for each dimension; a single one stands for all."""
+    numbers = _numbers(name, given)
+    if len(numbers) not in (1, dimensions):
+        raise NotExpressible(f"its {name} is {quoted(given)}; {dimensions} numbers are read here")
+    return numbers * dimensions if len(numbers) == 1 else numbers
+
+
+def _sides(given: Any, dimensions: int) -> list[int]:
+    """Zeros before each dimension, then after each; what stands for both sides is said once."""
+    numbers = _numbers("padding", given)
+    if len(numbers) == 2 * dimensions:
+        return numbers
+    return _each("padding", given, dimensions) * 2
+
+
+def _undilated(window: Window) -> None:
+    if {*_numbers("dilation", window.dilation)} != {1}:
+        raise NotExpressible(f"its dilation is {quoted(window.dilation)}; here it is 1")
+
+
+def _dtype(window: Window) -> Any:
+    if any(each != window.dtypes[0] for each in window.dtypes):
+        raise NotExpressible(f"its dtypes are {quoted(window.dtypes)}; here all are the same")
+    return window.dtypes[0]

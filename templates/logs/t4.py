@@ -1,0 +1,49 @@
+"""T4 results, as Kernel Tuner writes them. They name configurations of a kernel and not what it
+computes: only those that name an operator and a workload besides, as ours do, can be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from templates import operators
+from templates.errors import InvalidRecords, RecordFault
+from templates.knob import quoted
+from templates.logs.log import Log, NotExpressible, Shape, Target, gathered
+from templates.logs.shapes import named
+
+NAME = "Kernel Tuner's T4 results"
+TAKES = "results that name an operator and its workload, as our own do, as orders to tune"
+
+
+def read(content: bytes) -> Log:
+    """Raises InvalidRecords, which says what can be imported, if no shape can be."""
+    try:
+        results = json.loads(content)["results"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        results = None
+    if not isinstance(results, list):
+        message = f"is no JSON document of {NAME}, or not all of it"
+        raise InvalidRecords([RecordFault(1, "log", message)])
+    return gathered(NAME, TAKES, _records(results))
+
+
+def _records(results: list[Any]) -> Iterator[tuple[int, Shape | NotExpressible]]:
+    for number, result in enumerate(results, 1):
+        try:
+            yield number, _shape(result)
+        except NotExpressible as reason:
+            yield number, reason
+
+
+def _shape(result: Any) -> Shape:
+    if not isinstance(result, dict):
+        raise NotExpressible("is no result")
+    name, fields, target = (result.get(key) for key in ("operator", "workload", "target"))
+    if name is None or fields is None:
+        raise NotExpressible("names no operator and workload, only a configuration of a kernel")
+    if name not in [each.name for each in operators()]:
+        raise NotExpressible(f"{quoted(name)} is no operator here")
+    kind: Target = target if target in ("cpu", "cuda") else "auto"
+    return Shape(named(name, fields), kind)
