@@ -21,7 +21,6 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # not async, it w
     access: Access = request.app.state.access
     writers: Turns = request.app.state.writers
     caller: Caller = request.state.caller
-    await request.body()  # first: who sends slowly keeps nobody from a turn
     async with writers.one():
         yield orders_of(engine, access.orderer(caller))
 
@@ -33,7 +32,8 @@ async def _export(request: Request) -> AsyncIterator[None]:
 
 
 EngineDep = Annotated[Engine, Depends(_engine, scope="function")]
-"""The database; for what may write, in a turn that ends with the route's function."""
+"""The database; for what may write, in a turn that ends with the route's function. It stands after
+what reads the body, in the order of a route's arguments: who sends slowly holds no turn."""
 ExportTurn = Depends(_export)
 """A turn that ends with the answer."""
 IfNoneMatch = Annotated[

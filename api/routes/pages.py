@@ -59,7 +59,7 @@ def jobs_fragment(
 
 
 @router.post("/ui/jobs")
-def order(request: Request, engine: EngineDep, sent: FormDep) -> Response:
+def order(request: Request, sent: FormDep, engine: EngineDep) -> Response:
     operator = find_operator(sent.get("operator", ""))
     read = forms.read_order(operator.name, sent)
     if isinstance(read, list):
@@ -112,7 +112,7 @@ def job_curve(job_id: str, engine: EngineDep) -> Response:
 
 
 @router.post("/ui/jobs/{job_id}/cancel")
-def cancel(job_id: str, engine: EngineDep, sent: FormDep) -> Response:
+def cancel(job_id: str, sent: FormDep, engine: EngineDep) -> Response:
     queue.cancel(engine, job_id)
     return RedirectResponse("/" if sent.get("back") == "jobs" else f"/ui/jobs/{job_id}", 303)
 

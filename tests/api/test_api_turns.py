@@ -15,7 +15,7 @@ from service_rows import long_log
 
 from api.main import create_app
 from api.settings import Settings
-from api.turns import EXPORTS, Turns
+from api.turns import EXPORTS, WRITERS, Turns
 
 ORDERS = 60
 READ_SECONDS = 10.0
@@ -48,12 +48,23 @@ def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
     assert len(httpx2.get(f"{url}/jobs?limit=100").json()["items"]) == ORDERS
 
 
-def test_who_sends_slowly_holds_no_turn(url: str) -> None:
-    head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/jobs", "application/json"),
+        ("/jobs/nearest", "application/json"),
+        ("/records", "application/x-ndjson"),
+        ("/ui/jobs", "application/x-www-form-urlencoded"),
+        (f"/ui/jobs/{'0' * 32}/cancel", "application/x-www-form-urlencoded"),
+    ],
+)
+def test_who_sends_slowly_holds_no_turn(url: str, path: str, kind: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
+    head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
     with ExitStack() as stack:
-        for _ in range(ORDERS):
+        for _ in range(2 * WRITERS):
             slow = stack.enter_context(socket.create_connection(address(url)))
-            slow.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            slow.sendall(head.encode())
         assert order(url, 100) == 201
 
 
