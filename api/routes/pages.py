@@ -147,7 +147,8 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device, filters.names)
+    asked = (kind, filters.device, filters.names, filters.threads)
+    found = bests.lookup(engine, workload.key, *asked)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
         return render(
@@ -159,7 +160,15 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             form=forms.order_form(operator, values),
             job=answering(engine, workload.key, kind, filters.device),
         )
-    context = best_page.best_context(engine, request, workload, found)
+    narrowed = {
+        name: value
+        for name, value in (
+            ("templates", filters.names and list(filters.names)),
+            ("threads", filters.threads),
+        )
+        if value is not None
+    }
+    context = best_page.best_context(engine, request, workload, found, narrowed)
     return render(request, "best.html", workload=workload.model_dump(), **context)
 
 
