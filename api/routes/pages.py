@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from api.best_query import BestFilters
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, ExportTurn
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials
@@ -97,7 +97,7 @@ def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
     return answer
 
 
-@router.get("/ui/jobs/{job_id}/trials.csv")
+@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportTurn])
 def job_trials_csv(request: Request, job_id: str, engine: EngineDep) -> Response:
     wanted = trials.Asked.read(request.query_params).wanted
     job = queue.get(engine, job_id)
