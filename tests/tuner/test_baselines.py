@@ -92,8 +92,9 @@ def shown(**changes: Any) -> dict[str, str]:
     """The lines that a best is printed in, by how they begin."""
     facts: dict[str, Any] = {
         "operator": "conv1d",
-        "device": SimpleNamespace(name="a GPU", arch="sm_90"),
+        "device": SimpleNamespace(kind="cuda", name="a GPU", arch="sm_90"),
         "config": {"template": "direct"},
+        "template": "direct",
         "time_us": 2.0,
         "max_error": 1e-7,
         "baselines": [*rows_of_all(), {"name": "old", "time_us": 9.0, "speedup": 4.5}],
