@@ -39,16 +39,11 @@ def peer_in_words(
 
 
 def noise_in_words(timing: Mapping[str, Any]) -> str | None:
-    """That the machine was not quiet, and what to do; None where it was, or nobody looked."""
+    """That the machine was not quiet, why, and what to do; None where it was, or nobody looked."""
     noise = timing.get("noise")
     if not noise or noise["quiet"]:
         return None
-    reason = noise.get("reason") or f"the load was {number(noise['load'], 2)}"
-    return (
-        f"The machine was not quiet while this was measured: {reason}. Equal runs differed by "
-        f"{noise['spread']:.0%}, and these times may be as far off. "
-        "Stop what else runs there, then tune it again"
-    )
+    return f"not a quiet machine: {noise['reason']}"
 
 
 def roofline_in_words(roofline: Mapping[str, Any], device: str) -> str | None:

@@ -40,6 +40,8 @@ class FoundBest:
     device_name: str
     device_arch: str
     template: str
+    templates: list[str] | None  # that its order was restricted to
+    threads: int | None  # of a CPU, that it runs on
     time_us: float  # warm median
     peer: Mapping[str, Any] | None  # the baseline that was faster
     noisy: str | None  # why its figures are not to be trusted
@@ -137,6 +139,8 @@ def find_bests(
     found = [
         FoundBest(
             **{name: row[name] for name in _LISTED},
+            templates=row["templates"].split(",") if row["templates"] else None,
+            threads=row["threads"] or None,
             peer=faster_peer(row["timing"], row["time_us"], row["baselines"]),
             noisy=noise_in_words(row["timing"]),
             fraction=row["roofline"].get("fraction"),
@@ -155,5 +159,5 @@ def count_bests(engine: Engine) -> dict[int, int]:
         return {row.device_id: row.bests for row in connection.execute(query)}
 
 
-_DERIVED = ("peer", "noisy", "fraction", "bound", "tuned_at")
+_DERIVED = ("templates", "threads", "peer", "noisy", "fraction", "bound", "tuned_at")
 _LISTED = tuple(name for name in FoundBest.__dataclass_fields__ if name not in _DERIVED)

@@ -75,7 +75,9 @@ def _tuned(client: Client, kind: str) -> Job:
 def _show(best: Best, job: Job) -> None:
     console.print(f"{job.trials.measured} trials: {job.trials.ok} ok, {job.trials.failed} failed")
     knobs = "  ".join(f"{name}={value}" for name, value in best.config.items())
-    console.print(f"best configuration on {best.device.name}: [bold]{knobs}[/]")
+    console.print(
+        f"best configuration on {best.device.name} ({best.device.arch}): [bold]{knobs}[/]"
+    )
     console.print(f"{'':24}{'warm µs':>10}{'times best':>14}")
     console.print(f"{'best':24}{best.time_us:10.2f}{'1.0':>14}", style="bold")
     for baseline in best.baselines or []:

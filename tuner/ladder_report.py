@@ -68,7 +68,8 @@ def picture(ladder: Ladder) -> str:
 
     bottom = TOP + len(rows) * (BAR + GAP)
     width, height = LABEL + PLOT + MARGIN, bottom + 40
-    title = f"{ladder.workload.operator} {as_options(ladder.workload)} on {ladder.device.name}"
+    device = f"{ladder.device.name} ({ladder.device.arch})"
+    title = f"{ladder.workload.operator} {as_options(ladder.workload)} on {device}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',

@@ -11,7 +11,8 @@ from rich.text import Text
 
 import templates
 from db.best import Best
-from db.fastest import OURS, fastest
+from db.fastest import fastest
+from db.in_words import peer_in_words, roofline_in_words
 from templates.knob import brief
 
 
@@ -70,12 +71,9 @@ def show_best(best: Best, console: Console) -> None:
     console.print(table)
     for line in _beside(best):
         console.print(line, highlight=False)
-    first = fastest(best.timing, best.time_us, best.baselines)
-    if first["name"] != OURS:
-        console.print(
-            f"{first['name']} was faster: {first['time_us']:.2f} µs; rather call that",
-            style="bold yellow",
-        )
+    peer = peer_in_words(best.timing, best.time_us, best.baselines)
+    if peer is not None:
+        console.print(f"{peer}; rather call that", style="bold yellow", markup=False)
     warn_of(best.timing.get("noise"), console)
 
 
@@ -95,6 +93,9 @@ def _beside(best: Best) -> list[str]:
         lines.append(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
     if best.threads:
         lines.append(f"threads {best.threads}")
+    roofline = roofline_in_words(best.roofline, best.device.name)
+    if roofline:
+        lines.append(roofline)
     named = arithmetic(best)
     if named:
         lines.append(f"arithmetic: {named['kind']}: {named['note']}")

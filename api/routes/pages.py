@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from api.best_query import BestFilters
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, ExportTurn
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials
@@ -97,7 +97,7 @@ def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
     return answer
 
 
-@router.get("/ui/jobs/{job_id}/trials.csv")
+@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportTurn])
 def job_trials_csv(request: Request, job_id: str, engine: EngineDep) -> Response:
     wanted = trials.Asked.read(request.query_params).wanted
     job = queue.get(engine, job_id)
@@ -147,7 +147,8 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, kind, filters.device, filters.names)
+    asked = (kind, filters.device, filters.names, filters.threads)
+    found = bests.lookup(engine, workload.key, *asked)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
         return render(
@@ -159,7 +160,15 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             form=forms.order_form(operator, values),
             job=answering(engine, workload.key, kind, filters.device),
         )
-    context = best_page.best_context(engine, request, workload, found)
+    narrowed = {
+        name: value
+        for name, value in (
+            ("templates", filters.names and list(filters.names)),
+            ("threads", filters.threads),
+        )
+        if value is not None
+    }
+    context = best_page.best_context(engine, request, workload, found, narrowed)
     return render(request, "best.html", workload=workload.model_dump(), **context)
 
 

@@ -21,9 +21,14 @@ from templates.workload import Workload
 
 
 def best_context(
-    engine: Engine, request: Request, workload: Workload, found: list[Best]
+    engine: Engine,
+    request: Request,
+    workload: Workload,
+    found: list[Best],
+    narrowed: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``found``: the bests of this workload on the devices asked for, fastest first."""
+    """``found``: the bests of this workload on the devices asked for, fastest first; ``narrowed``:
+    by what else they were asked for, templates and threads."""
     best = found[0]
     view = BestView.of(best.workload, found)
     service = service_url(request)
@@ -33,6 +38,7 @@ def best_context(
         workload,
         view.device.model_dump(),
         None if library is None else library.model_dump(),
+        narrowed,
     )
     source = None
     if "source" in best.artifacts:
@@ -49,7 +55,6 @@ def best_context(
         ],
         "baselines": bars(_bars(best)),
         "called": bool(best.timing.get("call")),
-        "threads": best.timing.get("threads"),
         "peer": peer_in_words(best.timing, best.time_us, best.baselines),
         "noise": noise_in_words(best.timing),
         "roofline_said": roofline_in_words(best.roofline, best.device.name),

@@ -57,10 +57,10 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
     """What the job's last round found, while its best is the one that is stored."""
     stored = []
     if job.state == "succeeded" and job.device_id is not None:
-        stored = best.lookup(engine, job.workload_key, device=job.device_id)
+        stored = best.stored(engine, job.workload_key, job.device_id)
     if not stored:
         return {"stored": None, "peer": None, "noise": None, "finalists": []}
-    found = stored[0]
+    found = next((each for each in stored if each.job_id == job.id), stored[0])
     ours = found.job_id == job.id
     finalists = found.timing.get("finalists", []) if ours else []
     return {

@@ -63,13 +63,20 @@ def elapsed(since: datetime | None, until: datetime | None = None) -> str:
     return duration(max(0.0, seconds))  # this host's clock may be behind the database's
 
 
+def sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
 def best_url(
     operator: str,
     workload: dict[str, Any],
     device: object = None,
     templates: Sequence[str] | None = None,
+    threads: int | None = None,
 ) -> str:
     query = dict(workload) if device is None else {**workload, "device": device}
+    if threads is not None:
+        query["threads"] = threads
     if templates is not None:
         query["templates"] = ",".join(templates)
     return f"/ui/best/{operator}?{urlencode(query)}"
@@ -87,6 +94,7 @@ def _environment() -> Environment:
         "number": number,
         "duration": duration,
         "shape": shape,
+        "sentence": sentence,
         "config": config_text,
     }
     environment.globals |= {

@@ -24,11 +24,16 @@ def service_url(request: Request) -> str:
 
 
 def snippets(
-    service: str, workload: Workload, device: Mapping[str, Any], library: Mapping[str, Any] | None
+    service: str,
+    workload: Workload,
+    device: Mapping[str, Any],
+    library: Mapping[str, Any] | None,
+    narrowed: Mapping[str, Any],
 ) -> dict[str, str]:
-    """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are."""
+    """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are.
+    ``narrowed`` is what else the best was asked for by: templates, threads."""
     shape = _given(workload)
-    asked = {**shape, "target": device["kind"]}
+    asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
     call = f'client.best("{workload.operator}", {arguments})'
     sizes = (_tuple(workload.input_shape), _tuple(workload.weight_shape))
@@ -76,7 +81,8 @@ print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
 def _curl(
     service: str, operator: str, asked: Mapping[str, Any], library: Mapping[str, Any] | None
 ) -> str:
-    best = shlex.quote(f"{service}/best/{operator}?{urlencode(asked)}")
+    said = {k: ",".join(v) if isinstance(v, list) else v for k, v in asked.items()}
+    best = shlex.quote(f"{service}/best/{operator}?{urlencode(said)}")
     text = f"curl -fsS {best}\n"
     if library is not None:
         text += (

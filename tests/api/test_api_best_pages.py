@@ -47,31 +47,32 @@ def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engin
 
 
 def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
-    timing = {"warm": summary(0.015), "call": summary(2.8), "threads": 2}
+    timing = {"warm": summary(0.015), "call": summary(2.8)}
     rows = [{"name": "numpy", "time_us": 0.5, "speedup": 0.18, "level": "call"}]
-    one, _, of_job = pages_of(client, engine, time_us=0.015, timing=timing, baselines=rows)
+    best = {"time_us": 0.015, "timing": timing, "baselines": rows, "threads": 2}
+    one, listed, of_job = pages_of(client, engine, **best)
     said = "numpy was faster: 0.5 µs against 2.80 µs, each called from Python"
     assert said in one and said in of_job
     assert "Called from Python 2.80 µs" in one
     assert "Threads 2" in one
+    assert "direct 2 0.015" in listed
     assert "numpy, called 0.5 µs · 0.18×" in one
     assert "0.015 µs" in one
 
 
 def test_noise_is_told_with_what_to_do(client: TestClient, engine: Engine) -> None:
-    noise = {"quiet": False, "spread": 0.38, "load": 3.7, "reason": "the load was 3.7"}
+    noise = {"quiet": False, "spread": 0.38, "load": 3.7, "reason": "others ran; tune it again"}
     timing = {"warm": summary(1.5), "noise": noise}
     one, listed, of_job = pages_of(client, engine, timing=timing)
     for text in (one, of_job):
-        assert "The machine was not quiet while this was measured: the load was 3.7" in text
-        assert "tune it again" in text
+        assert "Not a quiet machine: others ran; tune it again" in text
     assert "noisy" in listed
 
 
 def test_a_quiet_machine_goes_without_saying(client: TestClient, engine: Engine) -> None:
     noise = {"quiet": True, "spread": 0.01, "load": 0.1, "reason": None}
     for text in pages_of(client, engine, timing={"warm": summary(1.5), "noise": noise}):
-        assert "quiet while" not in text and "noisy" not in text
+        assert "quiet machine" not in text and "noisy" not in text
 
 
 def test_what_earlier_versions_stored_claims_nothing_new(
@@ -115,3 +116,16 @@ def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Eng
     for path in ("/", "/ui/best", "/ui/best/conv1d?M=100&N=3"):
         assert f"Test GPU ({arch})" in read(client, path), path
     assert f"Test GPU {arch}" in read(client, f"/ui/jobs/{job.id}")
+
+
+def test_of_fewer_threads_the_list_leads_to_that_very_one(
+    client: TestClient, engine: Engine
+) -> None:
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=2.0, threads=2)
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
+    listed = client.get("/ui/best", headers={"accept": "text/html"}).text
+    links = [unescape(link) for link in re.findall('href="(/ui/best/[^"]+)"', listed)]
+    one, two = (read(client, link) for link in sorted(links, key=lambda link: link[-9:]))
+    assert "Threads 1" in one and "Warm 5.00 µs" in one
+    assert "Threads 2" in two and "Warm 2.00 µs" in two
+    assert 'target="cpu", threads=1)' in one.replace(" ", "").replace('",', '", ')

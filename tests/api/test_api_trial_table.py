@@ -5,10 +5,12 @@ import io
 import re
 
 import pytest
+from fastapi import FastAPI
 from service_rows import GPU, new_trial, running
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
+from api.turns import Turns
 from db import devices, trials
 
 HTML = {"accept": "text/html"}
@@ -96,6 +98,13 @@ def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
 def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
     (failed,) = rows(client, job, "status=build_error")
     assert (failed["error"], failed["block"]) == ("'@SUM(1) <b>", "'=1+1")
+
+
+def test_it_takes_turns_with_other_exports(client: TestClient, app: FastAPI, job: str) -> None:
+    app.state.exports = Turns("exports", 0, 0.05)
+    refused = client.get(f"/ui/jobs/{job}/trials.csv", headers=HTML)
+    assert refused.status_code == 503
+    assert "at most 0 exports are under way" in refused.text
 
 
 def test_of_no_job_there_is_none(client: TestClient) -> None:

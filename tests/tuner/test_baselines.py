@@ -92,12 +92,14 @@ def shown(**changes: Any) -> dict[str, str]:
     """The lines that a best is printed in, by how they begin."""
     facts: dict[str, Any] = {
         "operator": "conv1d",
-        "device": SimpleNamespace(name="a GPU", arch="sm_90"),
+        "device": SimpleNamespace(kind="cuda", name="a GPU", arch="sm_90"),
         "config": {"template": "direct"},
+        "template": "direct",
         "time_us": 2.0,
         "max_error": 1e-7,
         "baselines": [*rows_of_all(), {"name": "old", "time_us": 9.0, "speedup": 4.5}],
         "timing": {},
+        "roofline": {"bound": None, "floor_us": None, "fraction": None},
         "gflops": 1.0,
         "threads": None,
         "tuned_at": datetime.now(UTC),
@@ -124,9 +126,18 @@ def test_a_faster_peer_and_a_noisy_machine_are_told_in_words() -> None:
     noise = {"quiet": False, "reason": "other programs kept 1.0 of 2 CPUs busy; end them"}
     faster = {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.5, "level": "call"}
     lines = shown(baselines=[faster], timing={"noise": noise, "call": {"median_us": 2.5}})
-    assert "pytorch NHWC was faster: 1.00 µs; rather call that" in lines
+    told = "pytorch NHWC was faster: 1.00 µs against 2.50 µs, each called from Python"
+    assert f"{told}; rather call that" in lines
     assert f"not a quiet machine: {noise['reason']}" in lines
     assert "call from Python 2.50 µs" in lines
+
+
+def test_the_roofline_is_told_in_words() -> None:
+    near = {"bound": "memory", "floor_us": 1.5, "fraction": 0.75}
+    assert "75% of what a GPU allows, which is 1.50 µs, bound by memory" in shown(roofline=near)
+    beyond = near | {"floor_us": 3.0, "fraction": 1.5}
+    said = "faster than memory allows (3.00 µs): its data is in the cache"
+    assert said in shown(roofline=beyond)
 
 
 class Runner:

@@ -125,3 +125,5 @@ def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, 
         if name == "job":
             page.locator(".curve[data-points]").first.wait_for()
         page.screenshot(path=folder / f"{name}.png", full_page=True)
+        if name == "job":  # the README's
+            page.screenshot(path=folder / "job-top.png")

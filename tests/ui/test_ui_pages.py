@@ -107,3 +107,54 @@ def test_the_operator_is_switched_in_place(page: "Page", job: Job) -> None:
     page.locator('[name="workload.K"]').wait_for()
     assert page.evaluate("document.activeElement.id") == "tab-depthwise_conv2d"
     assert page.url.endswith("/")
+
+
+def cut(page: "Page") -> list[str]:
+    """What is wider than the room it has."""
+    found: list[str] = page.evaluate(
+        """() => [document.documentElement, ...document.querySelectorAll(".scroll")]
+            .filter(each => each.scrollWidth > each.clientWidth + 1)
+            .map(each => each.id || each.tagName)"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_on_a_phone(page: "Page", job: Job, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path_of(name, job))
+    if name == "job":
+        page.locator(".curve[data-points]").first.wait_for()
+    assert cut(page) == []
+
+
+def test_trials_are_filtered_and_sorted_in_place(page: "Page", job: Job) -> None:
+    page.goto(path_of("job", job))
+    page.locator("#trials-status").select_option("wrong_answer")
+    page.locator("#trials:has(.state.failed):not(:has(.state.ok))").wait_for()
+    page.wait_for_url("**status=wrong_answer*")
+    page.locator("#sort-number").click()
+    page.locator("#trials th[aria-sort=descending]").wait_for()
+    assert page.locator("#trials tbody td").first.inner_text() == "9991"
+    with page.expect_download() as loading:
+        page.get_by_role("link", name="as CSV").click()
+    lines = loading.value.path().read_text().splitlines()
+    assert lines[0].startswith("number,status,")
+    assert len(lines) == 1 + MANY // 9
+    assert all(",wrong_answer," in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_document_of_the_api_follows_the_scheme_and_leads_back(
+    page: "Page", scheme: str
+) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto("/docs")
+    page.locator(".opblock").first.wait_for()
+    shade = page.evaluate(
+        """() => getComputedStyle(document.documentElement.querySelector(".swagger-ui"))
+            .color.match(/\\d+/g).map(Number)[0]"""
+    )
+    assert (shade > 128) == (scheme == "dark")
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    page.get_by_role("heading", name="Jobs").wait_for()
