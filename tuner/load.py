@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -133,6 +133,9 @@ class Library:
             for given, view in zip((x, w, out), views.values(), strict=True)
         )
         return first, weight, output
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # nothing of it changes
 
     def __repr__(self) -> str:
         return f"<Library {self.workload.key} for {self.kind} at {self.path}>"

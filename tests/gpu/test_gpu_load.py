@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ class OneLibrary(Source):
 
     def best(self, *_: Any, **asked: Any) -> Any:
         assert asked["device"] == torch.cuda.get_device_name()
-        return asked
+        return SimpleNamespace(fastest=None)
 
     def load(self, _: Any) -> Library:
         return self.library

@@ -9,7 +9,10 @@ from small_libraries import build_all
 from stored_best import store
 
 from db import queue
+from db.engine import migrate, open_engine
 from tuner.client import Client
+from tuner.local import Local
+from tuner.settings import Settings
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +38,17 @@ def client(service: Service, tmp_path: Path) -> Iterator[Client]:
         yield opened
     for job in queue.list_jobs(service.engine, "queued").items:
         queue.cancel(service.engine, job.id)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
+    """A database with one library of each of the small workloads."""
+    folder = tmp_path_factory.mktemp("local")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    for name in ("full-parallel", "same-serial", "half-serial", "depthwise-serial"):
+        store(engine, libraries[name])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened

@@ -1,17 +1,16 @@
 """PyTorch modules: tuned where something is, PyTorch's own where not, and saying which."""
 
-import copy
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from service_process import Service
 from small_libraries import arrays, error, expected, workload
 from stored_best import store
 
-from db.engine import migrate, open_engine
+from db.engine import open_engine
 from tuner.client import Client
 from tuner.errors import WrongArgument
 from tuner.local import Local
@@ -19,21 +18,6 @@ from tuner.settings import Settings
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
-
-TUNED = ("full-parallel", "same-serial", "half-serial", "depthwise-serial")
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
-    folder = tmp_path_factory.mktemp("torch")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    for name in TUNED:
-        store(engine, libraries[name])
-    engine.dispose()
-    with Local(settings, cache=folder / "cache") as opened:
-        yield opened
 
 
 def tensors(name: str, seed: int = 0) -> tuple[Any, Any]:
@@ -210,16 +194,6 @@ def test_a_shape_is_looked_up_once_and_told_once(
     assert len(asked) == 4
 
 
-def test_a_copy_of_the_module_works(source: Local) -> None:
-    x, w = tensors("depthwise")
-    module = DepthwiseConv2d(w, source=source)
-    y = module(x)
-    other = copy.deepcopy(module)
-    assert torch.equal(other(x), y)
-    assert other.used == "tuned"
-    assert other.weight is not module.weight
-
-
 def test_it_asks_a_service(client: Client) -> None:
     x, w = tensors("full")
     module = Conv1d(w, source=client)
@@ -235,3 +209,55 @@ def test_a_service_that_is_away_leaves_it_to_pytorch(tmp_path: Path) -> None:
         assert worst(module(x), expected("full", x.numpy(), w.numpy())) < 1e-5
     assert module.used == "pytorch"
     assert module.reason.startswith("no service answers")
+
+
+def peers(**times_us: float) -> list[dict[str, Any]]:
+    """Rows of a round that ours ended at 20 µs."""
+    return [
+        {"name": name.replace("_", " "), "time_us": time_us, "speedup": time_us / 20}
+        for name, time_us in times_us.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("library", "round_", "used"),
+    [
+        ("same-serial", peers(pytorch=12.0, numpy=15.0), "pytorch"),
+        ("same-serial", peers(pytorch=25.0, numpy=12.0), "tuned"),
+        ("same-serial", peers(pytorch=25.0, pytorch_fft=12.0), "tuned"),
+        ("same-serial", peers(pytorch=25.0, default=12.0), "tuned"),
+        ("depthwise-serial", peers(pytorch_NHWC=12.0), "pytorch"),
+        ("depthwise-serial", peers(pytorch_NHWC=12.0, pytorch_NCHW=15.0), "pytorch"),
+        ("depthwise-serial", peers(pytorch_NHWC=12.0, pytorch_NCHW=25.0), "tuned"),
+    ],
+)
+def test_pytorch_computes_where_it_was_faster(
+    libraries: dict[str, Path], tmp_path: Path, library: str, round_: Any, used: str
+) -> None:
+    """As a module calls it: on contiguous tensors, and without transforms."""
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
+    name = library.partition("-")[0]
+    with Local(settings, cache=tmp_path / "cache") as source:
+        engine = open_engine(settings.database_url)
+        store(engine, libraries[library], round_)
+        engine.dispose()
+        x, w = tensors(name)
+        module = made(name, w, source)
+        y = module(x)
+    assert module.used == used
+    assert worst(y, expected(name, x.numpy(), w.numpy())) < 1e-5
+    if used == "pytorch":
+        assert "was the fastest when this shape was tuned: 12 µs" in module.reason
+
+
+def test_a_service_says_that_pytorch_was_faster(libraries: dict[str, Path], tmp_path: Path) -> None:
+    running = Service(tmp_path)
+    try:
+        store(running.engine, libraries["same-serial"], peers(pytorch=12.0))
+        x, w = tensors("same")
+        with Client(running.url, cache=tmp_path / "cache") as source:
+            module = made("same", w, source)
+            module(x)
+    finally:
+        running.close()
+    assert (module.used, module.reason[:23]) == ("pytorch", "pytorch was the fastest")

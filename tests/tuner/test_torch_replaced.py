@@ -1,0 +1,216 @@
+"""What ``.of`` takes, and that it computes what the module did."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuner.errors import WrongArgument
+from tuner.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
+
+from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it deprecates
+SHAPE = (2, 3, 9, 20)
+"""Of the images that a library is there for."""
+
+
+def depthwise(kind: Any = torch.nn.Conv2d, **given: Any) -> Any:
+    return kind(3, 3, 3, padding=1, groups=3, **given)
+
+
+class Doubled(torch.nn.Conv2d):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return 2 * super().forward(x)
+
+
+def other_classes() -> list[Any]:
+    import torch.ao.nn.intrinsic.qat
+    import torch.ao.nn.qat
+    from torch.ao.quantization import get_default_qat_qconfig
+
+    qat = {"qconfig": get_default_qat_qconfig()}
+    return [
+        torch.nn.ConvTranspose1d(1, 1, 7, padding=3),
+        depthwise(torch.nn.ConvTranspose2d),
+        depthwise(torch.ao.nn.qat.Conv2d, **qat),
+        depthwise(torch.ao.nn.intrinsic.qat.ConvReLU2d, **qat),
+        depthwise(Doubled),
+        torch.nn.LazyConv2d(3, 3, padding=1, groups=3),
+        parametrizations.weight_norm(depthwise(Doubled)),
+        torch.nn.Conv1d(3, 3, 3, padding=1, groups=3),
+    ]
+
+
+def test_another_class_is_refused(source: Local) -> None:
+    for module in other_classes():
+        with pytest.raises(WrongArgument, match=r"than torch\.nn\.Conv2d; leave this one"):
+            DepthwiseConv2d.of(module, source=source)
+    with pytest.raises(WrongArgument, match=r"ConvTranspose1d, which .* than torch\.nn\.Conv1d"):
+        Conv1d.of(torch.nn.ConvTranspose1d(1, 1, 7, padding=3), source=source)
+
+
+def test_a_forward_of_its_own_is_refused(source: Local) -> None:
+    module = depthwise()
+    module.forward = lambda x: x
+    with pytest.raises(WrongArgument, match="has a forward of its own"):
+        DepthwiseConv2d.of(module, source=source)
+
+
+def test_hooks_are_refused(source: Local) -> None:
+    hooked = [depthwise() for _ in range(4)]
+    hooked[0].register_forward_pre_hook(lambda module, x: None)
+    hooked[1].register_forward_hook(lambda module, x, y: 2 * y)
+    hooked[2].register_full_backward_hook(lambda module, x, y: None)
+    hooked[3].register_full_backward_pre_hook(lambda module, y: None)
+    hooked.append(torch.nn.utils.weight_norm(depthwise()))
+    hooked.append(torch.nn.utils.spectral_norm(depthwise()))
+    hooked.append(prune.l1_unstructured(depthwise(), "weight", 0.5))
+    for module in hooked:
+        with pytest.raises(WrongArgument, match=r"has hooks \(.*; remove them"):
+            DepthwiseConv2d.of(module, source=source)
+    torch.nn.utils.remove_weight_norm(hooked[4])
+    prune.remove(hooked[6], "weight")
+    x = torch.randn(SHAPE)
+    for module in (hooked[4], hooked[6]):
+        made = DepthwiseConv2d.of(module, source=source)
+        with torch.no_grad():
+            torch.testing.assert_close(made(x), module(x), atol=1e-5, rtol=1e-5)
+        assert made.used == "tuned"
+
+
+def test_a_weight_that_is_no_parameter_is_refused(source: Local) -> None:
+    module = depthwise()
+    weight = module.weight.detach()
+    del module.weight
+    module.weight = weight
+    with pytest.raises(WrongArgument, match="is not one of its parameters"):
+        DepthwiseConv2d.of(module, source=source)
+
+
+class Positive(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, weight: Any) -> Any:
+        return weight.exp()
+
+
+def positive(module: Any) -> Any:
+    parametrize.register_parametrization(module, "bias", Positive())
+    return parametrize.register_parametrization(module, "weight", Positive())
+
+
+@pytest.mark.parametrize(
+    "parametrized", [parametrizations.weight_norm, parametrizations.spectral_norm, positive]
+)
+def test_parametrised_weights_are_read_at_each_call(source: Local, parametrized: Any) -> None:
+    plain = parametrized(depthwise()).eval()
+    module = DepthwiseConv2d.of(plain, source=source)
+    assert not module.training
+    x = torch.randn(SHAPE)
+    for _ in range(3):
+        with torch.no_grad():
+            torch.testing.assert_close(module(x), plain(x), atol=1e-5, rtol=1e-4)
+            assert module.used == "tuned"
+            for parameter in plain.parameters():  # as an optimiser would
+                parameter.mul_(1.25)
+    ours, theirs = dict(module.named_parameters()), dict(plain.named_parameters())
+    assert {name: id(each) for name, each in ours.items()} == {
+        name: id(each) for name, each in theirs.items()
+    }
+    assert module.state_dict().keys() == plain.state_dict().keys()
+    module(x).sum().backward()
+    assert module.used == "pytorch"
+    assert all(parameter.grad is not None for parameter in plain.parameters())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        parametrizations.weight_norm,
+        torch.nn.utils.weight_norm,
+        lambda module: prune.l1_unstructured(module, "weight", 0.5),
+    ],
+)
+def test_what_is_registered_afterwards_counts_too(source: Local, changed: Any) -> None:
+    plain = depthwise()
+    module = DepthwiseConv2d.of(plain, source=source)
+    x = torch.randn(SHAPE)
+    with torch.no_grad():
+        module(x)
+        changed(module)
+        for parameter in module.parameters():
+            parameter.mul_(1.25)
+        y = module(x)
+        assert module.used == "tuned"
+        weight, bias = module.weight, module.bias
+        reference = torch.nn.functional.conv2d(x, weight, bias, padding=1, groups=3)
+        torch.testing.assert_close(y, reference, atol=1e-5, rtol=1e-4)
+
+
+@st.composite
+def conv1d(draw: Any) -> tuple[Any, tuple[int, ...]]:
+    """A module of PyTorch's and the shape of an input that it takes."""
+    if draw(st.booleans()):  # near to what a library is there for
+        length, taps, padding = 1001, 7, 3
+    else:
+        length, taps = draw(st.integers(8, 40)), draw(st.integers(1, 8))
+        padding = draw(st.sampled_from([0, "valid", "same", taps // 2, taps - 1, 2]))
+    channels = draw(st.sampled_from([1, 1, 1, 2]))
+    module = torch.nn.Conv1d(
+        channels,
+        channels,
+        taps,
+        padding=padding,
+        dilation=draw(st.sampled_from([1, 1, 1, 2])) if taps < 5 else 1,
+        padding_mode=draw(st.sampled_from(["zeros", "zeros", "circular"])),
+        bias=draw(st.booleans()),
+    )
+    batch = draw(st.sampled_from([(), (1,), (3,)]))
+    return module, (*batch, channels, length)
+
+
+@st.composite
+def conv2d(draw: Any) -> tuple[Any, tuple[int, ...]]:
+    if draw(st.booleans()):
+        batch, channels, size, extents = (2,), 3, 3, (9, 20)
+    else:
+        batch = draw(st.sampled_from([(), (1,), (3,)]))
+        channels, size = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+        extents = (draw(st.integers(6, 12)), draw(st.integers(6, 12)))
+    groups = draw(st.sampled_from([channels, channels, channels, 1]))
+    stride = draw(st.sampled_from([1, 1, 2, (1, 2)]))
+    paddings = [size // 2, size // 2, 0] + (["same"] if stride == 1 else [])
+    module = torch.nn.Conv2d(
+        channels,
+        channels * draw(st.sampled_from([1, 1, 1, 2])),
+        size,
+        padding=draw(st.sampled_from(paddings)),
+        stride=stride,
+        groups=groups,
+        bias=draw(st.booleans()),
+    )
+    return module, (*batch, channels, *extents)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=st.one_of(conv1d(), conv2d()), parametrized=st.booleans(), seed=st.integers(0, 99))
+def test_a_replacement_computes_what_the_module_does(
+    source: Local, drawn: tuple[Any, tuple[int, ...]], parametrized: bool, seed: int
+) -> None:
+    """Or is refused."""
+    plain, shape = drawn
+    if parametrized:
+        parametrizations.weight_norm(plain)
+    kind = Conv1d if type(plain).__name__.endswith("1d") else DepthwiseConv2d
+    try:
+        module = kind.of(plain, source=source)
+    except WrongArgument:
+        return
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        y, reference = module(x), plain(x)
+    assert module.used == "tuned" or module.reason
+    torch.testing.assert_close(y, reference, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,159 @@
+"""Modules under what records or transforms them, and as files."""
+
+import copy
+import io
+from typing import Any
+
+import pytest
+
+from tuner.errors import WrongArgument
+from tuner.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch.autograd import forward_ad  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.nn.utils import parametrizations  # noqa: E402
+
+from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it deprecates
+
+
+@pytest.fixture(params=["conv1d", "depthwise"])
+def case(request: pytest.FixtureRequest, source: Local) -> tuple[Any, Any, Any]:
+    """A module of PyTorch's, its replacement, and an input for which there is a library."""
+    if request.param == "conv1d":
+        plain = torch.nn.Conv1d(1, 1, 7, padding=3)
+        module, x = Conv1d.of(plain, source=source), torch.randn(1, 1, 1001)
+    else:
+        plain = torch.nn.Conv2d(3, 3, 3, padding=1, groups=3)
+        module, x = DepthwiseConv2d.of(plain, source=source), torch.randn(2, 3, 9, 20)
+    for parameter in plain.parameters():
+        parameter.requires_grad_(False)
+    module(x)
+    assert module.used == "tuned"
+    return plain, module, x
+
+
+def same(y: Any, reference: Any) -> None:
+    torch.testing.assert_close(y, reference, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pre_dispatch", [False, True])
+def test_make_fx_records_pytorchs_convolution(case: Any, pre_dispatch: bool) -> None:
+    plain, module, x = case
+    graph = make_fx(module, pre_dispatch=pre_dispatch)(x)
+    assert "conv" in graph.code
+    other = torch.randn(x.shape)
+    same(graph(other), plain(other))
+    module(x)
+    assert module.used == "tuned"
+
+
+def test_tracing_records_pytorchs_convolution(case: Any) -> None:
+    plain, module, x = case
+    other = torch.randn(x.shape)
+    same(torch.jit.trace(module, (x,))(other), plain(other))
+    if isinstance(module, DepthwiseConv2d):
+        same(torch.fx.symbolic_trace(module)(other), plain(other))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_it_is_exported(case: Any, strict: bool) -> None:
+    plain, module, x = case
+    exported = torch.export.export(module, (x,), strict=strict)
+    other = torch.randn(x.shape)
+    same(exported.module()(other), plain(other))
+
+
+def test_it_is_compiled_around(case: Any) -> None:
+    plain, module, x = case
+    compiled = torch.compile(lambda x: module(x) + 1, backend="eager")
+    same(compiled(x), plain(x) + 1)
+    assert module.used == "tuned"
+
+
+def test_forward_mode_differentiation(case: Any) -> None:
+    plain, module, x = case
+    tangent = torch.randn(x.shape)
+    with forward_ad.dual_level():
+        y = forward_ad.unpack_dual(module(forward_ad.make_dual(x, tangent)))
+        reference = forward_ad.unpack_dual(plain(forward_ad.make_dual(x, tangent)))
+        same(y.tangent, reference.tangent)
+        same(y.primal, reference.primal)
+        module(x)
+        assert module.used == "tuned"
+
+
+def test_functional_transforms(case: Any) -> None:
+    plain, module, x = case
+    several = torch.randn(3, *x.shape)
+    same(torch.func.vmap(module)(several), torch.stack([plain(each) for each in several]))
+    for transform in (
+        lambda call: torch.func.jvp(call, (x,), (several[0],))[1],
+        lambda call: torch.func.grad(lambda x: call(x).square().sum())(x),
+    ):
+        same(transform(module), transform(plain))
+    weights = torch.randn(3, *module.weight.shape)
+
+    def called(given: Any) -> Any:
+        return lambda weight: torch.func.functional_call(given, {"weight": weight}, (x,))
+
+    same(torch.func.vmap(called(module))(weights), torch.func.vmap(called(plain))(weights))
+    same(called(module)(weights[0]), called(plain)(weights[0]))
+    assert module.used == "tuned"
+
+
+class Logged(torch.Tensor):  # type: ignore[misc]
+    """A tensor with a mind of its own."""
+
+
+def test_a_subclass_of_tensors_is_pytorchs(case: Any) -> None:
+    plain, module, x = case
+    y = module(x.as_subclass(Logged))
+    assert (type(y), module.used) == (Logged, "pytorch")
+    same(y.as_subclass(torch.Tensor), plain(x))
+
+
+def test_a_module_goes_into_a_file_without_its_source(case: Any, source: Local) -> None:
+    plain, module, x = case
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    read = torch.load(file, weights_only=False)
+    same(read(x), plain(x))
+    assert (read.used, read.source) == ("pytorch", None)
+    assert "set its source" in read.reason
+    read.source = source
+    same(read(x), plain(x))
+    assert read.used == "tuned"
+    assert module.source is source
+    assert str(source.where).encode() not in file.getvalue()
+
+
+def test_a_parametrised_module_goes_into_no_file_but_its_state(case: Any) -> None:
+    _, module, _ = case
+    parametrizations.weight_norm(module)
+    with pytest.raises(RuntimeError, match="only supported through state_dict"):  # PyTorch's
+        torch.save(module, io.BytesIO())
+    assert "parametrizations.weight.original0" in module.state_dict()
+
+
+@pytest.mark.parametrize("parametrized", [False, True])
+def test_a_copy_works(case: Any, source: Local, parametrized: bool) -> None:
+    _, module, x = case
+    if parametrized:
+        parametrizations.weight_norm(module)
+    with torch.no_grad():
+        y = module(x)
+        other = copy.deepcopy(module)
+        assert torch.equal(other(x), y)
+        assert (other.used, other.source) == ("tuned", source)
+        for parameter in module.parameters():
+            parameter.zero_()
+        assert torch.equal(other(x), y)
+
+
+def test_what_is_not_a_module_is_refused(source: Local) -> None:
+    with pytest.raises(WrongArgument):
+        DepthwiseConv2d.of(torch.nn.Identity(), source=source)

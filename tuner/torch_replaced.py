@@ -1,0 +1,53 @@
+"""What of PyTorch's modules can be replaced: the very class, with all that computes its output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.nn.utils import parametrize
+
+from tuner.errors import WrongArgument
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_LEFT = "leave this one to PyTorch"
+
+
+def check(module: Any, expected: type) -> None:
+    """Raises WrongArgument unless the module is an ``expected``, parametrised perhaps, whose
+    output is that of its class, its weight and its bias alone."""
+    kind = parametrize.type_before_parametrizations(module)
+    if kind is not expected:
+        raise WrongArgument(
+            f"{module} is a {kind.__module__}.{kind.__qualname__}, which may compute something "
+            f"else than torch.nn.{expected.__name__}; {_LEFT}"
+        )
+    own = {"forward", "_conv_forward"} & vars(module).keys()
+    if own:
+        raise WrongArgument(f"{module} has a {own.pop()} of its own; {_LEFT}")
+    hooks = [hook for name in _HOOKS for hook in getattr(module, name).values()]
+    if hooks:
+        names = ", ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks)
+        raise WrongArgument(
+            f"{module} has hooks ({names}), which a replacement would not call; remove them "
+            "(remove_weight_norm, remove_spectral_norm, prune.remove), or take those of "
+            "torch.nn.utils.parametrizations"
+        )
+    for name in ("weight", "bias"):
+        if name not in module._parameters and not parametrize.is_parametrized(module, name):
+            raise WrongArgument(f"the {name} of {module} is not one of its parameters; {_LEFT}")
+
+
+def take_over(module: Any, replacement: Any) -> None:
+    """Give the replacement, made with the module's weight and bias, the module's parametrisations
+    and mode."""
+    parametrize.transfer_parametrizations_and_params(module, replacement)
+    replacement.train(module.training)
+
+
+def only(module: Any, **expected: Any) -> None:
+    """Raises WrongArgument where the module has another value."""
+    for name, value in expected.items():
+        if getattr(module, name) != value:
+            raise WrongArgument(
+                f"{module} has {name} {getattr(module, name)}, and the operator {value}; {_LEFT}"
+            )
