@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,17 @@ def at_once(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> tuple[Any, Any,
     torch = sys.modules.get("torch")
     if torch is None or not (type(x) is type(w) is type(out) is torch.Tensor):
         return None
-    return (x, w, out) if _plain_and_apart(x, w, out, sizes) else None
+    return (x, w, out) if _plain_and_apart(torch, x, w, out, sizes) else None
 
 
-def _plain_and_apart(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> bool:
-    if x.requires_grad or w.requires_grad or out.requires_grad or torch_transforms.active():
+def _plain_and_apart(torch: ModuleType, x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> bool:
+    if x.requires_grad or w.requires_grad or out.requires_grad:
         return False
-    if x.is_neg() or w.is_neg() or out.is_neg():
+    if x.is_neg() or w.is_neg() or out.is_neg() or torch_transforms.active(torch):
         return False
     try:
-        start, end = out.data_ptr(), out.data_ptr() + sizes[2]
+        start = out.data_ptr()
+        end = start + sizes[2]
         return (
             not start - sizes[0] < x.data_ptr() < end and not start - sizes[1] < w.data_ptr() < end
         )

@@ -4,21 +4,18 @@ PyTorch does not see that it is called."""
 from __future__ import annotations
 
 import sys
-from functools import cache
+from types import ModuleType
 from typing import Any
 
 
-def active() -> bool:
+def active(torch: ModuleType) -> bool:
     """Whether something may be lost: cheap enough to be asked before each call."""
-    dispatch_modes, tracing, forward_ad = _watched()
-    return bool(dispatch_modes() or tracing() or forward_ad._current_level >= 0)
-
-
-@cache
-def _watched() -> tuple[Any, Any, Any]:
-    torch = sys.modules["torch"]
     native = torch._C
-    return native._len_torch_dispatch_stack, native._is_tracing, torch.autograd.forward_ad
+    return bool(
+        native._len_torch_dispatch_stack()
+        or native._is_tracing()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
 
 
 def loses(*tensors: Any) -> str | None:
