@@ -213,11 +213,10 @@ def _delivered(
 
 
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
-    """Of the round, or of the delivery, whichever was less quiet."""
-    ours = KERNEL if KERNEL in delivered.entries else CALL
+    """Of the round, or of the delivered kernel, whichever was less quiet."""
     looks = [found.noise(entry.name)]
-    if ours in delivered.entries:
-        looks.append(delivered.noise(ours))
+    if KERNEL in delivered.entries:
+        looks.append(delivered.noise(KERNEL))
     return next((look for look in looks if not look["quiet"]), looks[0])
 
 

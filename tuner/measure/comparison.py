@@ -73,7 +73,7 @@ class Comparison:
     def noise(self, name: str) -> dict[str, Any]:
         """How quiet it was while the one of that name was measured."""
         warm = self.entries[name].timing["warm"]
-        probe = self.entries[EMPTY].timing["warm"] if EMPTY in self.entries else warm
+        probe = self.entries[EMPTY].timing["warm"] if EMPTY in self.entries else None
         return noise(probe, self.load, warm)
 
 

@@ -33,15 +33,18 @@ class Others:
         return max(0.0, elsewhere) / max(seconds, 1e-3)
 
 
-def noise(probe: Mapping[str, Any], load: float, winner: Mapping[str, Any]) -> dict[str, Any]:
+def noise(
+    probe: Mapping[str, Any] | None, load: float, winner: Mapping[str, Any]
+) -> dict[str, Any]:
     """What is stored beside a time: ``quiet``, and if not, the ``reason`` with what to do.
 
     ``probe`` is the summary of the empty program, a small fixed kernel that took part in every
-    turn; ``load`` how many processors others kept busy; ``winner`` the summary of what is judged.
+    turn, None if there was none; ``load`` how many processors others kept busy; ``winner`` the
+    summary of what is judged.
     """
     found = {
         "spread": spread(winner),
-        "probe_spread": spread(probe),
+        "probe_spread": 0.0 if probe is None else spread(probe),
         "load": load,
         "disturbed": winner.get("disturbed", 0.0),
     }
@@ -69,7 +72,7 @@ def look() -> dict[str, Any]:
         samples.append(Sample((time.perf_counter() - start) / 50))
         time.sleep(LOOK_SECONDS / LOOK_SAMPLES)
     summary = summarise(samples, 50)
-    return noise(summary, others.load(), summary)
+    return noise(None, others.load(), summary)
 
 
 def _busy() -> float:
