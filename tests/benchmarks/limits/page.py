@@ -123,8 +123,8 @@ def _line(row: Row, device: str, pattern: str) -> str:
         row["name"],
         f"**{warm_us(row):.2f}**",
         f"{best['timing']['cold']['median_us']:.2f}",
-        _number(call_us(row)),
-        _number(delivered(row)),
+        _if_any(call_us(row)),
+        _if_any(delivered(row)),
         str(best.get("threads") or ""),
         f"{empty_us(row):.2f}",
         f"{best['max_error']:.1e}",
@@ -158,6 +158,10 @@ def _details(row: Row) -> str:
         f"{row['trials']} trials, {row['trials_per_second']:.1f} a second"
         + (f", of which failed {failed}." if failed else ".")
     )
+
+
+def _if_any(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:
