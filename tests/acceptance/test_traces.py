@@ -16,7 +16,7 @@ from db.records import Filters
 from templates.replay import text_of
 from templates.trace import Trace
 from tests.tuner.measure.planted import PlantedSlow
-from tuner import records
+from tuner import final, records
 from tuner.hold import Cancelled
 from tuner.measure.compile import BuildOrder, program_of
 from tuner.versions import TVM
@@ -63,8 +63,9 @@ def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) ->
 
 
 def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
-    database: Database, bench: Bench, tmp_path: Path
+    database: Database, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(final.NAIVE_MAX_FLOPS, "cpu", 0)  # or it may well be faster than so few
     job = database.submit(SHAPE, trials=8, search="metaschedule")
     lost(database, bench, job, [tiled(job.workload_key, seed) for seed in (1, 2)])
     ended = bench.run(database, job, among=[PlantedSlow()])
@@ -102,7 +103,7 @@ def metaschedule_applies_it(database: Database, found: best.Best, folder: Path) 
     from tvm import relax
     from tvm.s_tir import meta_schedule
 
-    assert records.write_database(database.engine, Filters(), folder) == 1
+    assert records.write_database(database.engine, Filters(), folder) == 2  # one on one thread
     exported = meta_schedule.database.JSONDatabase(work_dir=str(folder))
     manifest = json.loads(artifacts.get(database.engine, found.artifacts["manifest"]).content)
     workload = templates.parse_key(found.workload_key)

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+from typing import Any
 
 import pytest
 from processes import Database
 from runs import Bench
 
 from db import artifacts, best
+from templates import operator
 from tuner.job import Progress
 from tuner.versions import TVM
 
 SHAPE = {"M": 512, "N": 8}
+VERSIONS = {each.name: each.version for each in operator("conv1d").templates if each.kind == "cpu"}
 
 
 def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench) -> None:
@@ -29,19 +32,28 @@ def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench
         assert set(trial.seconds) == {"schedule", "build", "check", "run"}
         assert trial.timing is not None
         assert trial.timing["warm"]["median_us"] == trial.time_us
-        assert (trial.tvm_version, trial.template_version) == (TVM, 1)
+        assert (trial.tvm_version, trial.template_version) == (TVM, VERSIONS[trial.template])
 
     (found,) = best.lookup(database.engine, job.workload_key)
     assert ended.best is not None
     assert (found.time_us, found.config) == (ended.best["time_us"], ended.best["config"])
     assert found.gflops == pytest.approx(2 * 8 * 519 / found.time_us * 1e-3)
-    assert set(found.timing) == {"warm", "cold", "empty_us", "clocks"}
+    figures = {"warm", "cold", "call", "empty_us", "clocks", "noise", "finalists"}
+    assert set(found.timing) == figures
+    assert found.timing["call"]["median_us"] > 0
+    own = {json.dumps(each["config"]): each for each in found.timing["finalists"]}
+    in_round = own[json.dumps(found.config)]["median_us"]
     assert 0 < found.timing["empty_us"] < found.time_us
     assert found.timing["warm"]["p10_us"] <= found.time_us <= found.timing["warm"]["p90_us"]
     assert found.roofline["bound"] in {"compute", "memory", "launch"}
     assert {"convtune", "timing_protocol", "apache-tvm", "apache-tvm-ffi"} <= set(found.versions)
     naive = next(each for each in found.baselines if each["name"] == "naive")
-    assert naive["speedup"] == pytest.approx(naive["time_us"] / found.time_us)
+    assert naive["speedup"] == pytest.approx(naive["time_us"] / in_round)
+    numpy = next(each for each in found.baselines if each["name"] == "numpy.convolve")
+    assert (naive["level"], numpy["level"]) == ("kernel", "call")
+    called = found.timing["call"]["median_us"]
+    assert numpy["speedup"] == pytest.approx(numpy["time_us"] / called)
+    assert found.threads == manifest_of(database, found)["threads"]
 
     files = {kind: artifacts.get(database.engine, name) for kind, name in found.artifacts.items()}
     types = {kind: file.media_type for kind, file in files.items()}
@@ -63,3 +75,10 @@ def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench
     assert manifest["config"] == found.config
     record = json.loads(files["record"].content)
     assert record["tuning_record"][1] == [pytest.approx(found.time_us * 1e-6)]
+
+
+def manifest_of(database: Database, found: best.Best) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(
+        artifacts.get(database.engine, found.artifacts["manifest"]).content
+    )
+    return manifest

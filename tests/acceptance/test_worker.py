@@ -53,8 +53,8 @@ def test_a_job_that_can_not_be_run_fails_with_its_reason(
         worker.run(once=True)
     ended = queue.get(database.engine, job.id)
     reason = (
-        "unknown search strategy 'annealing'; known are: evolutionary, grid, metaschedule, random, "
-        "xgb"
+        "search: unknown search strategy 'annealing'; known are: evolutionary, grid, metaschedule, "
+        "random, xgb"
     )
     assert (ended.state, ended.error) == ("failed", reason)
     assert [line["event"] for line in said] == ["worker_started", "job_started", "job_ended"]

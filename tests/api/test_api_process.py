@@ -28,6 +28,7 @@ from db.engine import open_engine
 
 ROOT = Path(__file__).parents[2]
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
+EVERYWHERE = "0.0.0.0"  # noqa: S104
 SERVE = [sys.executable, "-m", "uvicorn", "api.main:app", "--port", "0"]
 HEAVY = ("tvm", "tvm_ffi", "xgboost", "scipy", "torch", "tuner")
 
@@ -236,7 +237,7 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
         ({"TUNER_DATABASE_URL": "nonsense"}, "TUNER_DATABASE_URL"),
         ({"TUNER_DATABASE_URL": "sqlite:///README_IS_NO_DATABASE"}, "README_IS_NO_DATABASE"),
         ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
-        ({"TUNER_HOST": "10.0.0.1"}, "TUNER_HOST is 10.0.0.1, which is not loopback, and there"),
+        ({"TUNER_HOST": EVERYWHERE}, "TUNER_HOST is 0.0.0.0, which is not loopback, and there"),
         ({"TUNER_TRUSTED_PROXIES": "proxy"}, "TUNER_TRUSTED_PROXIES must be addresses or networks"),
         ({"TUNER_REQUESTS_PER_SECOND": "0"}, "TUNER_REQUESTS_PER_SECOND must be more than 0"),
     ],

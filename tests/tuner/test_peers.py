@@ -13,7 +13,15 @@ from templates.workload import Workload
 from tuner.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
-from tuner.peers import MAX_SECONDS, cupy_peer, peers, pytorch_fft_peer, scipy_peer, triton_peer
+from tuner.peers import (
+    MAX_SECONDS,
+    cupy_peer,
+    groups,
+    peers,
+    pytorch_fft_peer,
+    scipy_peer,
+    triton_peer,
+)
 from tuner.peers.numpy_peer import NumpyPeer
 from tuner.peers.peer import Peer
 from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
@@ -225,3 +233,16 @@ def test_the_fastest_of_several_calls_is_found() -> None:
 
     assert fastest([taking(300_000), taking(10), taking(100_000)], "cpu") == 1
     assert fastest([taking(10)], "cuda") == 0  # no choice, nothing to measure
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_each_peer_is_in_one_group(kind: str) -> None:
+    """On a CPU none shares the process of the libraries, nor PyTorch another's."""
+    work = workload("conv1d", M=64, N=8)
+    by_group = {group: [peer.name for peer in peers(work, kind, group)] for group in groups(kind)}
+    together = [name for names in by_group.values() for name in names]
+    assert sorted(together) == sorted(peer.name for peer in peers(work, kind))
+    assert "numpy.convolve" in by_group["host"]
+    if kind == "cpu":
+        assert all(name.startswith("pytorch") for name in by_group["pytorch"])
+        assert "device" not in by_group

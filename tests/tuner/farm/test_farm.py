@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tuner.measure.finals import EMPTY as EMPTY_NAME
 
 from templates.conv1d.workload import Conv1dWorkload
 from tests.ports import free_port
@@ -20,7 +20,7 @@ from tests.tuner.farm.farmed import (
 )
 from tests.tuner.farm.sleepy import DRAWN, IDLE_SECONDS
 from tests.tuner.measure.planted import Planted
-from tuner import cpu_facts
+from tuner import artifact, cpu_facts
 from tuner.errors import ChildFailed, NoServer
 from tuner.farm import link
 from tuner.farm import runner as lanes
@@ -28,6 +28,7 @@ from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.measure.child import Child
 from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
+from tuner.measure.stage import EMPTY as EMPTY_NAME
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 6.0
@@ -49,6 +50,22 @@ def libraries(folder: Path) -> dict[str, Path]:
         assert built.status == "ok", built.error
         found[behaviour] = library
     return found
+
+
+def described(library: Path) -> dict[str, Any]:
+    """A manifest of those bytes, not yet signed."""
+    device, template = cpu_facts.device(), Planted()
+    return artifact.manifest(
+        WORKLOAD,
+        device,
+        config=template.config("right"),
+        template_version=template.version,
+        threads=1,
+        versions={},
+        timing={},
+        max_error=0.0,
+        named=artifact.files("cpu", library.read_bytes(), "", {}),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +119,18 @@ class TestOneRunner:
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
         chosen = {name: libraries[name] for name in ("right", "wrong", EMPTY_NAME)}
-        finals = runner.finals(chosen, with_peers=False)
-        assert finals.entries.keys() == {"right", EMPTY_NAME}
-        assert finals.empty_us > 0
-        assert finals.dropped["wrong"].startswith("error")
-        assert 0 < runner.verify(libraries["right"]) <= WORKLOAD.max_error
+        found = runner.compare(chosen)
+        assert found.entries.keys() == {"right", EMPTY_NAME}
+        assert found.empty_us > 0
+        assert found.dropped["wrong"].startswith("error")
+        delivered = runner.deliver(libraries["right"], described(libraries["right"]), ["host"])
+        assert delivered.entries.keys() >= {"kernel", "call", "numpy.correlate"}
+        largest = delivered.entries["call"].max_error
+        assert largest is not None and 0 < largest <= WORKLOAD.max_error
         with pytest.raises(ChildFailed, match="WrongAnswer"):
-            runner.verify(libraries["wrong"])
+            runner.deliver(libraries["wrong"], described(libraries["wrong"]))
         with pytest.raises(ChildFailed, match="signal SIGABRT"):
-            runner.finals(chosen | {"crash": libraries["crash"]}, with_peers=False)
+            runner.compare(chosen | {"crash": libraries["crash"]})
 
     def test_what_nobody_waits_for_is_not_measured(
         self, runner: FarmRunner, libraries: dict[str, Path]

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tuner.measure.finals import Entry, Finals
 
 from tuner import cpu_facts
 from tuner.device import Device
 from tuner.errors import ForeignServer
 from tuner.farm import wire
+from tuner.measure.comparison import Comparison, Entry
 from tuner.measure.trial import Measured
 
 texts = st.text(max_size=20)
@@ -63,10 +63,10 @@ def test_a_measurement_that_is_none_is_refused(wrong: dict[str, Any], says: str)
         wire.measured_from_json(carried(right | wrong))
 
 
-@pytest.mark.parametrize("said", [{}, {"max_error": None}, {"max_error": float("nan")}])
-def test_an_error_that_is_none_is_refused(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("said", [{}, {"entries": 1, "dropped": {}}, {"entries": {"a": {}}}])
+def test_a_round_that_is_none_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(ForeignServer, match="not as agreed"):
-        wire.error_from_json(carried(said))
+        wire.comparison_from_json(carried(said))
 
 
 @given(
@@ -77,8 +77,8 @@ def test_an_error_that_is_none_is_refused(said: dict[str, Any]) -> None:
 def test_a_round_arrives(
     entries: dict[str, Entry], dropped: dict[str, str], clocks: dict[str, float]
 ) -> None:
-    finals = Finals(entries, dropped, clocks)
-    assert wire.finals_from_json(carried(wire.finals_to_json(finals))) == finals
+    found = Comparison(entries, dropped, clocks)
+    assert wire.comparison_from_json(carried(wire.comparison_to_json(found))) == found
 
 
 @pytest.fixture(scope="module")
