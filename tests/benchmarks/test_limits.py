@@ -110,7 +110,7 @@ def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
     text = markdown(joined, [judged(FASTER, joined["rows"], "cuda", DEVICE["name"])])
     assert "Measured in 2 runs" in text
     assert "2026-01-02" in text
-    assert f"| {LAYERS[0].name} | **20.00** | 40.00 | 0.75 | 1.0e-06 | 1e-05 |" in text
+    assert f"| {LAYERS[0].name} | **20.00** | 40.00 |  |  |  | 0.75 | 1.0e-06 | 1e-05 |" in text
     assert "| faster |  | not measured (1 of 17 shapes) |" in text
     assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
 
