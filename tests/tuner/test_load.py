@@ -3,8 +3,6 @@
 import ctypes
 import hashlib
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm_ffi
+from fresh import run
 from small_libraries import THREADING, WORKLOADS, arrays, error, expected, seal, workload
 
 from tuner import cpu_facts, tensors
@@ -31,18 +30,6 @@ from tuner.load import load
 
 BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
-
-
-def run(code: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("built", BUILT)
@@ -90,38 +77,6 @@ assert all((each == results[0]).all() for each in results)
 print(len(results))
 """
     assert run(code, libraries[built]) == "48"
-
-
-def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> None:
-    """On all threads that its manifest names, where TVM takes half of them and binds the calling
-    one to as many processors."""
-    code = """
-import os, sys
-from pathlib import Path
-import numpy as np
-from tuner.load import load
-library, before = load(Path(sys.argv[1])), os.sched_getaffinity(0)
-library(np.ones(16384, np.float32), np.ones(32, np.float32))
-import tvm_ffi
-threads = tvm_ffi.get_global_func("runtime.NumThreads")()
-print(threads == library.threads == len(before), os.sched_getaffinity(0) == before)
-"""
-    assert run(code, libraries["full-parallel"]) == "True True"
-    assert load(libraries["full-serial"]).threads == 1
-
-
-def test_a_user_s_own_number_of_threads_stays(libraries: dict[str, Path]) -> None:
-    code = """
-import os, sys
-os.environ["TVM_NUM_THREADS"] = "1"
-from pathlib import Path
-import numpy as np
-from tuner.load import load
-load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
-import tvm_ffi
-print(tvm_ffi.get_global_func("runtime.NumThreads")())
-"""
-    assert run(code, libraries["full-parallel"]) == "1"
 
 
 def test_neither_compiler_nor_service_is_imported(libraries: dict[str, Path]) -> None:

@@ -1,0 +1,39 @@
+"""How many threads of the CPU a library runs on."""
+
+from pathlib import Path
+
+from fresh import run
+
+from tuner.load import load
+
+
+def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> None:
+    """On all threads that its manifest names, where TVM takes half of them and binds the calling
+    one to as many processors."""
+    code = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+library, before = load(Path(sys.argv[1])), os.sched_getaffinity(0)
+library(np.ones(16384, np.float32), np.ones(32, np.float32))
+import tvm_ffi
+threads = tvm_ffi.get_global_func("runtime.NumThreads")()
+print(threads == library.threads == len(before), os.sched_getaffinity(0) == before)
+"""
+    assert run(code, libraries["full-parallel"]) == "True True"
+    assert load(libraries["full-serial"]).threads == 1
+
+
+def test_a_user_s_own_number_of_threads_stays(libraries: dict[str, Path]) -> None:
+    code = """
+import os, sys
+os.environ["TVM_NUM_THREADS"] = "1"
+from pathlib import Path
+import numpy as np
+from tuner.load import load
+load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
+import tvm_ffi
+print(tvm_ffi.get_global_func("runtime.NumThreads")())
+"""
+    assert run(code, libraries["full-parallel"]) == "1"
