@@ -12,8 +12,6 @@ from templates.arithmetic import DIRECT, Arithmetic
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.errors import UnknownOperator, UnknownTemplate
-from templates.naive import NAME as NAIVE
-from templates.trace import Trace
 from templates.workload import Workload
 
 if TYPE_CHECKING:
@@ -123,7 +121,10 @@ def restriction(
 
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
     """That of an operator's template for a kind of device; None for one of another release."""
-    if template in (Trace.name, NAIVE):
+    from templates.naive import NAME
+    from templates.trace import Trace
+
+    if template in (Trace.name, NAME):
         return DIRECT
     found = (t for t in operator(name).templates if (t.kind, t.name) == (kind, template))
     return next((each.arithmetic for each in found), None)

@@ -57,7 +57,10 @@ class Terms(BaseModel):
 def terms(given: Mapping[str, Any]) -> Terms:
     """Raises BadOrder, UnknownStrategy."""
     try:
-        found = Terms.model_validate(plain(given))
+        names = given.get("templates")
+        others = {name: value for name, value in given.items() if name != "templates"}
+        wanted = {"templates": None if names is None else list(names)}
+        found = Terms.model_validate(plain(others) | wanted)
     except ValidationError as error:
         raise _refusal(error) from error
     if found.search not in STRATEGIES:

@@ -85,8 +85,8 @@ def tune(
     linker()
     device = detect(how.target)
     stop_on_signals()
+    order = how.of(workload, device.kind)
     with database(settings) as engine, scratch():
-        order = how.of(workload, device.kind)
         job = ordered_here(engine, settings, order)
         if job.ended:
             say(
