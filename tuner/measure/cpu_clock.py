@@ -12,7 +12,9 @@ from typing import Any
 from tuner.measure.clock import Sampler
 from tuner.measure.kernel import Kernel
 
-SAMPLE_SECONDS = 1e-3
+SAMPLE_SECONDS = 10e-3
+WAKE_SECONDS = 3e-3
+"""Of calls before another's turn is timed: its threads sleep, and its data left the caches."""
 MAX_CALLS = 10_000
 REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
 """Before another's turn: threads of OpenMP spin for milliseconds after their work, on the cores
@@ -31,7 +33,7 @@ class CpuClock:
         self._latest: Kernel | None = None
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Each sample is a loop of about a millisecond, shorter where the budget is."""
+        """Each sample is a loop of about ten milliseconds, shorter where the budget is."""
         self.turn(kernel)
         once = _interpreted(kernel, 1)
         span = min(SAMPLE_SECONDS, budget_seconds)
@@ -53,7 +55,7 @@ class CpuClock:
         """Where another was timed before, let its threads come to rest and wake this one's."""
         if kernel is not self._latest:
             rest()
-            kernel.call()
+            _wake(kernel)
         self._latest = kernel
 
 
@@ -105,6 +107,13 @@ def others_run() -> bool:
         return True
     own = str(threading.get_native_id())
     return any(_state(task) == "R" for task in TASKS.iterdir() if task.name != own)
+
+
+def _wake(kernel: Kernel) -> None:
+    end = time.perf_counter() + WAKE_SECONDS
+    kernel.call()
+    while time.perf_counter() < end:
+        kernel.call()
 
 
 def _interruptions() -> int:

@@ -50,7 +50,7 @@ def noise(
     }
     reasons = []
     if load > BUSY * threads():
-        reasons.append(f"other programs kept {load:.1f} of {threads()} CPUs busy")
+        reasons.append(f"other programs, or machines, kept {load:.1f} of {threads()} CPUs busy")
     if found["spread"] > STEADY:
         reasons.append(f"the samples are spread by {found['spread']:.0%} of their median")
     if found["probe_spread"] > STEADY:
