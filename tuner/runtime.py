@@ -17,8 +17,8 @@ _LIBRARIES = {
 KINDS = tuple(_LIBRARIES)
 SPINS = 2000
 """How often an idle thread of TVM's looks for work before it sleeps: about a millisecond. TVM's own
-number, 300,000, keeps the processor from whatever the program calls next: PyTorch's convolution in
-turns with a parallel kernel took 2,350 µs on two threads, and takes 245."""
+number, 300,000, keeps the processor from whatever the program calls next:
+docs/benchmarks/two-runtimes.md has the figures."""
 
 
 def threading_environment(threads: int) -> dict[str, str]:
