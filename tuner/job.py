@@ -109,9 +109,7 @@ class JobRun:
         NoRoom where its files would be too large, NoServer where the farm has lost its last.
         """
         self._remember()
-        seen = look()
-        if not seen["quiet"]:
-            log.warning("machine_not_quiet", reason=seen["reason"])
+        self._look()
         if self._job.warm_start:
             self._warm_up()
         self._report()
@@ -136,6 +134,11 @@ class JobRun:
                 trials_measured=self._statuses.total(),
                 key=self._key,
             )
+
+    def _look(self) -> None:
+        """Say if this machine, where it is the one that measures, is not quiet."""
+        if self._farm is None and not (seen := look())["quiet"]:
+            log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _stored(self) -> list[Config]:
         """The bests so far, if they can be built again: a round must not lose a better kernel."""

@@ -1,7 +1,7 @@
 """PyTorch's convolutions, in both layouts where there are two, at their best.
 
-On a CPU also with one thread: beside TVM's threads in one process, and where cores are busy, its
-own may wait for each other a hundred times as long as they work."""
+On a CPU also with one thread: if cores are busy, its threads may wait for each other a hundred
+times as long as they work."""
 
 from __future__ import annotations
 
