@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 .PHONY: demo test lint suite chaos soak audit clean
 
 demo: $(VENV)/.for-use
-	$(BIN)/python -m tuner.demo
+	$(BIN)/python -m tuner.cli.demo
 
 lint: $(VENV)/.for-tests
 	$(BIN)/ruff check .

@@ -6,10 +6,10 @@ import sys
 
 import uvicorn
 
-from api import logs
-from api.connections import BACKLOG, BoundedProtocol
-from api.lifespan import StartupError, read_settings
-from api.port import must_be_free
+from api.server import logs
+from api.server.connections import BACKLOG, BoundedProtocol
+from api.server.lifespan import StartupError, read_settings
+from api.server.port import must_be_free
 
 STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
 

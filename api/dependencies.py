@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Header, Request
 from sqlalchemy import Engine
 
-from api.access import Access, Caller
+from api.access.access import Access, Caller
 from api.turns import Turns
-from db.quota import orders_of
+from db.access.quota import orders_of
 
 
 async def _engine(request: Request) -> AsyncIterator[Engine]:  # not async, it would cost a thread

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.middleware import Middleware
 
-from api import handlers, openapi
-from api.lifespan import LifespanMiddleware, lifespan_of
+from api import openapi
 from api.metrics import Metrics
+from api.middleware import handlers
 from api.middleware.access import AccessMiddleware
 from api.middleware.body_limit import BodyLimitMiddleware
 from api.middleware.compression import CompressionMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
 from api.middleware.headers import HeadersMiddleware
-from api.problems import documented
+from api.problems.problems import documented
 from api.routes import (
     artifacts,
     best,
@@ -31,6 +31,7 @@ from api.routes import (
     static,
     workers,
 )
+from api.server.lifespan import LifespanMiddleware, lifespan_of
 from api.settings import Settings
 from api.version import VERSION
 

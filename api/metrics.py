@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from api.schemas.jobs import TrialStatus
 from db.queue import STATES
-from db.totals import PHASES, Totals, totals
+from db.results.totals import PHASES, Totals, totals
 
 KINDS = ("cpu", "cuda")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -10,14 +10,14 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from api.access import Access
-from api.links import add_links
-from api.parameters import made_exact
-from api.problems import ProblemDocument
+from api.access.access import Access
+from api.answers.links import add_links
+from api.answers.parameters import made_exact
+from api.problems.problems import ProblemDocument
 from api.schemas.events import BestEvent, ProgressEvent
 from api.schemas.jobs import JobView
 from api.schemas.trials import TrialView
-from templates.record import RecordLine
+from templates.records.record import RecordLine
 
 _KEY = {
     "type": "http",

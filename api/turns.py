@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from api.problems import Problem
+from api.problems.problems import Problem
 
 RETRY_SECONDS = 5
 

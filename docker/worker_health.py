@@ -3,8 +3,8 @@
 import socket
 import sys
 
-from db.engine import open_engine
-from db.workers import list_workers
+from db.fleet.workers import list_workers
+from db.sql.engine import open_engine
 from tuner.settings import Settings
 
 HOST = socket.gethostname()

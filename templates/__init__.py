@@ -122,7 +122,7 @@ def restriction(
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
     """That of an operator's template for a kind of device; None for one of another release."""
     from templates.naive import NAME
-    from templates.trace import Trace
+    from templates.records.trace import Trace
 
     if template in (Trace.name, NAME):
         return DIRECT

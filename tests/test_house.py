@@ -5,10 +5,13 @@ import inspect
 import re
 import subprocess
 import tomllib
+from collections import Counter
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+import grimp
 import pytest
 from pydantic_settings import BaseSettings
 
@@ -16,14 +19,15 @@ from api.schemas import order
 from api.settings import Settings as ApiSettings
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
-from tuner import cpu_facts
-from tuner import order as ours
-from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.measure.record import metaschedule_record
+from tuner.build.compile import BuildOrder, program_of
+from tuner.device import cpu_facts
+from tuner.job import order as ours
+from tuner.job.record import metaschedule_record
+from tuner.process.child import Child
 from tuner.settings import Settings
 
 ROOT = Path(__file__).parents[1]
+TOP = ("api", "db", "templates", "tuner")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINNED = dict(
     line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
@@ -44,6 +48,19 @@ def test_files_stay_small() -> None:
     assert len(lengths) > 100
     assert [f"{path}: {length}" for path, length in lengths.items() if length > 400] == []
     assert median(lengths.values()) < 120
+
+
+def test_no_room_is_crowded() -> None:
+    rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
+    assert len(rooms) > 20
+    assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    graph = grimp.build_graph(*TOP, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert sum(map(len, imports.values())) > 500
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
 
 def test_no_file_knows_the_machine_it_was_written_on() -> None:

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tuner.answers import Job
+    from tuner.client.answers import Job
 
 
 class TunerError(Exception):

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from db.choices import DATABASE_URL
-from tuner.signing_key import default_path
+from db.sql.choices import DATABASE_URL
+from tuner.library.signing_key import default_path
 
 
 class Settings(BaseSettings):

@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.access import SAFE, Access, is_open
-from api.handlers import storage_problem
-from api.problems import Problem
+from api.access.access import SAFE, Access, is_open
+from api.middleware.handlers import storage_problem
+from api.problems.problems import Problem
 from api.web.pages import render
-from db.errors import StorageError
+from db.sql.errors import StorageError
 
 
 class AccessMiddleware:

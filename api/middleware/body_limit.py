@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.problems import Problem
+from api.problems.problems import Problem
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_LOG_BYTES = 8 * 1024 * 1024

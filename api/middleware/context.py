@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.metrics import Metrics
-from api.problems import Problem
+from api.problems.problems import Problem
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _PROBES = {"/healthz", "/readyz", "/metrics"}

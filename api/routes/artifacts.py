@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Response
 
-from api.conditional import byte_range, matches
+from api.answers.conditional import byte_range, matches
 from api.dependencies import EngineDep, IfNoneMatch
-from api.problems import documented
+from api.problems.problems import documented
 from api.schemas.common import SHA256
-from db import artifacts, signers
-from db.artifacts import ArtifactInfo
+from db.results import artifacts, signers
+from db.results.artifacts import ArtifactInfo
 
 router = APIRouter(tags=["artifacts"])
 

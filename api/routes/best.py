@@ -11,20 +11,21 @@ from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
 
-from api.best_query import BestFilters
-from api.conditional import matches, weak_etag
+from api.answers.best_query import BestFilters
+from api.answers.conditional import matches, weak_etag
+from api.answers.job_views import job_view, waiting_for
+from api.answers.nearest import nearest, verification
+from api.answers.quick import quickly
 from api.dependencies import EngineDep
-from api.job_views import job_view, waiting_for
-from api.nearest import nearest, verification
-from api.problems import Problem, documented
-from api.quick import quickly
+from api.problems.problems import Problem, documented
 from api.schemas.best import BestView, Call, Neighbour
 from api.schemas.jobs import JobView
 from api.schemas.nearest import EXAMPLES, NearestOrder
-from db import best as bests
-from db import listed, queue
-from db.best import Best
-from db.takers import answering
+from db import queue
+from db.queue.takers import answering
+from db.records import listed
+from db.results import best as bests
+from db.results.best import Best
 from templates import operator as find_operator
 from templates import restriction
 from templates.workload import Workload

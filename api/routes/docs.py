@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from api.access import Access
+from api.access.access import Access
 from api.web.pages import render
 
 router = APIRouter(include_in_schema=False)

@@ -11,14 +11,14 @@ from zlib import crc32
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from api.access import Access, Caller
-from api.event_id import PATTERN, EventId
-from api.feeds import POLL_SECONDS, Feed, Feeds
-from api.problems import Problem, documented
+from api.access.access import Access, Caller
+from api.events.event_id import PATTERN, EventId
+from api.events.feeds import POLL_SECONDS, Feed, Feeds
+from api.problems.problems import Problem, documented
 from api.schemas.events import ProgressEvent
 from api.schemas.jobs import JobView
-from db.errors import DatabaseUnavailable
-from db.events import Snapshot
+from db.read.events import Snapshot
+from db.sql.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["jobs"])
 

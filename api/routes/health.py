@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api.dependencies import EngineDep
-from api.feeds import Feeds
+from api.events.feeds import Feeds
 from api.metrics import Metrics
 from api.schemas.service import Health, Index
 from api.version import VERSION
-from db.engine import check_schema
+from db.sql.engine import check_schema
 
 router = APIRouter(tags=["service"])
 

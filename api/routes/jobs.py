@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Request, Response
 
+from api.answers.job_views import job_view, job_views
 from api.dependencies import EngineDep
-from api.job_views import job_view, job_views
-from api.problems import documented
+from api.problems.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
 from api.schemas.order import ORDER_EXAMPLES, Order
 from api.schemas.trials import TrialView
-from db import queue, trials
+from db import queue
+from db.results import trials
 
 router = APIRouter(tags=["jobs"])
 

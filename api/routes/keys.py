@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
-from api.access import COOKIE, KEY_PAGE, Access
+from api.access.access import COOKIE, KEY_PAGE, Access
 from api.web.pages import PageRoute, render, sent_form
-from db import keys
+from db.access import keys
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from api.dependencies import EngineDep
-from api.problems import Problem, documented
+from api.problems.problems import Problem, documented
 from api.schemas.common import Listing
 from api.schemas.ladders import LaddersQuery, LadderView
-from db import ladders
+from db.results import ladders
 from templates import operator as find_operator
 
 router = APIRouter(tags=["ladders"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.problems import documented
+from api.problems.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import best_link
 from api.schemas.operators import OperatorView

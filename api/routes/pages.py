@@ -7,17 +7,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from api.best_query import BestFilters
+from api.answers.best_query import BestFilters
 from api.dependencies import EngineDep, ExportTurn
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials
 from api.web.pages import PageRoute, render, sent_form
-from db import best as bests
-from db import ladders, queue, views, workers
-from db.choices import STATES
-from db.devices import list_devices
-from db.takers import answering
+from db import queue
+from db.fleet import workers
+from db.fleet.devices import list_devices
+from db.queue.takers import answering
+from db.read import views
+from db.results import best as bests
+from db.results import ladders
+from db.sql.choices import STATES
 from templates import operator as find_operator
 from templates import operators
 

@@ -10,17 +10,17 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
 from api.dependencies import EngineDep, ExportTurn
-from api.problems import Problem, documented
+from api.problems.problems import Problem, documented
 from api.schemas.records import (
     RECORD_EXAMPLE,
     RECORD_SCHEMA,
     ImportView,
     RecordsQuery,
 )
-from db import imports, listed
-from db.formats import WRITERS, export
-from db.jobs import JobOrder
-from db.listed import Listed, ListedOrder
+from db.queue.jobs import JobOrder
+from db.records import imports, listed
+from db.records.formats import WRITERS, export
+from db.records.listed import Listed, ListedOrder
 from templates import logs
 
 router = APIRouter(tags=["records"])

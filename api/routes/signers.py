@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from api.dependencies import EngineDep
 from api.schemas.common import Listing
 from api.schemas.signers import SignerView
-from db import signers
+from db.results import signers
 
 router = APIRouter(tags=["artifacts"])
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from api.dependencies import EngineDep
 from api.schemas.common import Listing
 from api.schemas.workers import WorkerView
-from db import workers
+from db.fleet import workers
 
 router = APIRouter(tags=["workers"])
 

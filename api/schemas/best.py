@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
-from db.best import Best
-from db.fastest import fastest
+from db.results.best import Best
+from db.results.fastest import fastest
 from templates import arithmetic_of
 from templates.arithmetic import DIRECT, Arithmetic
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from db.devices import Device
+from db.fleet.devices import Device
 from templates import operators
 
 T = TypeVar("T")

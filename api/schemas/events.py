@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE, DeviceView
 from api.schemas.jobs import BestSoFar, JobView, TrialCounts
-from db.devices import Device
+from db.fleet.devices import Device
 from db.queue import Job
-from db.trials import Trial
+from db.results.trials import Trial
 
 _BEST: dict[str, Any] = {"number": 17, "time_us": 1.71, "gflops": 614.3, "config": CONFIG}
 _PROGRESS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, DeviceView, OperatorPageQuery, PageQuery
 from api.schemas.order import Target
-from db.devices import Device
+from db.fleet.devices import Device
 from db.queue import Job, JobState
 
 _EXAMPLE: dict[str, Any] = {

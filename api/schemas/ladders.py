@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import DEVICE, DeviceView, PageQuery
-from db.ladders import Ladder
+from db.results.ladders import Ladder
 
 _SHAPE = {"M": 16384, "N": 32, "mode": "full", "kind": "convolve"}
 _WORKLOAD = {**_SHAPE, "dtype": "float32", "max_error": 1e-5}

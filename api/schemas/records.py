@@ -9,16 +9,16 @@ from pydantic_core import PydanticCustomError
 
 from api.schemas.common import JOB_ID, OperatorName
 from api.schemas.jobs import TrialStatus
-from db.choices import Format, Kept
-from db.imports import Stored
-from db.jobs import Job
-from db.listed import IMPORTED
-from db.records import Filters
+from db.queue.jobs import Job
+from db.records.imports import Stored
+from db.records.listed import IMPORTED
+from db.records.records import Filters
+from db.sql.choices import Format, Kept
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.logs import Log
-from templates.record import RecordLine
+from templates.records.record import RecordLine
 
 _JOB: dict[str, Any] = {
     "id": JOB_ID,

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from db.signed import fingerprint
-from db.signers import Signer
+from db.results.signed import fingerprint
+from db.results.signers import Signer
 
 _KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 _EXAMPLE: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG
-from db.trials import Trial
+from db.results.trials import Trial
 
 _EXAMPLE: dict[str, Any] = {
     "number": 17,

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import DEVICE, JOB_ID, DeviceView
-from db.workers import Worker
+from db.fleet.workers import Worker
 
 _EXAMPLE: dict[str, Any] = {
     "name": "gpu-host-1:4711",

@@ -13,10 +13,10 @@ from api.schemas.best import BestView
 from api.web.charts import Bar, bars, roofline
 from api.web.snippets import service_url, snippets
 from api.web.source import coloured
-from db import artifacts
-from db.best import Best
-from db.fastest import own_time
-from db.in_words import noise_in_words, number, peer_in_words, roofline_in_words
+from db.read.in_words import noise_in_words, number, peer_in_words, roofline_in_words
+from db.results import artifacts
+from db.results.best import Best
+from db.results.fastest import own_time
 from templates.workload import Workload
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from db.views import Point
-from templates.knob import brief
+from db.read.views import Point
+from templates.spaces.knob import brief
 
 MOST_POINTS = 900
 MOST_STEPS = 200

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from api.messages import FieldError, field_errors
+from api.problems.messages import FieldError, field_errors
 from api.schemas.order import Order, OrderBase
 from db.queue import Job
 from templates import Operator

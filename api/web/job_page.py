@@ -6,14 +6,16 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from api.job_views import waiting_for
+from api.answers.job_views import waiting_for
 from api.web import curves
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
-from db import best, queue, views
-from db.devices import get_device
-from db.in_words import noise_in_words, number, peer_in_words
+from db import queue
+from db.fleet.devices import get_device
 from db.queue import Job
+from db.read import views
+from db.read.in_words import noise_in_words, number, peer_in_words
+from db.results import best
 
 KNOB_SAMPLES = 4000
 

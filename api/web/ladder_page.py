@@ -6,8 +6,8 @@ from typing import Any
 
 from api.schemas.ladders import LadderView
 from api.web.charts import Bar, bars
-from db.in_words import number
-from db.ladders import Ladder
+from db.read.in_words import number
+from db.results.ladders import Ladder
 
 
 def drawn(ladder: Ladder) -> dict[str, Any]:

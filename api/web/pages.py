@@ -14,16 +14,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from api import origin
-from api.messages import field_errors, summary
-from api.problems import Problem
+from api.access import origin
+from api.problems.messages import field_errors, summary
+from api.problems.problems import Problem
 from api.version import VERSION
 from api.web import assets
-from db import errors as storage
-from db.in_words import number, roofline_in_brief
+from db.read.in_words import number, roofline_in_brief
+from db.sql import errors as storage
 from templates import operators
 from templates.errors import UnknownOperator
-from templates.knob import brief
+from templates.spaces.knob import brief
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "

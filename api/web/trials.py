@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from sqlalchemy import Engine
 
 from api.schemas.jobs import TrialStatus
-from db import trial_table
-from db.trial_table import TrialFilter
+from db.results import trial_table
+from db.results.trial_table import TrialFilter
 
 SHOWS = (25, 100, 500)
 ORDERS = {

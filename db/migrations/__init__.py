@@ -1,1 +1,1 @@
-"""One file in versions/ for each change of the schema; `db.engine.migrate` runs them."""
+"""One file in versions/ for each change of the schema; `db.sql.engine.migrate` runs them."""

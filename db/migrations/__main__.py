@@ -3,8 +3,8 @@
 import os
 import sys
 
-from db.engine import migrate, open_engine
-from db.errors import StorageError
+from db.sql.engine import migrate, open_engine
+from db.sql.errors import StorageError
 
 
 def main() -> int:

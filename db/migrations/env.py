@@ -1,8 +1,8 @@
-"""Alembic's entry. The transaction, and the lock around it, are the caller's (db/schema.py)."""
+"""Alembic's entry. The transaction, and the lock around it, are the caller's (db/sql/schema.py)."""
 
 from alembic import context
 
-from db.models import metadata
+from db.sql.models import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 with context.begin_transaction():

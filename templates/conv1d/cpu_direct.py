@@ -6,7 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 MAX_TASKS = 2**16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import FFT
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 FEWEST_TAPS = 64

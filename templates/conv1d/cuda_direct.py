@@ -5,9 +5,9 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
-from templates.shared_memory import shared_bytes
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 REGISTERS_PER_THREAD = 255

@@ -5,9 +5,9 @@ from __future__ import annotations
 from templates.arithmetic import TENSOR_CORES
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
-from templates.halves import arithmetics
+from templates.kernels.halves import arithmetics
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 ROWS = 64

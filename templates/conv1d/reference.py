@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.transform import smooth
+from templates.kernels.transform import smooth
 
 DIRECT_LIMIT = 2**24
 """Multiply-adds up to which the direct sum is taken; above, the transform is far quicker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 WHOLE_ROW = 4096

@@ -7,7 +7,7 @@ import math
 from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 from templates.workload import BYTES_PER_ELEMENT
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
-from templates.shared_memory import shared_bytes
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from templates.arithmetic import TENSOR_CORES
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.halves import ARITHMETICS, arithmetics, capability
+from templates.kernels.halves import ARITHMETICS, arithmetics, capability
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 from templates.workload import BYTES_PER_ELEMENT
 

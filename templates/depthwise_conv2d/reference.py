@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.transform import smooth
+from templates.kernels.transform import smooth
 
 DIRECT_TAPS = 80
 """Taps up to which they are summed one by one; above, the transform is quicker."""

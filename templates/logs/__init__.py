@@ -8,7 +8,7 @@ from io import BytesIO
 
 from templates.logs import autotvm, t4, unusable
 from templates.logs.log import Log, Refused, Shape
-from templates.record import parse
+from templates.records.record import parse
 
 __all__ = ["Log", "Refused", "Shape", "read"]
 

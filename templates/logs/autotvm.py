@@ -11,10 +11,10 @@ from io import BytesIO
 from typing import Any
 
 from templates import operators
-from templates.knob import quoted
 from templates.logs.log import Log, NotExpressible, Shape, Target, gathered
 from templates.logs.shapes import Window, conv1d, depthwise_conv2d, named
-from templates.record import MAX_LINE_BYTES
+from templates.records.record import MAX_LINE_BYTES
+from templates.spaces.knob import quoted
 
 NAME = "AutoTVM's log"
 TAKES = "shapes of depthwise_conv2d_nchw, conv1d_ncw and our own tasks, as orders to tune"

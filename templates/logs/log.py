@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from templates.errors import InvalidRecords, RecordFault
-from templates.record import MAX_FAULTS, MAX_RECORDS, MAX_WORKLOADS, Imported
+from templates.records.record import MAX_FAULTS, MAX_RECORDS, MAX_WORKLOADS, Imported
 from templates.workload import Workload
 
 Target = Literal["auto", "cpu", "cuda"]

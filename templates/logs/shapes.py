@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from templates import operator
-from templates.knob import quoted
 from templates.logs.log import NotExpressible
+from templates.spaces.knob import quoted
 from templates.workload import Workload
 
 MAX_FIELDS = 64

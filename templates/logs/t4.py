@@ -9,9 +9,9 @@ from typing import Any
 
 from templates import operators
 from templates.errors import InvalidRecords, RecordFault
-from templates.knob import quoted
 from templates.logs.log import Log, NotExpressible, Shape, Target, gathered
 from templates.logs.shapes import named
+from templates.spaces.knob import quoted
 
 NAME = "Kernel Tuner's T4 results"
 TAKES = "results that name an operator and its workload, as our own do, as orders to tune"

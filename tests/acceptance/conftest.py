@@ -5,8 +5,8 @@ import pytest
 from processes import Database
 from runs import Bench
 
-from tuner.detect import detect
-from tuner.measure.builder import Builder
+from tuner.build.builder import Builder
+from tuner.device.detect import detect
 
 
 @pytest.fixture

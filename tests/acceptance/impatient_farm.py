@@ -1,7 +1,7 @@
 """``python -m tests.acceptance.impatient_farm``: a worker that gives its job back after five
 seconds without any RPC server, instead of thirty."""
 
-from tuner.cli import worker_main
+from tuner.cli.app import worker_main
 from tuner.farm import runner
 
 PATIENCE_SECONDS = 5.0

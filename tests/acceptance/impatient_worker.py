@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from db.engine import open_engine
-from tuner import logs
-from tuner.detect import detect
+from db.sql.engine import open_engine
+from tuner.device.detect import detect
+from tuner.process import logs
+from tuner.process.stopping import Stopped, stop_on_signals
 from tuner.settings import Settings
-from tuner.stopping import Stopped, stop_on_signals
-from tuner.worker import Worker
+from tuner.worker.worker import Worker
 
 
 def impatient(url: str) -> Engine:

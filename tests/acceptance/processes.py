@@ -14,9 +14,10 @@ import psutil
 from sqlalchemy import Engine, text
 
 import templates
-from db import queue, trials
-from db.engine import migrate, open_engine
-from db.transaction import writing
+from db import queue
+from db.results import trials
+from db.sql.engine import migrate, open_engine
+from db.sql.transaction import writing
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 90.0

@@ -6,15 +6,16 @@ from typing import Any
 
 from processes import Database
 
-from db import devices, queue
+from db import queue
+from db.fleet import devices
 from templates.template import Template
-from tuner.device import Device
-from tuner.hold import Hold
-from tuner.job import JobRun, Progress
-from tuner.measure.builder import Builder
-from tuner.measure.runner import RUN_SECONDS
+from tuner.build.builder import Builder
+from tuner.compare.runner import RUN_SECONDS
+from tuner.device.device import Device
+from tuner.job.hold import Hold
+from tuner.job.job import JobRun, Progress
+from tuner.library.signing_key import own_key
 from tuner.settings import Settings
-from tuner.signing_key import own_key
 
 
 class Bench:

@@ -7,11 +7,12 @@ import pytest
 from processes import Database
 from runs import Bench
 
-from db import artifacts, best, queue
+from db import queue
+from db.results import artifacts, best
 from tests.acceptance.deceptive import Deceptive, Doomed
 from tests.tuner.measure.planted import Planted, PlantedBuild
 from tuner.errors import NothingWorked
-from tuner.load import load
+from tuner.library.load import load
 
 SHAPE = {"M": 64, "N": 8}
 

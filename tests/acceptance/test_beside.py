@@ -8,9 +8,9 @@ import pytest
 from processes import Database
 from runs import Bench
 
-from db import best
-from tuner.measure.compile import BuildOrder, Built
-from tuner.peers import metaschedule_peer
+from db.results import best
+from tuner.build.compile import BuildOrder, Built
+from tuner.plan import metaschedule as metaschedule_peer
 
 SHAPE = {"M": 512, "N": 8}
 

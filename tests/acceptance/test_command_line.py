@@ -14,10 +14,11 @@ from processes import ROOT, SECONDS, Database, until
 from runs import Bench, Clock
 
 from db import queue
-from tuner import cli, cuda_facts
-from tuner.in_process import run_here
+from tuner.cli import app as cli
+from tuner.device import cuda_facts
 from tuner.settings import Settings
-from tuner.worker import Worker
+from tuner.worker.in_process import run_here
+from tuner.worker.worker import Worker
 
 TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "9", "--target", "cpu"]
 
@@ -34,7 +35,7 @@ class Shell:
             "TUNER_BUILD_WORKERS": "1",
         }
 
-    def start(self, *arguments: str, module: str = "tuner.cli") -> subprocess.Popen[str]:
+    def start(self, *arguments: str, module: str = "tuner.cli.app") -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=self.folder,
@@ -44,7 +45,7 @@ class Shell:
             text=True,
         )
 
-    def run(self, *arguments: str, module: str = "tuner.cli") -> str:
+    def run(self, *arguments: str, module: str = "tuner.cli.app") -> str:
         """What it prints; it must succeed."""
         process = self.start(*arguments, module=module)
         said, complained = process.communicate(timeout=SECONDS)

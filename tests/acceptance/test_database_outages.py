@@ -11,13 +11,14 @@ from processes import Database, Worker, until
 from runs import Bench, cancel_after
 from structlog.testing import capture_logs
 
-from db import queue, workers
-from db.errors import DatabaseUnavailable
+from db import queue
+from db.fleet import workers
+from db.sql.errors import DatabaseUnavailable
 from tests.acceptance.impatient_worker import impatient
-from tuner import worker
-from tuner.hold import Cancelled, Hold
-from tuner.job import Progress
+from tuner.job.hold import Cancelled, Hold
+from tuner.job.job import Progress
 from tuner.settings import Settings
+from tuner.worker import worker
 
 SHAPE = {"M": 512, "N": 8}
 

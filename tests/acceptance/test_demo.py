@@ -8,7 +8,7 @@ from pathlib import Path
 
 from processes import ROOT, SECONDS
 
-DEMO = "from tuner import demo; demo.TRIALS = dict.fromkeys(demo.TRIALS, 2); demo.main()"
+DEMO = "from tuner.cli import demo; demo.TRIALS = dict.fromkeys(demo.TRIALS, 2); demo.main()"
 
 
 def test_the_demo_keeps_its_database(tmp_path: Path) -> None:

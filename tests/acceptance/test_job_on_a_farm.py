@@ -8,7 +8,8 @@ import pytest
 from namespaces import HERE, NotAllowed, network
 from processes import Database, Worker, until
 
-from db import best, queue
+from db import queue
+from db.results import best
 from tests.tuner.farm.farmed import Server, Tracker
 
 SHAPE = {"M": 512, "N": 8}

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from processes import Database
 
-from db import trials
-from tuner.client import Client
+from db.results import trials
+from tuner.client.client import Client
+from tuner.client.local import Local
 from tuner.errors import (
     BadOrder,
     NoCompiler,
@@ -17,7 +18,6 @@ from tuner.errors import (
     UnknownStrategy,
     UntrustedSigner,
 )
-from tuner.local import Local
 from tuner.settings import Settings
 
 NOWHERE = "http://127.0.0.1:1"
@@ -85,7 +85,7 @@ def trials_of(database: Database, job: str) -> list[trials.Trial]:
     return trials.list_trials(database.engine, job).items
 
 
-@pytest.mark.parametrize("missing", ["tvm", "tuner.local"])
+@pytest.mark.parametrize("missing", ["tvm", "tuner.client.local"])
 def test_a_client_without_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:

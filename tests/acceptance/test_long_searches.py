@@ -6,12 +6,12 @@ from processes import Database
 from runs import Bench, Clock, cancel_after
 from structlog.testing import capture_logs
 
-from db import best
+from db.results import best
 from tests.acceptance.deceptive import SlowBuild, Small
+from tuner.build.builder import BUILD_SECONDS, Builder
 from tuner.errors import NoRoom
-from tuner.hold import Cancelled
-from tuner.job import Progress
-from tuner.measure.builder import BUILD_SECONDS, Builder
+from tuner.job.hold import Cancelled
+from tuner.job.job import Progress
 
 SHAPE = {"M": 512, "N": 8}
 
@@ -59,7 +59,7 @@ def test_the_budget_ends_the_search_and_a_best_is_found(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = OwnTime()
-    monkeypatch.setattr("tuner.job.time", time)
+    monkeypatch.setattr("tuner.job.job.time", time)
     job = database.submit(SHAPE, trials=100_000, budget_seconds=1000.0)
 
     def watch(progress: Progress) -> None:

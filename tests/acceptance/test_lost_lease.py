@@ -9,12 +9,12 @@ from runs import Bench
 from sqlalchemy import select
 
 from db import queue
-from db.errors import LeaseLost
-from db.models import metadata
-from db.transaction import reading
+from db.sql.errors import LeaseLost
+from db.sql.models import metadata
+from db.sql.transaction import reading
 from tests.tuner.measure.planted import Planted
-from tuner.hold import Hold
-from tuner.job import Progress
+from tuner.job.hold import Hold
+from tuner.job.job import Progress
 
 SHAPE = {"M": 64, "N": 8}
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from api.main import create_app
 from api.settings import Settings
-from db.transaction import reading, writing
+from db.sql.transaction import reading, writing
 
 SAID = "schema 9999 is newer than this code knows"
 WAY_OUT = "install the release of convtune that wrote it, or a later one"
@@ -30,9 +30,9 @@ def newer(database: Database) -> Database:
     "command",
     [
         ("tuner.worker", "--target", "cpu", "--once"),
-        ("tuner.cli", "jobs", "list"),
-        ("tuner.cli", "tune", "conv1d", "--M", "64", "--N", "3", "--target", "cpu"),
-        ("tuner.cli", "serve", "--port", "0"),
+        ("tuner.cli.app", "jobs", "list"),
+        ("tuner.cli.app", "tune", "conv1d", "--M", "64", "--N", "3", "--target", "cpu"),
+        ("tuner.cli.app", "serve", "--port", "0"),
         ("db.migrations",),
     ],
     ids=["worker", "jobs", "tune", "serve", "migrations"],

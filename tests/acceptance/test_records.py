@@ -13,16 +13,16 @@ from starlette.testclient import TestClient
 import templates
 from api.main import create_app
 from api.settings import Settings as ApiSettings
-from db import best as bests
 from db import queue
-from db.best import Best
-from db.records import Filters
-from tuner import records
+from db.records.records import Filters
+from db.results import best as bests
+from db.results.best import Best
+from tuner.cli import records
 from tuner.errors import NothingWorked
-from tuner.hold import Cancelled, Hold
-from tuner.job import JobRun
+from tuner.job.hold import Cancelled, Hold
+from tuner.job.job import JobRun
+from tuner.library.signing_key import own_key
 from tuner.settings import Settings
-from tuner.signing_key import own_key
 
 SHAPE = {"M": 300, "N": 8}
 
@@ -162,7 +162,7 @@ def test_metaschedule_applies_the_database(tuned: Database, tmp_path: Path) -> N
 
 
 def files_of(database: Database, found: Best) -> dict[str, bytes]:
-    from db import artifacts
+    from db.results import artifacts
 
     return {
         kind: artifacts.get(database.engine, sha256).content

@@ -10,12 +10,13 @@ import sys
 import pytest
 from processes import ROOT, SECONDS, Database, until
 
-from db import devices, queue, workers
-from tuner import cpu_facts
+from db import queue
+from db.fleet import devices, workers
+from tuner.device import cpu_facts
 
 TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "300", "--target", "cpu"]
 LOCAL = """
-from tuner.local import Local
+from tuner.client.local import Local
 try:
     Local().tune("conv1d", M=512, N=8, trials=300, target="cpu")
 except KeyboardInterrupt as stopped:

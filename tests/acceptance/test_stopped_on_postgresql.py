@@ -10,14 +10,14 @@ from sqlalchemy import Connection, create_engine, text
 
 import templates
 from db import queue
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.own_postgres import own_server
 
 CLAIM = """
 import sys
 from db import queue
-from db.engine import open_engine
-from tuner.stopping import Stopped, stop_on_signals
+from db.sql.engine import open_engine
+from tuner.process.stopping import Stopped, stop_on_signals
 engine = open_engine(sys.argv[1])
 stop_on_signals()
 try:

@@ -10,16 +10,19 @@ from processes import Database
 from runs import Bench, cancel_after
 
 import templates
-from db import artifacts, best, devices, queue, trials
-from db.formats import WRITERS, export
-from db.records import Filters
-from templates.replay import text_of
-from templates.trace import Trace
+from db import queue
+from db.fleet import devices
+from db.records.formats import WRITERS, export
+from db.records.records import Filters
+from db.results import artifacts, best, trials
+from templates.records.replay import text_of
+from templates.records.trace import Trace
 from tests.tuner.measure.planted import PlantedSlow
-from tuner import final, records
-from tuner.hold import Cancelled
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.versions import TVM
+from tuner.build.compile import BuildOrder, program_of
+from tuner.cli import records
+from tuner.job import final
+from tuner.job.hold import Cancelled
+from tuner.measure.versions import TVM
 
 SHAPE = {"M": 3000, "N": 16}
 TRACE = Trace()

@@ -9,8 +9,8 @@ from runs import Bench, cancel_after
 from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
-from tuner.eta import eta_seconds
-from tuner.hold import Cancelled
+from tuner.job.eta import eta_seconds
+from tuner.job.hold import Cancelled
 
 
 def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -> queue.Job:
@@ -51,7 +51,7 @@ def test_the_time_to_go_is_at_most_what_patience_leaves(
         asked.append(known)
         return eta_seconds(**known)
 
-    monkeypatch.setattr("tuner.job.eta_seconds", noted)
+    monkeypatch.setattr("tuner.job.job.eta_seconds", noted)
     ended = bench.run(database, database.submit({"M": 512, "N": 8}, trials=500, patience=4))
     times = [trial.time_us or 1e9 for trial in database.trials(ended)]
     since = [count - times.index(min(times[:count])) - 1 for count in range(1, len(times) + 1)]

@@ -8,10 +8,10 @@ import pytest
 from processes import Database
 from runs import Bench
 
-from db import artifacts, best
+from db.results import artifacts, best
 from templates import operator
-from tuner.job import Progress
-from tuner.versions import TVM
+from tuner.job.job import Progress
+from tuner.measure.versions import TVM
 
 SHAPE = {"M": 512, "N": 8}
 VERSIONS = {each.name: each.version for each in operator("conv1d").templates if each.kind == "cpu"}

@@ -10,13 +10,14 @@ from processes import Database
 from runs import Bench, cancel_after
 from structlog.testing import capture_logs
 
-from db import queue, workers
+from db import queue
+from db.fleet import workers
 from tuner.errors import TunerError
-from tuner.in_process import run_here
-from tuner.job import Progress
+from tuner.job.job import Progress
+from tuner.process.stopping import Stopped
 from tuner.settings import Settings
-from tuner.stopping import Stopped
-from tuner.worker import Worker
+from tuner.worker.in_process import run_here
+from tuner.worker.worker import Worker
 
 SHAPE = {"M": 512, "N": 8}
 

@@ -7,8 +7,10 @@ import pytest
 from processes import Database, Worker, alive, until
 from runs import Bench
 
-from db import best, queue, trials, workers
-from tuner.scratch import PREFIX
+from db import queue
+from db.fleet import workers
+from db.results import best, trials
+from tuner.process.scratch import PREFIX
 
 SHAPE = {"M": 512, "N": 8}
 Start = Callable[..., Worker]

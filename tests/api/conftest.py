@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from api.main import create_app
 from api.settings import Settings
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.own_postgres import private_server
 
 

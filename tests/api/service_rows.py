@@ -7,10 +7,12 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Engine, func, select
 
-from db import artifacts, best, devices, queue, signed, trials
-from db.engine import reading
-from db.models import metadata
-from db.signers import NewSigner
+from db import queue
+from db.fleet import devices
+from db.results import artifacts, best, signed, trials
+from db.results.signers import NewSigner
+from db.sql.engine import reading
+from db.sql.models import metadata
 from templates import operator, templates_for
 from templates.limits import DeviceLimits
 

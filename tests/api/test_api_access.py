@@ -14,13 +14,13 @@ from sqlalchemy import Engine, update
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from api import keyring
-from api.lifespan import StartupError
+from api.access import keyring
 from api.main import ROOMS, create_app
+from api.server.lifespan import StartupError
 from api.settings import Settings
-from db import keys
-from db.models import api_keys
-from db.transaction import writing
+from db.access import keys
+from db.sql.models import api_keys
+from db.sql.transaction import writing
 
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
 HTML = {"accept": "text/html"}

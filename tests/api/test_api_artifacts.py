@@ -8,9 +8,9 @@ from service_rows import SIGNER, files
 from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
-from db import artifacts, signers
-from db.engine import writing
-from db.models import artifacts as table
+from db.results import artifacts, signers
+from db.sql.engine import writing
+from db.sql.models import artifacts as table
 
 CONTENT = bytes(range(100))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

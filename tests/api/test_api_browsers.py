@@ -8,10 +8,11 @@ from live import served
 from problem_shape import problem
 from starlette.testclient import TestClient
 
-from api import keyring
+from api.access import keyring
 from api.main import create_app
 from api.settings import Settings
-from db import keys, queue
+from db import queue
+from db.access import keys
 
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
 OWN = {"sec-fetch-site": "same-origin"}

@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from live import Stream, served
 from service_rows import LONG, long_log, running
 
-from api import connections
-from api.connections import BoundedProtocol
+from api.server import connections
+from api.server.connections import BoundedProtocol
 from api.turns import Turns
 from db import queue
 from tests.ports import free_port

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from api.web import curves
 from api.web.charts import Bar, bars, roofline
-from db.views import Point
+from db.read.views import Point
 
 times = st.none() | st.floats(1e-3, 1e6)
 

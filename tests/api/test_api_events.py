@@ -19,13 +19,17 @@ from problem_shape import problem
 from service_rows import GPU, new_trial, running, tuned
 from sqlalchemy import Engine, delete
 
-from api.event_id import EventId
-from api.feeds import PAGE, Feeds
+from api.events.event_id import EventId
+from api.events.feeds import PAGE, Feeds
 from api.routes.events import _history
-from db import devices, events, models, queue, trials
-from db.engine import writing
-from db.errors import DatabaseUnavailable
-from db.models import jobs
+from db import queue
+from db.fleet import devices
+from db.read import events
+from db.results import trials
+from db.sql import models
+from db.sql.engine import writing
+from db.sql.errors import DatabaseUnavailable
+from db.sql.models import jobs
 from templates import operator
 
 SHAPE = {"M": 100, "N": 3}

@@ -8,7 +8,10 @@ from service_rows import GPU, new_trial, running, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db import devices, history, queue, trials
+from db import queue
+from db.fleet import devices
+from db.queue import history
+from db.results import trials
 
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
 

@@ -8,7 +8,8 @@ from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
 from api.schemas.ladders import LadderView
-from db import devices, ladders
+from db.fleet import devices
+from db.results import ladders
 from templates import operator
 
 EXAMPLE: dict[str, Any] = LadderView.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index,call-overload]

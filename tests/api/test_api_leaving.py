@@ -13,8 +13,9 @@ from fastapi import FastAPI
 from live import Stream, served
 from service_rows import GPU, new_trial, running
 
-from api import logs
-from db import devices, trials
+from api.server import logs
+from db.fleet import devices
+from db.results import trials
 
 MANY = 3000  # more than the sockets between the two hold
 

@@ -7,11 +7,11 @@ from problem_shape import problem
 from service_rows import tuned
 from starlette.testclient import TestClient
 
-from api import keyring, rates
+from api.access import keyring, rates
+from api.access.rates import Rates
 from api.main import create_app
-from api.rates import Rates
 from api.settings import Settings
-from db import keys
+from db.access import keys
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 FORM = {"operator": "conv1d", "workload.M": "9000", "workload.N": "3"}

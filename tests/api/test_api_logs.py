@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import logging, sys
-from api import logs
+from api.server import logs
 logs.configure(sys.argv[1])
 library = logging.getLogger("sqlalchemy.pool.impl")
 gone = OSError("the server is gone")

@@ -9,7 +9,7 @@ from service_rows import CUDA, GPU, HOST, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db.devices import upsert_device
+from db.fleet.devices import upsert_device
 from templates import operator, templates_for
 
 

@@ -9,7 +9,7 @@ from problem_shape import problem
 from starlette.testclient import TestClient
 
 from api.main import create_app
-from api.problems import KINDS, MEDIA_TYPE, ProblemDocument
+from api.problems.problems import KINDS, MEDIA_TYPE, ProblemDocument
 
 DOCUMENT: dict[str, Any] = create_app().openapi()
 OPERATIONS = [

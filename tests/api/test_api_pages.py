@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 
 from api.web import assets
 from api.web.pages import HEADERS
-from db import devices, ladders, queue, trials, workers
-from db.models import jobs
-from db.transaction import writing
+from db import queue
+from db.fleet import devices, workers
+from db.results import ladders, trials
+from db.sql.models import jobs
+from db.sql.transaction import writing
 from templates import operator, operators
 
 HTML = {"accept": "text/html,*/*"}

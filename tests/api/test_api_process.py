@@ -23,8 +23,8 @@ from live import Stream
 from problem_shape import problem
 from service_rows import tuned
 
-from db import keys
-from db.engine import open_engine
+from db.access import keys
+from db.sql.engine import open_engine
 
 ROOT = Path(__file__).parents[2]
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}

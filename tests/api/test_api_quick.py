@@ -10,12 +10,12 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Engine, create_engine
 
-from api.quick import open_quick, quickly
-from db.columns import now
-from db.devices import list_devices
-from db.engine import migrate, open_engine
-from db.errors import DatabaseUnavailable
-from db.transaction import reading
+from api.answers.quick import open_quick, quickly
+from db.fleet.devices import list_devices
+from db.sql.columns import now
+from db.sql.engine import migrate, open_engine
+from db.sql.errors import DatabaseUnavailable
+from db.sql.transaction import reading
 
 
 @pytest.fixture

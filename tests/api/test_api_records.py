@@ -10,11 +10,15 @@ from service_rows import GPU, HOST, new_trial, rows, running, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-import db.records
 from api.main import create_app
 from api.settings import Settings
-from db import best, devices, listed, queue, trials
+from db import queue
+from db.fleet import devices
 from db.queue import Job
+from db.records import formats, listed, records
+from db.results import best, trials
+from db.results.artifacts import NewArtifact
+from db.sql.transaction import writing
 from tests.foreign_logs import TOPHUB, UNUSABLE, depthwise
 
 TYPE = {"content-type": "application/x-ndjson"}
@@ -108,7 +112,7 @@ def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
         "conv1d", job.workload_key, job.workload, device.id, "direct", 1, "0.27.0",
         {"template": "direct"}, 1.0, {}, None, {}, None, [], 0, {},
     )  # fmt: skip
-    file = db.artifacts.NewArtifact(json.dumps(halves).encode(), "record", "application/json")
+    file = NewArtifact(json.dumps(halves).encode(), "record", "application/json")
     best.finish_with_best(engine, job.id, job.attempt, new, [file])
     [line] = lines(client, "?format=metaschedule")
     assert {name: line[name] for name in halves} == halves
@@ -117,7 +121,7 @@ def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
 
 def test_a_record_that_has_rotted_is_not_sent(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7})
-    with db.engine.writing(engine) as connection:
+    with writing(engine) as connection:
         connection.exec_driver_sql("UPDATE artifacts SET content = x'00' WHERE kind = 'record'")
     problem(client.get("/records?format=metaschedule"), 500, "corrupt-artifact")
 
@@ -172,10 +176,10 @@ def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
 def test_a_long_log_comes_in_pieces(
     client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setitem(db.records.BATCHES, "trials", 5)
+    monkeypatch.setitem(records.BATCHES, "trials", 5)
     failed(engine, count=9)
-    filters = db.records.Filters()
-    pieces = list(db.formats.export(engine, form, filters))  # type: ignore[arg-type]
+    filters = records.Filters()
+    pieces = list(formats.export(engine, form, filters))  # type: ignore[arg-type]
     assert len(pieces) == 14  # 63 trials and the end
     assert b"".join(pieces) == client.get(f"/records?format={form}").content
     text = b"".join(pieces).decode()

@@ -16,8 +16,8 @@ from service_rows import GPU, HOST, tuned
 from test_api_ladders import climbed
 from test_api_process import SERVE, Service
 
-from db import keys
-from db.engine import migrate, open_engine
+from db.access import keys
+from db.sql.engine import migrate, open_engine
 from templates import operators
 
 HERE = Path(__file__).parent

@@ -11,10 +11,10 @@ from service_rows import GPU, HOST, tuned
 from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
-from db import devices, workers
-from db.engine import writing
-from db.models import metadata
-from db.models import workers as rows_of_workers
+from db.fleet import devices, workers
+from db.sql.engine import writing
+from db.sql.models import metadata
+from db.sql.models import workers as rows_of_workers
 from templates import operators
 from templates.workload import Workload
 

@@ -10,10 +10,10 @@ from service_rows import SIGNER, files, tuned
 from sqlalchemy import Engine, delete, update
 from starlette.testclient import TestClient
 
-from db import artifacts, signed, signers
-from db.engine import writing
-from db.models import artifacts as table
-from db.models import signers as registered
+from db.results import artifacts, signed, signers
+from db.sql.engine import writing
+from db.sql.models import artifacts as table
+from db.sql.models import signers as registered
 
 SHAPE = {"M": 16384, "N": 32}
 URL = "/best/conv1d?M=16384&N=32"

@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
 from api.turns import Turns
-from db import devices, trials
+from db.fleet import devices
+from db.results import trials
 
 HTML = {"accept": "text/html"}
 

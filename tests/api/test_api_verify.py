@@ -7,7 +7,10 @@ from service_rows import GPU, HOST, SIGNER, files, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db import best, devices, listed, queue
+from db import queue
+from db.fleet import devices
+from db.records import listed
+from db.results import best
 from templates import operator
 
 ASKED = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}

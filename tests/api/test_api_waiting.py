@@ -8,7 +8,8 @@ from service_rows import GPU, HOST, running
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db import devices, queue, workers
+from db import queue
+from db.fleet import devices, workers
 
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}, "target": "cuda"}
 BEST = "/best/conv1d?M=100&N=3"

@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine, func, insert, select, text
 
-from db import models, queue
-from db.engine import open_engine, reading, writing
-from db.schema import migrate
+from db import queue
+from db.sql import models
+from db.sql.engine import open_engine, reading, writing
+from db.sql.schema import migrate
 from tests.own_postgres import own_server
-from tuner import cpu_facts
+from tuner.device import cpu_facts
 
 WORKERS = 8
 ROUNDS = 3

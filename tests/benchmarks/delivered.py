@@ -31,7 +31,7 @@ def fresh(database: str, operator: str, workload: dict[str, Any]) -> dict[str, A
 def main() -> None:
     import numpy as np
 
-    from tuner.local import Local
+    from tuner.client.local import Local
 
     operator, workload = sys.argv[1], json.loads(sys.argv[2])
     with Local() as local:

@@ -17,15 +17,17 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 import templates
-from db import devices, queue, trials
-from db.engine import open_engine, reading
-from db.schema import migrate
-from db.space import reclaim, size
+from db import queue
+from db.fleet import devices
+from db.results import trials
+from db.sql.engine import open_engine, reading
+from db.sql.schema import migrate
+from db.upkeep.space import reclaim, size
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from tests.benchmarks.claims import postgresql_url, sqlite_url
-from tuner import cpu_facts
-from tuner.versions import TVM
+from tuner.device import cpu_facts
+from tuner.measure.versions import TVM
 
 TRIALS = 100_000
 OF_A_JOB = 1000

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.tuned import bench, compared, knobs, provenance, stated, write
-from tuner.detect import detect
+from tuner.device.detect import detect
 
 SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("conv1d", {"M": 16384, "N": 32}),

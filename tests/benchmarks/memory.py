@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from tuner import cpu_facts
-from tuner.client import Client
-from tuner.demo import free_port, running, until_ready
+from tuner.cli.demo import free_port, running, until_ready
+from tuner.client.client import Client
+from tuner.device import cpu_facts
 
 REQUESTS = 1000
 TRIALS = 64

@@ -24,12 +24,12 @@ import numpy as np
 from fastapi import FastAPI
 from sqlalchemy import Engine, insert
 
-from db import models
-from db.engine import open_engine
-from db.schema import migrate
+from db.sql import models
+from db.sql.engine import open_engine
+from db.sql.schema import migrate
 from templates.conv1d.workload import Conv1dWorkload
-from tuner import cpu_facts
-from tuner.demo import free_port
+from tuner.cli.demo import free_port
+from tuner.device import cpu_facts
 
 BESTS = 10_000
 TRIALS_OF_FIRST = 10_000

@@ -19,16 +19,17 @@ import structlog
 from sqlalchemy.engine import Engine
 
 import templates
-from db import best as bests
-from db import queue, trials
-from db.engine import open_engine
-from db.jobs import Job, JobOrder
-from db.schema import migrate
-from db.trials import Trial
+from db import queue
+from db.queue.jobs import Job, JobOrder
+from db.results import best as bests
+from db.results import trials
+from db.results.trials import Trial
+from db.sql.engine import open_engine
+from db.sql.schema import migrate
 from tests.benchmarks.delivered import fresh
-from tuner.device import Device
+from tuner.device.device import Device
 from tuner.settings import Settings
-from tuner.worker import Worker
+from tuner.worker.worker import Worker
 
 SEARCH = "xgb"
 PEERS = ("scipy", "torch", "cupy-cuda13x", "cupy-cuda12x", "triton")

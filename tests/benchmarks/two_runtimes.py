@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from tests.benchmarks.tuned import provenance, stated, write
-from tuner.runtime import threading_environment
+from tuner.library.runtime import threading_environment
 
 MODULE = "tests.benchmarks.two_runtimes"
 CALLS, SAMPLES = 20, 40
@@ -36,8 +36,8 @@ def main() -> None:
     if options.measure is not None:
         print(json.dumps(_measured(options.measure)))
         return
-    from tuner.cpu_facts import device, threads
-    from tuner.versions import versions
+    from tuner.device.cpu_facts import device, threads
+    from tuner.measure.versions import versions
 
     here, count = device(), str(threads())
     all_threads = {"TVM_NUM_THREADS": count}
@@ -64,7 +64,7 @@ def main() -> None:
 def _built(here: Any, folder: Path) -> str:
     from templates import templates_for
     from templates.conv1d.workload import Conv1dWorkload
-    from tuner.measure.compile import BuildOrder, build, program_of
+    from tuner.build.compile import BuildOrder, build, program_of
 
     work = Conv1dWorkload(M=16384, N=32)
     template = templates_for(work, here.limits)[0]
@@ -97,7 +97,7 @@ def _measured(library: str) -> dict[str, float | None]:
     if library:
         import tvm_ffi
 
-        from tuner.runtime import load_runtime
+        from tuner.library.runtime import load_runtime
 
         load_runtime("cpu")
         main, y = tvm_ffi.load_module(library)["main"], np.empty(16384 + 31, np.float32)

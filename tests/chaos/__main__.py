@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.chaos.damage import harm
 from tests.chaos.page import page
 from tests.chaos.storms import Counts, storms
-from tuner import cpu_facts
+from tuner.device import cpu_facts
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from db.check import check
-from db.models import bests, jobs, trials
-from db.transaction import reading
+from db.sql.models import bests, jobs, trials
+from db.sql.transaction import reading
+from db.upkeep.check import check
 from tests.chaos.damage import Damage
 
 CLOCK_SECONDS = 0.005

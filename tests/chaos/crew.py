@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from db.models import UNENDED, jobs
-from db.transaction import reading
+from db.sql.models import UNENDED, jobs
+from db.sql.transaction import reading
 from tests.chaos.diary import diaries
 from tests.chaos.hand import Habits, work
 

@@ -12,10 +12,12 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from db import best, devices, queue, trials
-from db.artifacts import NewArtifact
-from db.engine import BUSY_SECONDS, open_engine
-from db.errors import DatabaseUnavailable, LeaseLost, StorageError
+from db import queue
+from db.fleet import devices
+from db.results import best, trials
+from db.results.artifacts import NewArtifact
+from db.sql.engine import BUSY_SECONDS, open_engine
+from db.sql.errors import DatabaseUnavailable, LeaseLost, StorageError
 from tests.chaos import wrong_clock
 from tests.chaos.diary import Diary, clock
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select
 
-from db.engine import migrate, open_engine
-from db.models import jobs, trials, workloads
-from db.transaction import reading
+from db.sql.engine import migrate, open_engine
+from db.sql.models import jobs, trials, workloads
+from db.sql.transaction import reading
 from tests.chaos.account import hold_against, look_over
 from tests.chaos.crew import Crew
 from tests.chaos.customer import Customer, Memory

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.chaos.account import hold_against, look_over
 from tests.chaos.crew import Crew
 from tests.chaos.damage import Damage

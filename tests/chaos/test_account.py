@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from db import queue, trials
-from db.engine import migrate, open_engine
-from db.models import jobs
-from db.transaction import writing
+from db import queue
+from db.results import trials
+from db.sql.engine import migrate, open_engine
+from db.sql.models import jobs
+from db.sql.transaction import writing
 from tests.chaos.account import hold_against, look_over
 from tests.chaos.damage import Damage
 from tests.chaos.listener import Event, Heard
@@ -137,12 +138,12 @@ def test_a_stream_with_a_gap_a_repeat_or_no_end() -> None:
 
 def test_a_wrong_clock_is_wrong_for_all_of_its_process() -> None:
     code = (
-        "import time, db.backup, db.columns\n"
+        "import time, db.upkeep.backup, db.sql.columns\n"
         "from datetime import UTC\n"
         "from tests.chaos import diary, wrong_clock\n"
-        "before = time.time(), db.backup.datetime.now(UTC), diary.clock()\n"
+        "before = time.time(), db.upkeep.backup.datetime.now(UTC), diary.clock()\n"
         "wrong_clock.shift(300)\n"
-        "after = time.time(), db.backup.datetime.now(UTC), diary.clock()\n"
+        "after = time.time(), db.upkeep.backup.datetime.now(UTC), diary.clock()\n"
         "print(*(round((b - a).total_seconds() if hasattr(b - a, 'seconds') else b - a)"
         " for a, b in zip(before, after)))\n"
     )

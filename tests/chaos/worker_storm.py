@@ -18,10 +18,10 @@ from sqlalchemy import Engine, select, update
 
 import templates
 from db import queue
-from db.engine import migrate, open_engine
-from db.errors import DatabaseUnavailable, JobEnded
-from db.models import UNENDED, jobs, trials
-from db.transaction import reading, writing
+from db.sql.engine import migrate, open_engine
+from db.sql.errors import DatabaseUnavailable, JobEnded
+from db.sql.models import UNENDED, jobs, trials
+from db.sql.transaction import reading, writing
 from tests.acceptance.processes import until
 from tests.chaos.account import look_over
 from tests.chaos.crew import wait_for_ends

@@ -12,9 +12,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from db.engine import migrate, open_engine
-from db.models import metadata
-from db.transaction import writing
+from db.sql.engine import migrate, open_engine
+from db.sql.models import metadata
+from db.sql.transaction import writing
 from tests.own_postgres import private_server
 
 

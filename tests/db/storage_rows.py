@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from db import artifacts, best, devices, queue, trials
-from db.models import metadata
-from db.transaction import reading
+from db import queue
+from db.fleet import devices
+from db.results import artifacts, best, trials
+from db.sql.models import metadata
+from db.sql.transaction import reading
 
 FINGERPRINT = {
     "kind": "cuda",

@@ -4,9 +4,10 @@ import pytest
 from sqlalchemy import Engine, event, update
 from storage_rows import everything
 
-from db import artifacts, models
-from db.errors import CorruptArtifact, NotFound
-from db.transaction import writing
+from db.results import artifacts
+from db.sql import models
+from db.sql.errors import CorruptArtifact, NotFound
+from db.sql.transaction import writing
 
 CONTENT = bytes(range(256)) * 300
 

@@ -14,17 +14,19 @@ from alembic import command
 from sqlalchemy import URL, Engine
 from storage_rows import claimed, device, everything, new_trial, submitted
 
-from db import queue, schema, trials
-from db.backup import back_up, restore
-from db.engine import migrate, open_engine, writing
-from db.errors import BackupRefused, SchemaMismatch
+from db import queue
+from db.results import trials
+from db.sql import schema
+from db.sql.engine import migrate, open_engine, writing
+from db.sql.errors import BackupRefused, SchemaMismatch
+from db.upkeep.backup import back_up, restore
 
 WRITE_ON = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from storage_rows import claimed, device, new_trial, submitted
 from db import trials
-from db.engine import open_engine
+from db.sql.engine import open_engine
 engine = open_engine(sys.argv[1])
 gpu = device(engine).id
 submitted(engine)

@@ -5,8 +5,9 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import FILES, claimed, device, everything, new_best, submitted
 
-from db import artifacts, best, queue
-from db.errors import NotFound
+from db import queue
+from db.results import artifacts, best
+from db.sql.errors import NotFound
 
 
 def job_of(engine: Engine, length: int = 64) -> queue.Job:

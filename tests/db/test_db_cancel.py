@@ -3,7 +3,7 @@ from sqlalchemy import Engine
 from storage_rows import claimed, everything, submitted
 
 from db import queue
-from db.errors import JobEnded, NotFound
+from db.sql.errors import JobEnded, NotFound
 
 
 def test_a_queued_job_is_cancelled_at_once(engine: Engine) -> None:

@@ -7,8 +7,10 @@ from sqlalchemy import Connection, Engine, delete, insert, text, update
 from sqlalchemy.exc import DataError
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import artifacts, best, models, queue, schema, trials
-from db.check import MOST, check
+from db import queue
+from db.results import artifacts, best, trials
+from db.sql import models, schema
+from db.upkeep.check import MOST, check
 
 Harm = Callable[[Connection], object]
 SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")

@@ -12,7 +12,7 @@ from db import queue
 CLAIM_ALL = """
 import sys
 from db import queue
-from db.engine import open_engine
+from db.sql.engine import open_engine
 engine = open_engine(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -4,10 +4,11 @@ import pytest
 from sqlalchemy import Engine, update
 from storage_rows import FINGERPRINT, device
 
-from db import devices, models, workers
-from db.columns import now
-from db.errors import NotFound
-from db.transaction import writing
+from db.fleet import devices, workers
+from db.sql import models
+from db.sql.columns import now
+from db.sql.errors import NotFound
+from db.sql.transaction import writing
 
 
 def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> None:

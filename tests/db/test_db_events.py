@@ -8,8 +8,10 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, device, new_best, new_trial, submitted
 
-from db import best, events, queue, trials
-from db.errors import NotFound
+from db import queue
+from db.read import events
+from db.results import best, trials
+from db.sql.errors import NotFound
 
 COUNTS: dict[str, Any] = {"measured": 0, "ok": 0, "failed": 0, "best": None, "eta_seconds": None}
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from db.fastest import fastest, own_time
+from db.results.fastest import fastest, own_time
 
 CALLED = {"call": {"median_us": 12.0}}
 

@@ -5,8 +5,10 @@ from sqlalchemy import Engine
 from storage_rows import claimed, device, new_trial, submitted
 from test_db_plans import plans
 
-from db import history, queue, trials
-from db.errors import LeaseLost
+from db import queue
+from db.queue import history
+from db.results import trials
+from db.sql.errors import LeaseLost
 
 
 def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: object) -> queue.Job:

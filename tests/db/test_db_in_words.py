@@ -1,6 +1,6 @@
 import pytest
 
-from db.in_words import (
+from db.read.in_words import (
     noise_in_words,
     number,
     peer_in_words,

@@ -5,10 +5,10 @@ import pytest
 from sqlalchemy import Engine, update
 from storage_rows import everything
 
-from db import keys
-from db.errors import BadKey, NotFound
-from db.models import api_keys
-from db.transaction import writing
+from db.access import keys
+from db.sql.errors import BadKey, NotFound
+from db.sql.models import api_keys
+from db.sql.transaction import writing
 
 
 def test_a_key_is_given_once_and_its_hash_is_stored(engine: Engine) -> None:

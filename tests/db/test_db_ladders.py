@@ -6,11 +6,12 @@ from alembic import command
 from sqlalchemy import Engine, insert, select
 from storage_rows import FINGERPRINT, device, submitted
 
-from db import ladders, models
-from db.engine import migrate, open_engine
-from db.errors import BadCursor
-from db.schema import _config
-from db.transaction import reading, writing
+from db.results import ladders
+from db.sql import models
+from db.sql.engine import migrate, open_engine
+from db.sql.errors import BadCursor
+from db.sql.schema import _config
+from db.sql.transaction import reading, writing
 
 ROW = {"name": "000 naive", "what": "rung", "time_us": 18.25, "note": None}
 

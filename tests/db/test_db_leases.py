@@ -6,9 +6,11 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import best, lease, queue, trials
-from db.errors import LeaseLost
-from db.transaction import writing
+from db import queue
+from db.queue import lease
+from db.results import best, trials
+from db.sql.errors import LeaseLost
+from db.sql.transaction import writing
 
 Write = Callable[[Engine, str, int, int], object]
 

@@ -8,9 +8,9 @@ from sqlalchemy import Engine, event, make_url, select, text
 from storage_rows import everything, order, submitted
 
 from db import queue
-from db.columns import now
-from db.engine import open_engine, reading, writing
-from db.errors import DatabaseUnavailable
+from db.sql.columns import now
+from db.sql.engine import open_engine, reading, writing
+from db.sql.errors import DatabaseUnavailable
 
 
 @pytest.fixture
@@ -133,11 +133,11 @@ def test_a_connection_that_was_idle_for_long_is_asked(
     asked: list[object] = []
     ping = engine.dialect.do_ping
     monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))
-    monkeypatch.setattr("db.alive.QUIET_SECONDS", 60.0)
+    monkeypatch.setattr("db.sql.alive.QUIET_SECONDS", 60.0)
     submitted(engine)
     submitted(engine, 65)
     assert asked == []
-    monkeypatch.setattr("db.alive.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("db.sql.alive.QUIET_SECONDS", 0.0)
     submitted(engine, 66)
     assert len(asked) == 1
 

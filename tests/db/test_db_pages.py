@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 from storage_rows import claimed, order, submitted
 
-from db import best, queue
-from db.errors import BadCursor
-from db.pages import read_cursor, write_cursor
+from db import queue
+from db.results import best
+from db.sql.errors import BadCursor
+from db.sql.pages import read_cursor, write_cursor
 
 
 def walk(engine: Engine, state: str | None = None) -> list[str]:

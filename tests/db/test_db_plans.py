@@ -8,8 +8,8 @@ from sqlalchemy import Engine, event, insert, select, text
 from storage_rows import submitted
 
 from db import queue
-from db.models import jobs
-from db.transaction import reading, writing
+from db.sql.models import jobs
+from db.sql.transaction import reading, writing
 
 
 def fill(engine: Engine, state: str, count: int, *, analyse: bool = True) -> None:

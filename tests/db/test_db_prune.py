@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, func, select, text, update
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import artifacts, best, history, listed, models, prune, queue, space, trials
-from db.check import check
-from db.totals import totals
-from db.transaction import reading, writing
+from db import queue
+from db.queue import history
+from db.records import listed
+from db.results import artifacts, best, trials
+from db.results.totals import totals
+from db.sql import models
+from db.sql.transaction import reading, writing
+from db.upkeep import prune, space
+from db.upkeep.check import check
 
 DAY = 86400.0
 

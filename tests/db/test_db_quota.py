@@ -5,12 +5,13 @@ import pytest
 from sqlalchemy import Engine, event, select
 from storage_rows import claimed, everything, order, submitted
 
-from db import listed, queue
-from db.errors import QuotaExceeded
-from db.listed import Listed, ListedOrder
-from db.models import jobs
-from db.quota import Orderer, orders_of
-from db.transaction import reading
+from db import queue
+from db.access.quota import Orderer, orders_of
+from db.records import listed
+from db.records.listed import Listed, ListedOrder
+from db.sql.errors import QuotaExceeded
+from db.sql.models import jobs
+from db.sql.transaction import reading
 
 
 @pytest.fixture

@@ -11,13 +11,17 @@ from released.load import HERE, REVISIONS, load
 from sqlalchemy import Engine, MetaData, inspect, select
 from storage_rows import new_trial
 
-from db import artifacts, best, devices, keys, ladders, listed, queue, trials, workers
-from db.check import check
-from db.engine import check_schema, migrate, open_engine, reading
-from db.errors import SchemaMismatch
-from db.models import metadata
-from db.schema import _config
-from db.totals import totals
+from db import queue
+from db.access import keys
+from db.fleet import devices, workers
+from db.records import listed
+from db.results import artifacts, best, ladders, trials
+from db.results.totals import totals
+from db.sql.engine import check_schema, migrate, open_engine, reading
+from db.sql.errors import SchemaMismatch
+from db.sql.models import metadata
+from db.sql.schema import _config
+from db.upkeep.check import check
 
 ERROR = "LLVM: „zu groß“ – 2 × 3 > 5\nline 2; it's over; --\n"
 STATES = {

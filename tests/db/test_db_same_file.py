@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 from storage_rows import order, submitted
 
 from db import queue
-from db.engine import check_schema
-from db.errors import DatabaseUnavailable
+from db.sql.engine import check_schema
+from db.sql.errors import DatabaseUnavailable
 
 pytestmark = pytest.mark.parametrize("dialect", ["sqlite"])
 

@@ -11,9 +11,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 
-from db.engine import check_schema, migrate, open_engine, reading, writing
-from db.errors import SchemaMismatch
-from db.models import metadata
+from db.sql.engine import check_schema, migrate, open_engine, reading, writing
+from db.sql.errors import SchemaMismatch
+from db.sql.models import metadata
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
 MIGRATE_AT_ONCE = """
 import sys
 import tracemalloc
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 engine = open_engine(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

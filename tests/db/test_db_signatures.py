@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, inspect, select, text, update
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import artifacts, best, models, prune, queue, signed, signers, trials
-from db.artifacts import NewArtifact
-from db.check import check
-from db.engine import check_schema, migrate, open_engine
-from db.errors import DuplicateTrial
-from db.schema import _config
-from db.transaction import reading, writing
+from db import queue
+from db.results import artifacts, best, signed, signers, trials
+from db.results.artifacts import NewArtifact
+from db.sql import models
+from db.sql.engine import check_schema, migrate, open_engine
+from db.sql.errors import DuplicateTrial
+from db.sql.schema import _config
+from db.sql.transaction import reading, writing
+from db.upkeep import prune
+from db.upkeep.check import check
 
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 KINDS = ("library", "source", "record", "manifest", "signature")

@@ -7,14 +7,17 @@ import pytest
 from sqlalchemy import Engine, select, update
 from storage_rows import claimed, device, everything, new_best, new_trial, order, submitted
 
-from db import best, idempotency, listed, queue, trials
-from db.columns import canonical
-from db.errors import IdempotencyConflict, TooManyKeys
-from db.idempotency import KEPT_SECONDS
-from db.models import idempotency_keys
-from db.quota import Orderer, orders_of
-from db.submit import ADDED
-from db.transaction import reading, writing
+from db import queue
+from db.access.quota import Orderer, orders_of
+from db.queue import idempotency
+from db.queue.idempotency import KEPT_SECONDS
+from db.queue.submit import ADDED
+from db.records import listed
+from db.results import best, trials
+from db.sql.columns import canonical
+from db.sql.errors import IdempotencyConflict, TooManyKeys
+from db.sql.models import idempotency_keys
+from db.sql.transaction import reading, writing
 
 
 def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:

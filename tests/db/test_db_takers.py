@@ -4,9 +4,12 @@ import pytest
 from sqlalchemy import Engine, update
 from storage_rows import claimed, device, order, submitted
 
-from db import models, queue, takers, workers
-from db.columns import now
-from db.transaction import reading, writing
+from db import queue
+from db.fleet import workers
+from db.queue import takers
+from db.sql import models
+from db.sql.columns import now
+from db.sql.transaction import reading, writing
 
 
 def reason(engine: Engine, job: queue.Job) -> str | None:

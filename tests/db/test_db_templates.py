@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, device, new_best, new_trial, order, submitted
 
-from db import best, queue, trials
+from db import queue
+from db.results import best, trials
 
 KEY = order().workload_key
 DIRECT = ("direct",)

@@ -7,13 +7,16 @@ from alembic import command
 from sqlalchemy import Engine, insert, inspect, select, update
 from storage_rows import claimed, device, new_trial, submitted
 
-from db import models as tables
-from db import queue, schema, trials, workers
-from db.columns import now
-from db.engine import migrate, open_engine, reading, writing
-from db.errors import DuplicateTrial
-from db.models import jobs, metadata
-from db.totals import Totals, totals
+from db import queue
+from db.fleet import workers
+from db.results import trials
+from db.results.totals import Totals, totals
+from db.sql import models as tables
+from db.sql import schema
+from db.sql.columns import now
+from db.sql.engine import migrate, open_engine, reading, writing
+from db.sql.errors import DuplicateTrial
+from db.sql.models import jobs, metadata
 
 
 def test_nothing_yet(engine: Engine) -> None:

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, device, new_trial, submitted
 
-from db import trial_table, trials
-from db.errors import NotFound
-from db.trial_table import TrialFilter, find_trials
+from db.results import trial_table, trials
+from db.results.trial_table import TrialFilter, find_trials
+from db.sql.errors import NotFound
 
 
 @pytest.fixture

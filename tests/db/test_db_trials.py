@@ -6,8 +6,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
 from storage_rows import claimed, device, everything, new_trial, submitted
 
-from db import queue, trials
-from db.errors import BadCursor, DuplicateTrial, NotFound
+from db import queue
+from db.results import trials
+from db.sql.errors import BadCursor, DuplicateTrial, NotFound
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from sqlalchemy import Engine
 from storage_rows import submitted
 
 from db import queue
-from db.transaction import one_write, reading, writing
-from db.undisturbed import when_undisturbed
+from db.sql.transaction import one_write, reading, writing
+from db.sql.undisturbed import when_undisturbed
 
 CUT = """
 import random, signal, sys
 from db import queue
-from db.engine import open_engine
-from db.errors import DatabaseUnavailable
-from db.transaction import writing
-from db.undisturbed import when_undisturbed
+from db.sql.engine import open_engine
+from db.sql.errors import DatabaseUnavailable
+from db.sql.transaction import writing
+from db.sql.undisturbed import when_undisturbed
 
 class Cut(BaseException):
     pass
@@ -52,9 +52,9 @@ exception is handled."""
 
 WAIT = """
 import signal, sys
-from db.engine import open_engine
-from db.transaction import writing
-from db.undisturbed import when_undisturbed
+from db.sql.engine import open_engine
+from db.sql.transaction import writing
+from db.sql.undisturbed import when_undisturbed
 
 class Cut(BaseException):
     pass

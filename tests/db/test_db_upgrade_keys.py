@@ -7,10 +7,11 @@ from alembic import command
 from sqlalchemy import Engine, inspect, text
 from storage_rows import order
 
-from db import keys, queue
-from db.engine import check_schema, migrate, open_engine, writing
-from db.quota import Orderer, orders_of
-from db.schema import _config
+from db import queue
+from db.access import keys
+from db.access.quota import Orderer, orders_of
+from db.sql.engine import check_schema, migrate, open_engine, writing
+from db.sql.schema import _config
 
 
 @pytest.fixture

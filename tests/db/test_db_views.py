@@ -7,8 +7,10 @@ import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, device, new_best, new_trial, submitted
 
-from db import best, queue, trials, views
-from db.errors import BadCursor, NotFound
+from db import queue
+from db.read import views
+from db.results import best, trials
+from db.sql.errors import BadCursor, NotFound
 
 
 def stored(engine: Engine, length: int, **fields: Any) -> best.Best:

@@ -22,8 +22,8 @@ from typing import Any
 import httpx2
 
 from tests.ports import free_port
-from tuner import cuda_facts
-from tuner.client import Client
+from tuner.client.client import Client
+from tuner.device import cuda_facts
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs/how-to").glob("*.md"))
@@ -83,7 +83,7 @@ class Room:
         self.replaced: dict[str, str] = {"localhost:8000": f"localhost:{self.port}"}
         commands = folder / ".commands"
         commands.mkdir()
-        for name, module in {"tuner": "tuner.cli", "python": ""}.items():
+        for name, module in {"tuner": "tuner.cli.app", "python": ""}.items():
             command = f"{sys.executable} -m {module}" if module else sys.executable
             (commands / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             (commands / name).chmod(0o755)

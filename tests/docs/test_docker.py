@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from api.settings import Settings as ApiSettings
-from db import workers
-from db.engine import migrate, open_engine
+from db.fleet import workers
+from db.sql.engine import migrate, open_engine
 from tuner.settings import Settings
 
 ROOT = Path(__file__).parents[2]

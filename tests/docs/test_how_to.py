@@ -9,7 +9,7 @@ import pytest
 from how_to import PAGES, ROOT, Block, Room, blocks
 
 from tests.own_postgres import private_server
-from tuner.client import Client
+from tuner.client.client import Client
 
 BLOCKS = blocks()
 FIRST = "tune-on-a-gpu-host"

@@ -13,10 +13,10 @@ from how_to import ROOT, blocks
 
 from api.metrics import Metrics
 from api.settings import Settings as ServiceSettings
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.ports import free_port
-from tuner.metrics import WorkerMetrics
 from tuner.settings import Settings as WorkerSettings
+from tuner.worker.metrics import WorkerMetrics
 
 MONITOR = (ROOT / "docs/how-to/monitor.md").read_text()
 BINARY = "/opt/convtune/bin/tuner"

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tuner import cuda_facts
-from tuner.detect import detect
-from tuner.device import Device
-from tuner.measure.builder import Builder
-from tuner.measure.child import Child
+from tuner.build.builder import Builder
+from tuner.device import cuda_facts
+from tuner.device.detect import detect
+from tuner.device.device import Device
+from tuner.process.child import Child
 
 
 @pytest.fixture(scope="session")

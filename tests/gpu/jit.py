@@ -3,10 +3,10 @@ compiles when the library is loaded. ``build`` runs in a builder's child."""
 
 from unittest.mock import patch
 
-from tuner.cuda import checked
-from tuner.measure import compile as compiling
-from tuner.measure import cuda_compile
-from tuner.measure.compile import BuildOrder, Built
+from tuner.build import compile as compiling
+from tuner.build import cuda_compile
+from tuner.build.compile import BuildOrder, Built
+from tuner.device.cuda import checked
 
 
 def build(order: BuildOrder) -> Built:

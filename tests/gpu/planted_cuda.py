@@ -4,7 +4,7 @@ from typing import Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 STATEMENTS = {
@@ -46,7 +46,7 @@ class PlantedCuda(Template[Conv1dWorkload]):
         return {"template": self.name, "behaviour": behaviour}
 
     def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
-        from templates.written import program
+        from templates.kernels.written import program
 
         source = SOURCE % STATEMENTS[config["behaviour"]]
         return program(workload, "planted", source, blocks=1, threads=32, words=1)

@@ -10,7 +10,7 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tuner import cuda_facts
+from tuner.device import cuda_facts
 from tuner.measure import cases
 from tuner.measure.check import relative_error
 from tuner.measure.device_error import BLOCKS, THREADS, LargestDifference

@@ -5,10 +5,10 @@ from contextlib import closing
 import pytest
 
 from tests.gpu.two_names import two_names
-from tuner import cuda_facts
-from tuner.device import Device
-from tuner.gpus import chosen
-from tuner.measure.child import Child
+from tuner.device import cuda_facts
+from tuner.device.device import Device
+from tuner.device.gpus import chosen
+from tuner.process.child import Child
 
 pytestmark = pytest.mark.gpu
 

@@ -16,12 +16,12 @@ from tests.tuner.measure.misdeeds import (
     surroundings,
 )
 from tests.tuner.measure.test_confine import calls, files
-from tuner.device import Device
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
 from tuner.measure import confined
-from tuner.measure.builder import Builder
-from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.measure.runner import Runner
+from tuner.process.child import Child
 
 pytestmark = pytest.mark.gpu
 

@@ -7,9 +7,9 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tuner.device import Device
-from tuner.ladder import climb, rungs_of
-from tuner.measure.builder import Builder
+from tuner.build.builder import Builder
+from tuner.device.device import Device
+from tuner.ladder.ladder import climb, rungs_of
 
 pytestmark = pytest.mark.gpu
 

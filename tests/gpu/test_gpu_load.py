@@ -11,14 +11,15 @@ import pytest
 import tvm_ffi
 
 import templates
-from tuner import artifact, cuda_facts
-from tuner.detect import detect
+from tuner.build.compile import BuildOrder, build, program_of
+from tuner.client.source import Source
+from tuner.device import cuda_facts
+from tuner.device.detect import detect
 from tuner.errors import WrongDevice, WrongLayout
-from tuner.load import Library, load
-from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, build, program_of
-from tuner.signing_key import default_path, own_key
-from tuner.source import Source
+from tuner.job import artifact
+from tuner.library.load import Library, load
+from tuner.library.signing_key import default_path, own_key
+from tuner.process.child import Child
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -215,7 +216,7 @@ class OneLibrary(Source):
 
 
 def test_a_module_runs_it(library: Library) -> None:
-    from tuner.torch_modules import Conv1d, DepthwiseConv2d
+    from tuner.torch.modules import Conv1d, DepthwiseConv2d
 
     x, w = arrays(library)
     source = OneLibrary(library)

@@ -11,11 +11,11 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tests.templates.nonfinite import BAD, planted, reached
-from tuner import cuda_facts
-from tuner.device import Device
-from tuner.measure.builder import Builder
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.device import cuda_facts
+from tuner.device.device import Device
 from tuner.measure.cases import Case
-from tuner.measure.compile import BuildOrder, program_of
 from tuner.measure.kernel import Loaded, Tensors
 
 pytestmark = pytest.mark.gpu

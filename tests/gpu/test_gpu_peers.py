@@ -11,14 +11,14 @@ import pytest
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
 from templates.depthwise_conv2d.reference import reference as depthwise_reference
-from tuner import cuda_facts
-from tuner.device import Device
-from tuner.measure.builder import Builder
+from tuner.build.builder import Builder
+from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
+from tuner.compare.runner import Runner
+from tuner.device import cuda_facts
+from tuner.device.device import Device
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
-from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.measure.cuda_clock import CudaClock
-from tuner.measure.runner import Runner
 from tuner.peers import groups, peers
 from tuner.peers.cupy_peer import CupyPeer
 from tuner.peers.peer import Broken, Peer, installed

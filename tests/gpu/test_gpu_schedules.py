@@ -9,10 +9,10 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tuner.device import Device
-from tuner.measure.builder import Builder
-from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
-from tuner.measure.runner import Runner
+from tuner.build.builder import Builder
+from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
 
 pytestmark = pytest.mark.gpu
 

@@ -14,11 +14,11 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tests.gpu.jit import build
 from tests.templates.devices import T4
-from tuner import cuda_facts
-from tuner.device import Device
-from tuner.measure.builder import Builder
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.measure.runner import Runner
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.device import cuda_facts
+from tuner.device.device import Device
 
 pytestmark = pytest.mark.gpu
 

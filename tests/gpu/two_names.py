@@ -1,6 +1,6 @@
 """Run in a child process, which finds it by its import path."""
 
-from tuner import cuda_facts
+from tuner.device import cuda_facts
 
 
 def two_names() -> tuple[str, str]:
@@ -8,7 +8,7 @@ def two_names() -> tuple[str, str]:
     import pynvml
     from cuda.bindings import runtime
 
-    from tuner.cuda import checked
+    from tuner.device.cuda import checked
 
     uuid = checked(runtime.cudaGetDeviceProperties(0)).uuid.bytes.hex()
     pynvml.nvmlInit()

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from db.check import check
-from db.models import jobs, trials
-from db.transaction import reading
+from db.sql.models import jobs, trials
+from db.sql.transaction import reading
+from db.upkeep.check import check
 
 KEPT = 10
 UNENDED = ("queued", "running")

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import httpx2
 
 from tests.soak.tally import Tally
-from tuner.client import Client
+from tuner.client.client import Client
 from tuner.errors import ServiceUnreachable
 
 PAUSE_SECONDS = 1.0

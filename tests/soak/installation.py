@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from db import keys
-from db.engine import migrate, open_engine
+from db.access import keys
+from db.sql.engine import migrate, open_engine
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ class Installation:
         }
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.api = self._start("api", "tuner.cli", "serve", "--port", str(port))
+        self.api = self._start("api", "tuner.cli.app", "serve", "--port", str(port))
         self.worker_a = self._start("worker-a", "tuner.worker", "--target", "cpu")
         self.worker_b: subprocess.Popen[bytes] | None = None
 

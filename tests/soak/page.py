@@ -13,7 +13,7 @@ import numpy as np
 from tests.soak.judge import GROWTH, growth, missed, usual
 from tests.soak.samples import Sample
 from tests.soak.soak import Outcome
-from tuner import cpu_facts
+from tuner.device import cpu_facts
 
 MEASURED = ("api", "worker", "tree", "builder")
 WINDOWS = 12

@@ -8,8 +8,8 @@ from threading import Event, Thread
 
 from sqlalchemy import func, select
 
-from db.models import jobs
-from db.transaction import reading
+from db.sql.models import jobs
+from db.sql.transaction import reading
 from tests.soak.actor import Actor, Site
 from tests.soak.installation import Installation
 from tests.soak.listeners import Dropper, Stayer, Waiter

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from templates.template import Template
 from templates.workload import Workload
-from tuner import cpu_facts
-from tuner.measure.alignment import element_aligned
+from tuner.build.alignment import element_aligned
+from tuner.device import cpu_facts
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative_error
 

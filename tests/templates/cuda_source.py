@@ -8,9 +8,9 @@ from typing import Any
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
-from tuner import cuda_facts
-from tuner.measure import cuda_compile
-from tuner.measure.alignment import element_aligned
+from tuner.build import cuda_compile
+from tuner.build.alignment import element_aligned
+from tuner.device import cuda_facts
 
 
 def source(

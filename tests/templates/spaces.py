@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from templates.knob import factorisations
-from templates.space import ConfigSpace
+from templates.spaces.knob import factorisations
+from templates.spaces.space import ConfigSpace
 
 SCALARS = st.lists(
     st.one_of(st.integers(-8, 1024), st.text("abc", max_size=3), st.none()),

@@ -13,9 +13,9 @@ from templates.workload import Workload
 from tests.templates.compiled import Compiled
 from tests.templates.cuda_source import declared, registers_and_stack, source
 from tests.templates.devices import T4
+from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import check
-from tuner.measure.cuda_compile import cubin
 
 WORKLOADS = [
     Conv1dWorkload(M=1, N=1),

@@ -7,7 +7,7 @@ import pytest
 
 from templates.errors import InvalidRecords
 from templates.logs import Log, read
-from templates.record import MAX_WORKLOADS
+from templates.records.record import MAX_WORKLOADS
 from tests.foreign_logs import (
     ANSOR,
     AUTOTVM,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import templates
 from templates.errors import InvalidConfig, InvalidSpace, SpaceTooLarge
-from templates.space import ConfigSpace
-from templates.union import UnionSpace
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tests.hostile import VALUES, mutated, nested
 from tests.templates.devices import CPU, H200
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from templates import logs
 from templates.errors import InvalidRecords
 from templates.logs import Log
-from templates.record import MAX_FAULTS, MAX_NAMES, MAX_RECORDS, MAX_WORKLOADS, parse
+from templates.records.record import MAX_FAULTS, MAX_NAMES, MAX_RECORDS, MAX_WORKLOADS, parse
 from tests import hostile
 from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
 

@@ -16,9 +16,9 @@ from templates.workload import Workload
 from tests.templates.compiled import Compiled
 from tests.templates.cuda_source import declared, registers_and_stack, source
 from tests.templates.devices import H200, T4
+from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import check
-from tuner.measure.cuda_compile import cubin
 
 ALL = [rung for operator in templates.operators() for rung in operator.rungs]
 RUNGS = [rung for rung in ALL if not rung.trials]  # what is searched is tested as a template

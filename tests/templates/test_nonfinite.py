@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import templates
 from templates.arithmetic import DIRECT
 from templates.conv1d.workload import Conv1dWorkload
-from templates.trace import Trace
+from templates.records.trace import Trace
 from templates.workload import Workload
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU

@@ -9,7 +9,7 @@ import pytest
 import templates
 from templates.errors import InvalidRecords
 from templates.limits import DeviceLimits
-from templates.record import parse
+from templates.records.record import parse
 
 LIMITS = (
     DeviceLimits(

@@ -16,7 +16,7 @@ from tests.templates.cuda_source import declared, registers_and_stack, source
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import SMALL
 from tests.templates.test_schedules_cpu import LARGEST
-from tuner.measure.cuda_compile import cubin
+from tuner.build.cuda_compile import cubin
 
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
 

@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from templates.errors import InvalidConfig, InvalidSpace, SpaceTooLarge
-from templates.knob import factorisations
-from templates.space import ConfigSpace
+from templates.spaces.knob import factorisations
+from templates.spaces.space import ConfigSpace
 from tests.templates.spaces import Plan, plans
 
 

@@ -11,8 +11,8 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.errors import InvalidConfig
-from templates.replay import text_of
-from templates.trace import Trace
+from templates.records.replay import text_of
+from templates.records.trace import Trace
 
 WORKLOAD = Conv1dWorkload(M=60, N=5)
 TRACE = Trace()

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.space import ConfigSpace
-from templates.union import UnionSpace
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tests.templates.spaces import Plan, plans
 
 PLANS = st.tuples(plans("direct"), plans("tiled"), plans("naive"))

@@ -51,7 +51,7 @@ class Gate(MetaPathFinder):
 def main(url: str) -> None:
     import numpy as np
 
-    from tuner.client import Client
+    from tuner.client.client import Client
     from tuner.errors import JobFailed, NoCompiler
 
     with Client(url) as client:

@@ -9,9 +9,9 @@ from small_libraries import build_all
 from stored_best import store
 
 from db import queue
-from db.engine import migrate, open_engine
-from tuner.client import Client
-from tuner.local import Local
+from db.sql.engine import migrate, open_engine
+from tuner.client.client import Client
+from tuner.client.local import Local
 from tuner.settings import Settings
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 from sqlalchemy import Engine
 
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]

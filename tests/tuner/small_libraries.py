@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 import templates
 from templates.workload import Workload
-from tuner import artifact
-from tuner.detect import detect
-from tuner.device import Device
+from tuner.build.compile import BuildOrder, build, program_of
+from tuner.device.detect import detect
+from tuner.device.device import Device
+from tuner.job import artifact
+from tuner.library.signing_key import default_path, own_key
 from tuner.measure.cases import Array
-from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, build, program_of
-from tuner.signing_key import default_path, own_key
+from tuner.process.child import Child
 
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("conv1d", {"M": 16384, "N": 32}),

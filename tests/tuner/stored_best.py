@@ -8,11 +8,13 @@ from typing import Any
 from small_libraries import RECORD, SOURCE, workload
 from sqlalchemy import Engine
 
-from db import best, devices, queue, trials
-from db.artifacts import NewArtifact
-from tuner import artifact
-from tuner.publish import signer_of
-from tuner.signing_key import default_path, own_key
+from db import queue
+from db.fleet import devices
+from db.results import best, trials
+from db.results.artifacts import NewArtifact
+from tuner.job import artifact
+from tuner.job.publish import signer_of
+from tuner.library.signing_key import default_path, own_key
 
 TVM = "0.27.0"
 

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from templates.conv1d.workload import Conv1dWorkload
+from tuner.compare import stage
+from tuner.compare.comparison import Comparison, Entry
 from tuner.errors import ChildCrashed
-from tuner.final import _baselines, _measured, _Rivals
-from tuner.measure import stage
-from tuner.measure.comparison import Comparison, Entry
+from tuner.job.final import _baselines, _measured, _Rivals
 from tuner.measure.kernel import Kernel
 from tuner.measure.trial import Measured, RunOrder, write_cases
-from tuner.report import show_best
+from tuner.terminal.report import show_best
 
 
 def entry(name: str, time: float, error: float | None, level: str = "kernel") -> Entry:

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import Engine, update
 from stored_best import store
 
-from db import models, prune
-from db.engine import migrate, open_engine
-from db.transaction import writing
-from tuner import cli
+from db.sql import models
+from db.sql.engine import migrate, open_engine
+from db.sql.transaction import writing
+from db.upkeep import prune
+from tuner.cli import app as cli
 
 Run = Callable[..., str]
 

@@ -13,13 +13,14 @@ from stored_best import claimed, store
 
 from api.schemas.jobs import JobView
 from api.schemas.trials import TrialView
-from db import queue, trials
-from db.engine import migrate, open_engine
-from db.jobs import Job, JobOrder
+from db import queue
+from db.queue.jobs import Job, JobOrder
+from db.results import trials
+from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
-from tuner import cli
-from tuner.bar import JobBar
-from tuner.commands import installation
+from tuner.cli import app as cli
+from tuner.cli.commands import installation
+from tuner.terminal.bar import JobBar
 
 WORK = Conv1dWorkload(M=100, N=7)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from db import keys
-from db.engine import open_engine
-from tuner import cli
+from db.access import keys
+from db.sql.engine import open_engine
+from tuner.cli import app as cli
 
 
 @pytest.fixture(autouse=True)

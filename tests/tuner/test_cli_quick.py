@@ -12,12 +12,13 @@ import pytest
 import typer
 
 from db import queue
-from db.engine import migrate, open_engine
-from db.jobs import JobOrder
+from db.queue.jobs import JobOrder
+from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
 from tests.own_postgres import private_server
-from tuner import __version__, cli
-from tuner.commands.lazy_group import COMMANDS, load
+from tuner import __version__
+from tuner.cli import app as cli
+from tuner.cli.lazy_group import COMMANDS, load
 
 ROOT = Path(cli.__file__).parents[1]
 WORK = Conv1dWorkload(M=100, N=7)

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 import templates
-from db import best, devices, queue
-from db.artifacts import NewArtifact
-from db.engine import migrate, open_engine
+from db import queue
+from db.fleet import devices
+from db.results import best
+from db.results.artifacts import NewArtifact
+from db.sql.engine import migrate, open_engine
 from tests.foreign_logs import TOPHUB
-from tuner import cli, cpu_facts
+from tuner.cli import app as cli
+from tuner.device import cpu_facts
 
 HALVES = {"workload": ["17", "base64"], "tuning_record": [[[], []], [1e-6], {}, []]}
 Run = Callable[..., str]

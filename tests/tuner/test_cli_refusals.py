@@ -9,7 +9,8 @@ import pytest
 import structlog
 
 from tests.ports import free_port
-from tuner import cli, cuda_facts
+from tuner.cli import app as cli
+from tuner.device import cuda_facts
 
 SMALL = "conv1d --M 30 --N 5"
 DEPTHWISE = "depthwise_conv2d --B 1 --C 2 --H 5 --W 5"

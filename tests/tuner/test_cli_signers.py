@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from db import signed, signers
-from db.engine import migrate, open_engine
-from tuner import cli
+from db.results import signed, signers
+from db.sql.engine import migrate, open_engine
+from tuner.cli import app as cli
 
 KEYS = ("0" * 64, "1" * 64)
 

@@ -11,12 +11,15 @@ import pytest
 from sqlalchemy import Engine
 from stored_best import claimed, new_trial, store
 
-from db import devices, queue, trials, workers
-from db.engine import migrate, open_engine
-from db.jobs import Job, JobOrder
+from db import queue
+from db.fleet import devices, workers
+from db.queue.jobs import Job, JobOrder
+from db.results import trials
+from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
-from tuner import cli, cpu_facts
-from tuner.commands import jobs as commands
+from tuner.cli import app as cli
+from tuner.cli.commands import jobs as commands
+from tuner.device import cpu_facts
 
 WORK = Conv1dWorkload(M=100, N=7)
 ORDER = JobOrder("conv1d", WORK.key, WORK.model_dump(), "cpu", 3, "random", "retune")

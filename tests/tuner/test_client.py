@@ -13,11 +13,11 @@ from service_process import Service
 from sqlalchemy import Engine
 from stored_best import claimed
 
-from db import best as storage
-from db.devices import list_devices
-from tuner import client as module
-from tuner.answers import Best
-from tuner.client import Client
+from db.fleet.devices import list_devices
+from db.results import best as storage
+from tuner.client import client as module
+from tuner.client.answers import Best
+from tuner.client.client import Client
 from tuner.errors import JobFailed, NoLibrary, NotTuned, ServiceError, ServiceUnreachable
 
 SHAPE = {"M": 16384, "N": 32}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner import parsed
-from tuner.client import Client
+from tuner.client import parsed
+from tuner.client.client import Client
 from tuner.errors import ServiceError
 
 MOST = 1 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from service_process import Service
 
-from db import keys
-from tuner.client import Client
+from db.access import keys
+from tuner.client.client import Client
 from tuner.errors import ServiceError
 
 SHAPE = {"M": 100, "N": 3}

@@ -13,8 +13,8 @@ from meddling import meddling
 from service_process import ROOT, Service
 from small_libraries import arrays, error, expected, workload
 
-from tuner.cache import Cache, default_folder
-from tuner.client import Client
+from tuner.client.cache import Cache, default_folder
+from tuner.client.client import Client
 from tuner.errors import BrokenArtifact
 
 SHAPE = {"M": 16384, "N": 32}

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_process import Service
 
-from db import signed
-from tuner.answers import Best
-from tuner.client import Client
+from db.results import signed
+from tuner.client.answers import Best
+from tuner.client.client import Client
+from tuner.client.parsed import parsed
 from tuner.errors import BrokenArtifact, NotAKey, ServiceError, UntrustedSigner
-from tuner.parsed import parsed
-from tuner.pins import Pins
-from tuner.signing_key import public_key_of
+from tuner.library.pins import Pins
+from tuner.library.signing_key import public_key_of
 
 SHAPE = {"M": 16384, "N": 32}
 PATH = "/best/conv1d?M=16384&N=32"
@@ -211,7 +211,7 @@ def test_a_service_without_keys_is_not_pinned(client: Client, hostile: Hostile) 
 def test_what_this_machine_signed_is_its_own(
     client: Client, hostile: Hostile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tuner.signing_key import own_key
+    from tuner.library.signing_key import own_key
 
     path = tmp_path / "own" / "key.pem"
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(path))

@@ -18,13 +18,15 @@ from service_process import Service
 from sqlalchemy import Engine, delete
 from stored_best import claimed, new_trial
 
-from db import devices, queue, trials
-from db.engine import writing
-from db.models import jobs
-from tuner import client as requests
-from tuner import listening
-from tuner.answers import Job
-from tuner.client import Client
+from db import queue
+from db.fleet import devices
+from db.results import trials
+from db.sql.engine import writing
+from db.sql.models import jobs
+from tuner.client import client as requests
+from tuner.client import listening
+from tuner.client.answers import Job
+from tuner.client.client import Client
 from tuner.errors import JobFailed, ServiceError, ServiceUnreachable, StillRunning
 
 OTHER = {"M": 100, "N": 3}

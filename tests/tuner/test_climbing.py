@@ -14,19 +14,19 @@ import structlog
 from rich.console import Console
 from stored_best import store
 
-from db import ladders
-from db.engine import migrate, open_engine
+from db.results import ladders
+from db.sql.engine import migrate, open_engine
 from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Rung
 from tests.tuner.planted_rungs import planted
-from tuner import cli
-from tuner.detect import detect
+from tuner.build.builder import Builder
+from tuner.cli import app as cli
+from tuner.device.detect import detect
 from tuner.errors import UnknownDocument
-from tuner.ladder import climb, rungs_of
-from tuner.ladder_report import picture, show_ladder
-from tuner.ladder_table import Ladder, Row
-from tuner.measure.builder import Builder
+from tuner.ladder.ladder import climb, rungs_of
+from tuner.ladder.report import picture, show_ladder
+from tuner.ladder.table import Ladder, Row
 
 SMALL = Conv1dWorkload(M=97, N=7)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner import cpu_facts
+from tuner.device import cpu_facts
 
 
 @pytest.mark.parametrize(

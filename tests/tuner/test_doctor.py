@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from sqlalchemy import text
 
-from db.engine import migrate, open_engine
-from db.transaction import writing
-from tuner import doctor
+from db.sql.engine import migrate, open_engine
+from db.sql.transaction import writing
+from tuner.cli import doctor
 from tuner.settings import Settings
 
 

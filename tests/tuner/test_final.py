@@ -13,13 +13,13 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.template import Template
 from tests.tuner.measure.planted import Planted
-from tuner.device import Device
+from tuner.build.compile import BuildOrder, Built
+from tuner.compare.comparison import Comparison, Entry
+from tuner.device.device import Device
 from tuner.errors import ChildError, NothingWorked
-from tuner.final import Winner, decide
-from tuner.measure.comparison import Comparison, Entry
-from tuner.measure.compile import BuildOrder, Built
+from tuner.job.final import Winner, decide
 from tuner.measure.trial import Measured
-from tuner.plan import Plan
+from tuner.plan.plan import Plan
 
 TIMES = {
     "finalist 0": 9.0,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tuner.finalists import CLOSE, FEWEST, MOST, finalists
+from tuner.job.finalists import CLOSE, FEWEST, MOST, finalists
 
 Trials = list[tuple[dict[str, Any], float]]
 

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import event, given, settings
 from sqlalchemy import Engine, func, select
 
-from db import listed
-from db.engine import migrate, open_engine
-from db.models import metadata
-from db.transaction import reading
+from db.records import listed
+from db.sql.engine import migrate, open_engine
+from db.sql.models import metadata
+from db.sql.transaction import reading
 from templates.errors import InvalidRecords
 from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
 from tests.hostile import logs
-from tuner import cli, records
+from tuner.cli import app as cli
+from tuner.cli import records
 from tuner.errors import UnusableFile
 
 

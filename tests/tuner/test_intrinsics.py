@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import sys
-from tuner.intrinsics import PACKAGE, register_intrinsics
+from tuner.plan.intrinsics import PACKAGE, register_intrinsics
 register_intrinsics("llvm")
 import tvm.s_tir.tensor_intrin  # as MetaSchedule does, which takes seconds elsewhere
 from tvm.s_tir import TensorIntrin

@@ -13,7 +13,7 @@ import tvm_ffi
 from fresh import run
 from small_libraries import THREADING, WORKLOADS, arrays, error, expected, seal, workload
 
-from tuner import cpu_facts, tensors
+from tuner.device import cpu_facts
 from tuner.errors import (
     BrokenArtifact,
     ForeignDevice,
@@ -26,7 +26,8 @@ from tuner.errors import (
     WrongLayout,
     WrongShape,
 )
-from tuner.load import load
+from tuner.library import tensors
+from tuner.library.load import load
 
 BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
@@ -58,7 +59,7 @@ def test_tensors_need_no_alignment_but_their_elements(
 import sys
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 library = load(Path(sys.argv[1]))
 work = library.workload
 def at(shape, offset):
@@ -84,7 +85,7 @@ def test_neither_compiler_nor_service_is_imported(libraries: dict[str, Path]) ->
 import sys
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 y = load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
 print(y.max(), [name for name in {HEAVY} if name in sys.modules])
 """
@@ -98,7 +99,7 @@ def test_with_the_compiler_in_the_same_process(libraries: dict[str, Path], first
 import sys
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 x, w = np.ones(16384, np.float32), np.ones(32, np.float32)
 before = load(Path(sys.argv[1]))(x, w)
 import tvm
@@ -332,7 +333,7 @@ def test_what_was_checked_is_what_is_loaded(libraries: dict[str, Path], tmp_path
 import sys
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 path, x, w = Path(sys.argv[1]), np.load(sys.argv[2]), np.load(sys.argv[3])
 read = Path.read_bytes
 def overtaken(self):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from small_libraries import arrays, error, workload
 
-from tuner import tensors
 from tuner.errors import WrongArgument, WrongDtype, WrongLayout, WrongShape
-from tuner.load import load
+from tuner.library import tensors
+from tuner.library.load import load
 
 X, W = arrays(workload("same"))
 OUT = np.zeros(1001, np.float32)

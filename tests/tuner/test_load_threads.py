@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fresh import run
 
-from tuner.load import load
+from tuner.library.load import load
 
 
 def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> None:
@@ -14,7 +14,7 @@ def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> 
 import os, sys
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 library, before = load(Path(sys.argv[1])), os.sched_getaffinity(0)
 library(np.ones(16384, np.float32), np.ones(32, np.float32))
 import tvm_ffi
@@ -31,7 +31,7 @@ import os, sys
 os.environ["TVM_NUM_THREADS"] = "1"
 from pathlib import Path
 import numpy as np
-from tuner.load import load
+from tuner.library.load import load
 load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
 import tvm_ffi
 print(tvm_ffi.get_global_func("runtime.NumThreads")())

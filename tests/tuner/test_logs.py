@@ -8,8 +8,8 @@ import pytest
 
 SCRIPT = """
 import logging, sys
-from tuner import logs
-from tuner.stopping import Stopped
+from tuner.process import logs
+from tuner.process.stopping import Stopped
 logs.configure(sys.argv[1])
 library = logging.getLogger("sqlalchemy.pool.impl")
 for raised in (OSError("the server is gone"), Stopped()):

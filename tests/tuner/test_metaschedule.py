@@ -8,9 +8,9 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from tuner.detect import detect
-from tuner.measure.runner import Runner
-from tuner.peers import metaschedule_peer as peer
+from tuner.compare.runner import Runner
+from tuner.device.detect import detect
+from tuner.plan import metaschedule as peer
 from tuner.settings import Settings
 
 SETTINGS = Settings(build_workers=2)

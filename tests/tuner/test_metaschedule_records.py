@@ -13,9 +13,9 @@ from tvm.s_tir import meta_schedule
 import templates
 from templates.limits import DeviceLimits
 from templates.template import Template
-from tuner import cpu_facts
-from tuner.measure.compile import BuildOrder, program_of, scheduled
-from tuner.measure.record import metaschedule_record
+from tuner.build.compile import BuildOrder, program_of, scheduled
+from tuner.device import cpu_facts
+from tuner.job.record import metaschedule_record
 
 CPU = cpu_facts.device()
 SM_90 = DeviceLimits(

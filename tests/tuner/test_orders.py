@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from db import queue
-from db.engine import open_engine
-from tuner.answers import Baseline
-from tuner.client import Client
+from db.sql.engine import open_engine
+from tuner.client.answers import Baseline
+from tuner.client.client import Client
+from tuner.client.local import Local
 from tuner.errors import BadOrder, NotTuned, StillRunning, TunerError, UnknownStrategy
-from tuner.local import Local
-from tuner.order import STRATEGIES, terms, workload_of
+from tuner.job.order import STRATEGIES, terms, workload_of
 from tuner.search import strategies
 from tuner.settings import Settings
 

@@ -10,7 +10,7 @@ import templates
 from templates.conv1d.reference import reference as conv1d_reference
 from templates.depthwise_conv2d.reference import reference as depthwise_reference
 from templates.workload import Workload
-from tuner.cpu_facts import threads as host_threads
+from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.peers import (

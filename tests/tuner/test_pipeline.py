@@ -10,11 +10,11 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from tests.tuner.measure.planted import Planted
-from tuner.device import Device
-from tuner.measure.compile import BuildOrder, Built
+from tuner.build.compile import BuildOrder, Built
+from tuner.device.device import Device
+from tuner.job.pipeline import BATCH, measured
 from tuner.measure.trial import Measured
-from tuner.pipeline import BATCH, measured
-from tuner.plan import Plan
+from tuner.plan.plan import Plan
 
 SIZE = 40
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from db.history import PastTrial
+from db.queue.history import PastTrial
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.trace import Trace
+from templates.records.trace import Trace
 from tests.tuner.measure.planted import Planted, PlantedBuild
-from tuner.device import Device
+from tuner.build.compile import program
+from tuner.device.device import Device
 from tuner.errors import NothingWorked, UnknownStrategy
-from tuner.measure.compile import program
-from tuner.plan import Plan
+from tuner.plan.plan import Plan
 
 LIMITS = DeviceLimits(kind="cpu", arch="znver4", units=2, vector_bytes=32, cache_bytes=2**25)
 DEVICE = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import NoRoom
-from tuner.scratch import LOCK, PREFIX, must_have_room, scratch
+from tuner.process.scratch import LOCK, PREFIX, must_have_room, scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +51,7 @@ def waiting(code: str) -> tuple[subprocess.Popen[str], str]:
 
 def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> None:
     process, said = waiting(
-        "from tuner.scratch import scratch\n"
+        "from tuner.process.scratch import scratch\n"
         "with scratch() as folder:\n"
         "    (folder / 'large').write_text('x'); print(folder, flush=True); input()\n"
     )
@@ -77,7 +77,7 @@ def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary:
 
 def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
     code = (
-        "from tuner.scratch import scratch\n"
+        "from tuner.process.scratch import scratch\n"
         "for _ in range(100):\n"
         "    with scratch() as folder:\n"
         "        (folder / 'file').touch()\n"

@@ -16,15 +16,15 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from db import queue
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 from tests.tuner.measure import remote
-from tuner.detect import detect
+from tuner.device.detect import detect
 from tuner.errors import BadSigningKey, UnusableFile
-from tuner.in_process import ordered_here
-from tuner.measure.child import Child
+from tuner.library.signing_key import default_path, own_key, own_public_key, public_key_of
+from tuner.process.child import Child
 from tuner.settings import Settings
-from tuner.signing_key import default_path, own_key, own_public_key, public_key_of
-from tuner.worker import Worker
+from tuner.worker.in_process import ordered_here
+from tuner.worker.worker import Worker
 
 KINDS = (Encoding.PEM, PrivateFormat.PKCS8)
 EC = generate_private_key(SECP256R1()).private_bytes(*KINDS, NoEncryption())
@@ -140,7 +140,7 @@ def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
 AT_ONCE = """
 import sys
 from pathlib import Path
-from tuner.signing_key import own_key, public_key_of
+from tuner.library.signing_key import own_key, public_key_of
 print("ready", flush=True)
 sys.stdin.readline()
 print(public_key_of(own_key(Path(sys.argv[1]))))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from db.engine import migrate, open_engine
+from db.sql.engine import migrate, open_engine
 
 SCRIPT = """
 import signal, sys
-from db.engine import open_engine
-from db.transaction import writing
-from tuner.stopping import interrupted_between_transactions
+from db.sql.engine import open_engine
+from db.sql.transaction import writing
+from tuner.process.stopping import interrupted_between_transactions
 engine = open_engine(sys.argv[1])
 usual = signal.default_int_handler
 signal.signal(signal.SIGINT, usual)  # a shell may start what it leaves alone without one

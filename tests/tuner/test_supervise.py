@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from tests.tuner.measure.remote import gone
+from tuner.device.gpus import among
 from tuner.errors import NoDevice
-from tuner.gpus import among
 
 SUPERVISOR = """
 import sys
-from tuner.supervise import supervise
-from tuner.stopping import Stopped, stop_on_signals
+from tuner.worker.supervise import supervise
+from tuner.process.stopping import Stopped, stop_on_signals
 stop_on_signals()
 members = {name: {"MEMBER": name} for name in ("a", "b")}
 try:

@@ -10,14 +10,14 @@ from service_process import Service
 from small_libraries import arrays, error, expected, workload
 from stored_best import store
 
-from db.engine import open_engine
-from tuner.client import Client
+from db.sql.engine import open_engine
+from tuner.client.client import Client
+from tuner.client.local import Local
 from tuner.errors import WrongArgument
-from tuner.local import Local
 from tuner.settings import Settings
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 
 def tensors(name: str, seed: int = 0) -> tuple[Any, Any]:
@@ -181,7 +181,7 @@ def test_a_shape_is_looked_up_once_and_told_once(
     monkeypatch.setattr(Local, "best", counted)
     x, w = tensors("depthwise")
     module = DepthwiseConv2d(w, source=source)
-    with caplog.at_level(logging.INFO, logger="tuner.torch_modules"):
+    with caplog.at_level(logging.INFO, logger="tuner.torch.modules"):
         for _ in range(3):
             module(x)
             module(x[:1])

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tuner.client.local import Local
 from tuner.errors import WrongArgument
-from tuner.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
-from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it deprecates
 SHAPE = (2, 3, 9, 20)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from tuner.client.local import Local
 from tuner.errors import WrongArgument
-from tuner.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch.autograd import forward_ad  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from tuner.torch_modules import Conv1d, DepthwiseConv2d  # noqa: E402
+from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it deprecates
 

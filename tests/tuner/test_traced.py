@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.trace import Trace
+from templates.records.trace import Trace
 from tests.tuner.measure.planted import Planted
-from tuner.detect import detect
+from tuner.device.detect import detect
 from tuner.errors import NothingWorked
-from tuner.traced import TracedPlan
+from tuner.plan.traced import TracedPlan
 
 WORKLOAD = Conv1dWorkload(M=64, N=8)
 DEVICE = replace(detect("cpu"), target={"kind": "nosuch"})

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from small_libraries import seal
 from stored_best import store
 
-from db import signed
-from tuner import artifact, cli
+from db.results import signed
+from tuner.cli import app as cli
+from tuner.client.local import Local
 from tuner.errors import BrokenArtifact, TunerError, UntrustedSigner, UnusableFile
-from tuner.load import load
-from tuner.local import Local
-from tuner.pins import Pins
+from tuner.job import artifact
+from tuner.library.load import load
+from tuner.library.pins import Pins
+from tuner.library.signing_key import own_key, public_key_of
 from tuner.settings import Settings
-from tuner.signing_key import own_key, public_key_of
 
 URL = "http://gpu-host:8000"
 KEYS = [f"{digit}" * 64 for digit in "0123"]
@@ -126,7 +127,7 @@ def test_the_keys_of_a_service_are_accepted(
 def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
         subprocess.run(
-            [sys.executable, "-m", "tuner.cli", "trust", service.url],
+            [sys.executable, "-m", "tuner.cli.app", "trust", service.url],
             input=answer,
             capture_output=True,
             text=True,

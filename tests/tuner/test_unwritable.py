@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from service_process import ROOT, Service
 
-from tuner.signing_key import default_path, own_public_key
+from tuner.library.signing_key import default_path, own_public_key
 
 LOAD = """
 import sys

@@ -1,5 +1,5 @@
-from tuner.measure.cuda_compile import OPTIONS
-from tuner.versions import versions
+from tuner.build.cuda_compile import OPTIONS
+from tuner.measure.versions import versions
 
 
 def test_a_cuda_result_says_how_it_was_compiled() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from db import keys
+from db.access import keys
 from tests.tuner.service_process import Service
 
 if TYPE_CHECKING:

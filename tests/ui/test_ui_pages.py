@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from db import devices, ladders, trials, workers
+from db.fleet import devices, workers
 from db.queue import Job
+from db.results import ladders, trials
 from templates import operator
 from tests.api.service_rows import GPU, new_trial, running, tuned
 from tests.tuner.service_process import Service

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from tuner.device import Device
+from tuner.device.device import Device
 from tuner.errors import ChildFailed, ChildTimeout, NoServer
 from tuner.farm import link, wire
 from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, FarmRunner
-from tuner.measure.child import Child
+from tuner.process.child import Child
 
 ASK_SECONDS = 20.0
 FREE_SECONDS = 20.0

@@ -13,13 +13,13 @@ from typing import Any
 
 import structlog
 
-from tuner.device import Device
+from tuner.compare.comparison import Comparison
+from tuner.compare.runner import ANSWER_BYTES, REFERENCE_SECONDS
+from tuner.device.device import Device
 from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
 from tuner.farm import link, wire
-from tuner.measure.child import Child
-from tuner.measure.comparison import Comparison
-from tuner.measure.runner import ANSWER_BYTES, REFERENCE_SECONDS
 from tuner.measure.trial import Measured
+from tuner.process.child import Child
 
 log = structlog.get_logger()
 

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import structlog
 
-from tuner import logs
-from tuner.detect import detect
+from tuner.device.detect import detect
 from tuner.farm.runner import ENVIRONMENT
 from tuner.farm.session import Session
-from tuner.measure.child import Child
 from tuner.measure.confined import bearable, exercise
+from tuner.process import logs
+from tuner.process.child import Child
 from tuner.settings import Settings
 
 log = structlog.get_logger()

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from tuner.device import Device
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
 from tuner.errors import ChildFailed, NoRoom
 from tuner.farm import wire
 from tuner.measure import cases
-from tuner.measure.child_main import die_with_parent
-from tuner.measure.runner import Runner
-from tuner.scratch import must_have_room
+from tuner.process.child_main import die_with_parent
+from tuner.process.scratch import must_have_room
 from tuner.settings import Settings
 
 IDLE_SECONDS = 600.0

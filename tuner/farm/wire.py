@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from tuner import __version__
-from tuner.device import Device
+from tuner.compare.comparison import Comparison
+from tuner.device.device import Device
 from tuner.errors import ForeignServer
 from tuner.measure.clock import PROTOCOL
-from tuner.measure.comparison import Comparison
 from tuner.measure.trial import Measured
-from tuner.versions import TVM
+from tuner.measure.versions import TVM
 
 FUNCTION = "convtune.{}"
 """By what name TVM knows a function of :mod:`tuner.farm.session`."""

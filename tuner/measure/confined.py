@@ -11,13 +11,11 @@ from tempfile import TemporaryDirectory
 import psutil
 import structlog
 
-from tuner.cuda import checked
-from tuner.cuda_facts import device_files
+from tuner.build.compile import EMPTY_WORKLOAD
+from tuner.device.cuda import checked
+from tuner.device.cuda_facts import device_files
 from tuner.errors import ChildFailed
-from tuner.measure.child import Child
 from tuner.measure.clock import take
-from tuner.measure.compile import EMPTY_WORKLOAD
-from tuner.measure.confine import Confinement
 from tuner.measure.cuda_clock import CudaClock
 from tuner.measure.kernel import Kernel, Tensors
 from tuner.measure.trial import (
@@ -27,12 +25,13 @@ from tuner.measure.trial import (
     read_cases,
     write_cases,
 )
+from tuner.process.child import Child
+from tuner.process.confine import Confinement
 
 log = structlog.get_logger()
 
-RUN_MEMORY, BUILD_MEMORY = 0.75, 0.25
-"""Of the machine's memory: for the one process that tries candidates, for each that builds."""
-LEAST_BUILD_BYTES = 4 << 30
+RUN_MEMORY = 0.75
+"""Of the machine's memory, for the one process that tries candidates."""
 EXERCISE_SECONDS = 60.0
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
@@ -44,12 +43,6 @@ def of_candidates(kind: str, folder: str) -> Confinement:
     if kind == "cpu":
         return _in_folder(folder, ())
     return _in_folder(folder, device_files()) if bearable(exercise) else LIMITED
-
-
-def of_builds() -> Confinement:
-    """What builds candidates may do: a linker is a process of its own."""
-    share = int(BUILD_MEMORY * psutil.virtual_memory().total)
-    return Confinement(memory_bytes=max(share, LEAST_BUILD_BYTES))
 
 
 def bearable(asked: Callable[[Path], None]) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tuner.cuda import checked
+from tuner.device.cuda import checked
 from tuner.measure.clock import Sampler
 from tuner.measure.kernel import Kernel
 

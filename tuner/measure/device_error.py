@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tuner import cuda_facts
-from tuner.cuda import checked
-from tuner.measure.cuda_compile import cubin
+from tuner.build.cuda_compile import cubin
+from tuner.device import cuda_facts
+from tuner.device.cuda import checked
 
 THREADS = 256
 BLOCKS = 1024

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from templates.workload import Workload
-from tuner.cuda import checked
+from tuner.device.cuda import checked
+from tuner.library.runtime import load_runtime
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative, relative_error
 from tuner.measure.device_error import LargestDifference
-from tuner.runtime import load_runtime
 
 KEPT = 0.25
 """Of a GPU's free memory, for cases that stay there."""

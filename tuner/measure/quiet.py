@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from tuner.cpu_facts import threads
+from tuner.device.cpu_facts import threads
 from tuner.measure.clock import STEADY, Sample, spread, summarise
 
 BUSY = 0.15

@@ -11,7 +11,7 @@ import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
-from tuner.cpu_facts import threads as host_threads
+from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import transform_seconds

@@ -1,5 +1,5 @@
 """Search strategies by name. They know spaces and times, nothing of kernels or devices; but one,
-which has no space: MetaSchedule's (:mod:`tuner.traced`)."""
+which has no space: MetaSchedule's (:mod:`tuner.plan.traced`)."""
 
 from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary

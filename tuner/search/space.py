@@ -1,4 +1,4 @@
-"""What a strategy needs of a space; `templates.space.ConfigSpace` and its union have it."""
+"""What a strategy needs of a space; `templates.spaces.space.ConfigSpace` and its union have it."""
 
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol

@@ -10,7 +10,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# written out, not imported from db.models: a revision stays as it was released
+# written out, not imported from db.sql.models: a revision stays as it was released
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UNENDED = sa.text("state IN ('queued', 'running')")
 ENDED = sa.text("state IN ('succeeded', 'failed', 'cancelled')")

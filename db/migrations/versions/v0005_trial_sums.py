@@ -8,7 +8,7 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
-# written out, not imported from db.models: a revision stays as it was released
+# written out, not imported from db.sql.models: a revision stays as it was released
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 PHASES = ("schedule", "build", "check", "run")
 

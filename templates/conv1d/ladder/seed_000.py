@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from templates.conv1d.ladder.baseline import computation
 from templates.conv1d.schedules import cuda_splits
 from templates.conv1d.workload import Conv1dWorkload
-from templates.grid import Grid
+from templates.spaces.grid import Grid
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:

@@ -14,7 +14,7 @@ from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.compute import padded
 from templates.conv1d.ladder.baseline import computation
 from templates.conv1d.workload import Conv1dWorkload
-from templates.grid import Grid
+from templates.spaces.grid import Grid
 
 THREADS = 512
 BLOCKED_THREADS = 128

@@ -8,7 +8,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.written import filled, program
+from templates.kernels.written import filled, program
 
 SOURCE = Path(__file__).with_name("registers.cu")
 

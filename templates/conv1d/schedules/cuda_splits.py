@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from templates.conv1d.compute import padded
 from templates.conv1d.cuda_splits import taps_per_chunk
 from templates.conv1d.workload import Conv1dWorkload
-from templates.grid import Grid
+from templates.spaces.grid import Grid
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:

@@ -19,7 +19,7 @@ from templates.conv1d.cuda_strategies import (
     taps_per_pass,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from templates.grid import frames
+from templates.spaces.grid import frames
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any], kind: str = "cuda") -> Any:

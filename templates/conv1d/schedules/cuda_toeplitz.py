@@ -9,8 +9,8 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.cuda_toeplitz import shared_words
 from templates.conv1d.workload import Conv1dWorkload
-from templates.halves import ARITHMETICS, HALVES
-from templates.written import filled, program
+from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.written import filled, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 

@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.ladder.baseline import computation
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.grid import Grid
+from templates.spaces.grid import Grid
 
 TILE = 16
 

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.cuda_patch import Layout, row_sums
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.written import filled, program
+from templates.kernels.written import filled, program
 
 SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 

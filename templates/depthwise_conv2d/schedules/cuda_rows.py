@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.cuda_rows import blocks, row_words, shared_words, threads
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.written import ENOUGH_REGISTERS, filled, program
+from templates.kernels.written import ENOUGH_REGISTERS, filled, program
 
 SOURCE = Path(__file__).with_name("rows.cu")
 READS = {

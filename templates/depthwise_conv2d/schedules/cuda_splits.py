@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.grid import Grid
+from templates.spaces.grid import Grid
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:

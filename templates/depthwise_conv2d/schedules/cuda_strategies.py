@@ -21,7 +21,7 @@ from templates.depthwise_conv2d.cuda_strategies import (
     tile as tile_of,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.grid import frames
+from templates.spaces.grid import frames
 
 
 def computation(

@@ -25,7 +25,7 @@ from tests.benchmarks.limits.figures import Row, judged, warm_us
 from tests.benchmarks.limits.page import markdown
 from tests.benchmarks.limits.shapes import BARS, SHAPES, Shape
 from tests.benchmarks.tuned import Bench, JobFailed, bench, provenance, write
-from tuner.detect import detect
+from tuner.device.detect import detect
 
 MODULE = "python -m tests.benchmarks.limits"
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from tests.benchmarks.several_gpus import farm, workers
 from tests.benchmarks.tuned import knobs, provenance, stated, write
-from tuner.detect import detect
-from tuner.measure.child import Child
-from tuner.versions import versions
+from tuner.device.detect import detect
+from tuner.measure.versions import versions
+from tuner.process.child import Child
 
 LOADS = {"layers": "depthwise layers of a network", "mixed": "both operators, large and small"}
 PARTS = {

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from db import best as bests
-from db import trials
-from db.engine import open_engine
-from db.jobs import Job
-from db.schema import migrate
+from db.queue.jobs import Job
+from db.results import best as bests
+from db.results import trials
+from db.sql.engine import open_engine
+from db.sql.schema import migrate
 from tests.benchmarks.several_gpus.installation import (
     KEY,
     ended,

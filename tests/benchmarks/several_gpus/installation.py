@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 import templates
 from db import queue
-from db.jobs import Job, JobOrder
+from db.queue.jobs import Job, JobOrder
 
 KEY = "gpu"
 
@@ -65,7 +65,7 @@ def tracker(log: Path) -> Iterator[str]:
 def servers(address: str, gpus: str, log: Path) -> Iterator[None]:
     """A server for each of the GPUs; they are there when the block begins."""
     offered = ["--tracker", address, "--key", KEY, "--gpus", gpus]
-    with running([sys.executable, "-m", "tuner.cli", "rpc-server", *offered], log):
+    with running([sys.executable, "-m", "tuner.cli.app", "rpc-server", *offered], log):
         wanted = len(gpus.split(","))
         until(lambda: log.read_text().count("rpc_server_started") >= wanted, 120)
         yield

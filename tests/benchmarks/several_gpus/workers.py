@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from db import workers
-from db.engine import open_engine
-from db.schema import migrate
+from db.fleet import workers
+from db.sql.engine import open_engine
+from db.sql.schema import migrate
 from tests.benchmarks.several_gpus.installation import ended, running, submit, until, worker
 from tests.own_postgres import own_server
 

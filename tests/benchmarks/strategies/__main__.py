@@ -16,7 +16,7 @@ from tests.benchmarks.strategies.page import markdown
 from tests.benchmarks.strategies.record import SHAPES, record
 from tests.benchmarks.strategies.recording import FOLDER, Recording, load, names
 from tests.benchmarks.tuned import write
-from tuner.detect import detect
+from tuner.device.detect import detect
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from statistics import median
 
 from tests.benchmarks.strategies.recording import Recording, load, names
 from tuner import search
-from tuner.pipeline import BATCH
+from tuner.job.pipeline import BATCH
 from tuner.search.simulate import good_enough, replay, trials_to_good
 
 SEEDS = 30

@@ -10,11 +10,11 @@ from typing import Any
 
 import templates
 from tests.benchmarks.strategies.recording import Recording
-from tuner.device import Device
-from tuner.measure.builder import Builder
-from tuner.measure.runner import Runner
-from tuner.plan import Plan
-from tuner.versions import TVM
+from tuner.build.builder import Builder
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
+from tuner.measure.versions import TVM
+from tuner.plan.plan import Plan
 
 BATCH = 32
 AGAIN, ROUNDS = 1.5, 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import templates
 from templates.limits import DeviceLimits
-from templates.union import UnionSpace
+from templates.spaces.union import UnionSpace
 from tuner.search.simulate import good_enough
 
 FOLDER = Path(__file__).parents[1] / "spaces"

@@ -29,10 +29,12 @@ from alembic import command
 from load import load
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from db import artifacts, best, devices, queue, trials, workers
-from db.engine import migrate, open_engine
-from db.schema import _config
-from db.transaction import reading, writing
+from db import queue
+from db.fleet import devices, workers
+from db.results import artifacts, best, trials
+from db.sql.engine import migrate, open_engine
+from db.sql.schema import _config
+from db.sql.transaction import reading, writing
 
 CPU = {
     "kind": "cpu",

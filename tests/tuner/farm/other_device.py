@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tuner import cpu_facts
-from tuner.device import Device
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.farm import server
 
 

@@ -20,15 +20,16 @@ from tests.tuner.farm.farmed import (
 )
 from tests.tuner.farm.sleepy import DRAWN, IDLE_SECONDS
 from tests.tuner.measure.planted import Planted
-from tuner import artifact, cpu_facts
+from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
+from tuner.compare.stage import EMPTY as EMPTY_NAME
+from tuner.device import cpu_facts
 from tuner.errors import ChildFailed, NoServer
 from tuner.farm import link
 from tuner.farm import runner as lanes
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
-from tuner.measure.child import Child
-from tuner.measure.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
-from tuner.measure.stage import EMPTY as EMPTY_NAME
+from tuner.job import artifact
+from tuner.process.child import Child
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 6.0

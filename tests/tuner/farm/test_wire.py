@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner import cpu_facts
-from tuner.device import Device
+from tuner.compare.comparison import Comparison, Entry
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.errors import ForeignServer
 from tuner.farm import wire
-from tuner.measure.comparison import Comparison, Entry
 from tuner.measure.trial import Measured
 
 texts = st.text(max_size=20)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.measure.runner import Runner
+from tuner.compare.runner import Runner
 
 SOURCE = Path(__file__).with_suffix(".c")
 REFUSED = "Operation not permitted"

@@ -6,7 +6,7 @@ from typing import Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 

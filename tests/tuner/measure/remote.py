@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tuner.measure.confine import Confinement, confine
+from tuner.process.confine import Confinement, confine
 
 PR_SET_NAME = 15
 

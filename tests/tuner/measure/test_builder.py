@@ -13,11 +13,11 @@ from tests.acceptance.processes import until
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import PlantedBuild
 from tests.tuner.measure.remote import gone
-from tuner import cpu_facts
-from tuner.device import Device
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.errors import NoLinker
-from tuner.measure.builder import Builder
-from tuner.measure.compile import BuildOrder, program_of
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
-from tuner.measure.child import Child
+from tuner.process.child import Child
 
 LONG = 30.0
 MOST = 1000

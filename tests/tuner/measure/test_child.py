@@ -10,8 +10,8 @@ from pydantic_core import PydanticSerializationError
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
-from tuner.measure.child import Child
-from tuner.measure.confine import Confinement
+from tuner.process.child import Child
+from tuner.process.confine import Confinement
 
 LONG = 30.0
 

@@ -13,7 +13,7 @@ from tests.tuner.measure.remote import gone
 PARENT = """
 import sys
 from tests.tuner.measure import remote
-from tuner.measure.child import Child
+from tuner.process.child import Child
 
 child = Child()
 child.call(remote.pid, timeout=30)

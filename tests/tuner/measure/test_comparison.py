@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tuner.compare import comparison
+from tuner.compare.comparison import FEWEST_TURNS, TURNS, Stage, compare
+from tuner.compare.stage import Contestant, Entered
 from tuner.errors import ChildCrashed
-from tuner.measure import comparison
 from tuner.measure.clock import Sample
-from tuner.measure.comparison import FEWEST_TURNS, TURNS, Stage, compare
-from tuner.measure.stage import Contestant, Entered
 
 
 class Process:

@@ -16,8 +16,8 @@ import pytest
 
 from tests.tuner.measure import remote
 from tuner.errors import ChildCrashed, ChildError
-from tuner.measure.child import Child
-from tuner.measure.confine import FILE_BYTES, FIRST_TO_GO, LANDLOCK_CREATE_RULESET, X32, Confinement
+from tuner.process.child import Child
+from tuner.process.confine import FILE_BYTES, FIRST_TO_GO, LANDLOCK_CREATE_RULESET, X32, Confinement
 
 LONG = 60.0
 MEMORY = 2 << 30

@@ -12,13 +12,13 @@ from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.measure import remote
 from tests.tuner.measure.greedy import GreedyBuild
 from tests.tuner.measure.test_confine import calls
-from tuner import cpu_facts
-from tuner.device import Device
+from tuner.build.builder import LEAST_MEMORY_BYTES, Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.measure import confined
-from tuner.measure.builder import Builder
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.measure.confine import FILE_BYTES
-from tuner.measure.runner import Runner
+from tuner.process.confine import FILE_BYTES
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
 LONG = 60.0
@@ -95,7 +95,7 @@ def test_the_last_rounds_process_has_limits_and_no_database(
 
 def test_builders_have_limits(builder: Builder) -> None:
     limits = builder.call(remote.limits, timeout=LONG)
-    most = max(confined.LEAST_BUILD_BYTES, psutil.virtual_memory().total // 2)
+    most = max(LEAST_MEMORY_BYTES, psutil.virtual_memory().total // 2)
     assert 0 < limits["RLIMIT_DATA"][1] <= most
     assert limits["RLIMIT_FSIZE"] == (FILE_BYTES, FILE_BYTES)
     assert limits["RLIMIT_CORE"] == (0, 0)

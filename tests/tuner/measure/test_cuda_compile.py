@@ -1,6 +1,6 @@
 import pytest
 
-from tuner.measure.cuda_compile import cubin
+from tuner.build.cuda_compile import cubin
 
 KERNEL = 'extern "C" __global__ void main_kernel(float* y) { y[threadIdx.x] = blockIdx.x; }'
 

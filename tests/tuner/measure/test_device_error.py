@@ -9,9 +9,9 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import relative_error
-from tuner.measure.cuda_compile import cubin
 from tuner.measure.device_error import SOURCE
 from tuner.measure.kernel import Tensors
 

@@ -17,9 +17,9 @@ from tests.tuner.measure.misdeeds import (
 )
 from tests.tuner.measure.planted import Planted
 from tests.tuner.measure.test_confine import calls, files
-from tuner import cpu_facts
-from tuner.measure.compile import BuildOrder, build, program_of
-from tuner.measure.runner import RUN_SECONDS, Runner
+from tuner.build.compile import BuildOrder, build, program_of
+from tuner.compare.runner import RUN_SECONDS, Runner
+from tuner.device import cpu_facts
 
 pytestmark = [calls, files]
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tuner.cpu_facts import threads
+from tuner.device.cpu_facts import threads
 from tuner.measure import quiet
 from tuner.measure.quiet import WAY_OUT, Others, noise
 

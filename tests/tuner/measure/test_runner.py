@@ -12,12 +12,12 @@ from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import Planted
 from tests.tuner.measure.remote import gone
-from tuner import cpu_facts
-from tuner.device import Device
+from tuner.build.compile import BuildOrder, build, program_of
+from tuner.compare import runner as room
+from tuner.compare.runner import Runner
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.errors import ChildError
-from tuner.measure import runner as room
-from tuner.measure.compile import BuildOrder, build, program_of
-from tuner.measure.runner import Runner
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 2.0

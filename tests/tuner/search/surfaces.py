@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from templates.space import ConfigSpace
-from templates.union import UnionSpace
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tuner.search.strategy import Result, Strategy
 
 Config = dict[str, Any]

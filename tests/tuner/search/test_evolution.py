@@ -9,14 +9,14 @@ import pytest
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
-from templates.trace import Trace
+from templates.records.trace import Trace
 from templates.workload import Workload
-from tuner.detect import detect
-from tuner.evolution import Setup, propose, search_target
-from tuner.measure.builder import Builder
-from tuner.measure.child import Child
-from tuner.measure.compile import BuildOrder, program_of
-from tuner.measure.runner import Runner
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.device.detect import detect
+from tuner.plan.evolution import Setup, propose, search_target
+from tuner.process.child import Child
 
 DEVICE = detect("cpu")
 WORKLOAD = Conv1dWorkload(M=60, N=5)

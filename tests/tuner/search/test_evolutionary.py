@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from tests.tuner.search.surfaces import Surface, direct, rugged, tiled
 from tuner.search import Earlier, Result, create
 from tuner.search.simulate import replay

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from templates.space import ConfigSpace
-from templates.union import UnionSpace
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tuner.search.features import FeatureTable
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from tuner.search import Result, create
 from tuner.search.simulate import replay, trials_to_good
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from templates.space import ConfigSpace
+from templates.spaces.space import ConfigSpace
 from tests.tuner.search.surfaces import luck, rugged
 from tuner.errors import TunerError, UnknownStrategy
 from tuner.search import DEFAULT, METASCHEDULE, Result, create, strategies

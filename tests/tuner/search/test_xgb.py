@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from templates.space import ConfigSpace
-from templates.union import UnionSpace
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tests.tuner.search.surfaces import Surface, both, direct, luck, rugged, tiled
 from tuner.search import Earlier, Result, create
 from tuner.search.simulate import replay

@@ -1,0 +1,135 @@
+"""``/best/{operator}?M=…&N=…``: text to a workload and filters, or every field at fault."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from starlette.datastructures import QueryParams
+
+from api.problems.messages import FieldError, field_errors, summary
+from api.problems.problems import Problem
+from templates import Operator, restriction, template_names
+from templates.errors import UnknownTemplate
+from templates.workload import Workload
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}")
+
+
+class BestFilters(BaseModel):
+    """What may be asked of a best beside its workload."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
+    device: str | None = Field(None, max_length=200, description="only this device, by its name")
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
+    )
+    templates: str | None = Field(
+        None,
+        max_length=200,
+        description="only what one of these templates gave, their names parted by commas",
+    )
+    match: Literal["exact", "nearest"] = Field(
+        "exact",
+        description="exact: only what was measured for this shape; nearest: the configuration of "
+        "the closest tuned shape where this one has none",
+    )
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The templates asked for."""
+        if self.templates is None:
+            return None
+        return tuple(sorted({name.strip() for name in self.templates.split(",")}))
+
+    @classmethod
+    def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
+        """Raises Problem, which names every field at fault."""
+        given = {name: text for name, text in query.items() if text != ""}
+        filters = {name: given.pop(name) for name in cls.model_fields if name in given}
+        fields = operator.workload.model_fields
+        wrong = _repeated(query) + _unknown(given, operator)
+        values = {name: _value(fields[name], given[name]) for name in fields if name in given}
+        workload = _validated(operator.workload, values, wrong)
+        chosen = _validated(cls, filters, wrong)
+        if chosen is not None:
+            wrong += _unknown_templates(chosen, operator)
+        if wrong or workload is None or chosen is None:
+            raise Problem("invalid-request", summary(wrong), errors=wrong)
+        return workload, chosen
+
+
+def query_parameters(operator: Operator) -> list[dict[str, Any]]:
+    """The query of one operator as OpenAPI parameters."""
+    workload = operator.workload.model_json_schema()
+    required = set(workload["required"])
+    fields = workload["properties"] | BestFilters.model_json_schema()["properties"]
+    name = f"({'|'.join(template_names(operator.name))})"
+    fields["templates"] |= {"type": "string", "pattern": f"^{name}(,{name})*$"}
+    del fields["templates"]["anyOf"]
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": field.pop("description"),
+            "schema": field,
+            **({"example": operator.example[name]} if name in operator.example else {}),
+        }
+        for name, field in fields.items()
+    ]
+
+
+def _repeated(query: QueryParams) -> list[FieldError]:
+    return [
+        FieldError(field=name, message="is given more than once; give it once")
+        for name in query
+        if len(query.getlist(name)) > 1
+    ]
+
+
+def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
+    fields = operator.workload.model_fields
+    known = ", ".join([*fields, *BestFilters.model_fields])
+    return [
+        FieldError(field=name, message=f"is not known for {operator.name}; known are {known}")
+        for name in given
+        if name not in fields
+    ]
+
+
+def _unknown_templates(filters: BestFilters, operator: Operator) -> list[FieldError]:
+    try:
+        restriction(filters.names, operator.name)
+    except UnknownTemplate as error:
+        return [FieldError(field="templates", message=str(error).removeprefix("templates "))]
+    return []
+
+
+def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldError]) -> Model | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        wrong += field_errors(error.errors(), place="query")
+        return None
+
+
+def _value(field: FieldInfo, text: str) -> Any:
+    """The JSON value that the text stands for; the text itself where it stands for none, which the
+    strict model then refuses by name."""
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)
+    if whole and _INTEGER.fullmatch(text):
+        return int(text)
+    if field.annotation is float:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text

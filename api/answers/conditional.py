@@ -1,0 +1,45 @@
+"""Conditional and ranged requests (RFC 9110, sections 13 and 14)."""
+
+from __future__ import annotations
+
+import re
+
+from api.problems.problems import Problem
+
+_RANGE = re.compile(r"bytes=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+
+
+def weak_etag(digest: str) -> str:
+    """Of an answer that is the same compressed or not, byte for byte only once it is unpacked."""
+    return f'W/"{digest}"'
+
+
+def matches(if_none_match: str | None, etag: str) -> bool:
+    """Whether the caller already has what ``etag`` names (RFC 9110's weak comparison)."""
+    if if_none_match is None:
+        return False
+    sent = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in sent or etag.removeprefix("W/") in sent
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """First byte and the one after the last, or None where all is to be sent: no range, several
+    of them, or one that is malformed. Raises Problem where the range lies outside."""
+    found = _RANGE.fullmatch(header or "")
+    if found is None or found.groups() == ("", ""):
+        return None
+    first, last = found.groups()
+    if first == "":
+        start, stop = max(size - int(last), 0), size
+    else:
+        start = int(first)
+        stop = min(int(last) + 1, size) if last else size
+        if last and int(last) < start:
+            return None
+    if start >= size:
+        raise Problem(
+            "range-not-satisfiable",
+            f"the artifact has {size} bytes; ask for a range within 0-{size - 1}",
+            headers={"Content-Range": f"bytes */{size}"},
+        )
+    return start, stop

@@ -1,0 +1,93 @@
+"""The closest tuned shape whose configuration is valid for the one that was asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from db.records.listed import NEIGHBOUR, Listed, ListedOrder
+from db.results.best import Best
+from templates import templates_for
+from templates.errors import TemplateError
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.workload import Workload
+
+
+def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
+    """The bests of the closest workload that can lend its configuration, fastest first; none where
+    no candidate can. Ties go to the faster one; what was borrowed is not lent on."""
+    spaces = _Spaces(workload)
+    ranked = sorted(
+        ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
+        key=lambda entry: entry[:3],
+    )
+    reachable = [
+        best for far, _, _, best in ranked if math.isfinite(far) and best.search != NEIGHBOUR
+    ]
+    first = next((best for best in reachable if spaces.hold(best)), None)
+    if first is None:
+        return []
+    same = (best for best in reachable if best.workload_key == first.workload_key)
+    return [best for best in same if best is first or spaces.hold(best)]
+
+
+def verification(
+    workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
+) -> ListedOrder:
+    """The order for a worker to build, check and time the lender's configuration for the shape, as
+    an answer to who asks for these templates."""
+    source = {
+        "workload": lender.workload,
+        "time_us": lender.time_us,
+        "device": lender.device.name,
+        "job": lender.job_id,
+    }
+    return ListedOrder(
+        operator=workload.operator,
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        target=lender.device.kind,
+        search=NEIGHBOUR,
+        listed=[Listed(lender.config, lender.template_version, source)],
+        templates=templates,
+    )
+
+
+def distance(workload: Workload, best: Best) -> float:
+    """Euclidean, on log2 of the extents; infinite where anything but the extents differs, or where
+    the neighbour was allowed a larger error."""
+    asked, there = workload.model_dump(), best.workload
+    if set(asked) != set(there):  # a field that one of two releases does not have
+        return math.inf
+    fields = type(workload).model_fields.items()
+    extents = [name for name, field in fields if field.annotation is int]
+    fixed = set(asked) - {*extents, "max_error"}
+    if any(asked[name] != there[name] for name in fixed) or there["max_error"] > asked["max_error"]:
+        return math.inf
+    return math.hypot(*(math.log2(asked[name] / there[name]) for name in extents))
+
+
+class _Spaces:
+    """The asked workload's spaces, built once for each template and device."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._built: dict[tuple[int, str], ConfigSpace | None] = {}
+
+    def hold(self, best: Best) -> bool:
+        place = (best.device.id, best.template)
+        if place not in self._built:
+            self._built[place] = self._build(best)
+        space = self._built[place]
+        return space is not None and space.version == best.template_version and best.config in space
+
+    def _build(self, best: Best) -> ConfigSpace | None:
+        try:
+            limits = DeviceLimits.from_json(best.device.limits)
+            applying = templates_for(self._workload, limits)
+            named = (each for each in applying if each.name == best.template)
+            found = next(named, None)
+            return None if found is None else found.space(self._workload, limits)
+        except (TemplateError, TypeError):  # of another release: a template or a limit it lacks
+            return None

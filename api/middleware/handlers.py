@@ -1,0 +1,143 @@
+"""Which problem each exception becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from api.middleware.body_limit import body_too_large
+from api.problems.messages import FieldError, field_errors, summary
+from api.problems.problems import Problem
+from db.sql import errors as storage
+from templates.errors import InvalidRecords, UnknownOperator
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_STORAGE: dict[type[storage.StorageError], str] = {
+    storage.DatabaseUnavailable: "database-unavailable",
+    storage.SchemaMismatch: "schema-mismatch",
+    storage.NotFound: "not-found",
+    storage.JobEnded: "job-ended",
+    storage.IdempotencyConflict: "idempotency-conflict",
+    storage.TooManyKeys: "too-many-keys",
+    storage.BadCursor: "invalid-cursor",
+    storage.QuotaExceeded: "too-many-jobs",
+    storage.CorruptArtifact: "corrupt-artifact",
+}
+_FIELDS = {
+    "idempotency-conflict": FieldError(
+        field="Idempotency-Key", message="was used for another order; send a new key"
+    ),
+    "invalid-cursor": FieldError(
+        field="cursor", message="was not made by this list; start again without one"
+    ),
+}
+LISTED_ERRORS = 50  # a body has room for thousands
+QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
+_UNKNOWN = {"/jobs/": "unknown-job", "/artifacts/": "unknown-artifact"}
+
+
+def install(app: FastAPI) -> None:
+    handlers: dict[type[Exception], Callable[[Request, Any], Problem]] = {
+        Problem: lambda request, problem: problem,
+        RequestValidationError: _invalid,
+        UnknownOperator: lambda request, error: Problem("unknown-operator", str(error)),
+        InvalidRecords: _invalid_records,
+        storage.StorageError: storage_problem,
+        HTTPException: _http,
+    }
+    for kind, to_problem in handlers.items():
+        app.add_exception_handler(kind, _answering(to_problem))
+
+
+def _answering(to_problem: Callable[[Request, Any], Problem]) -> Any:
+    async def handler(request: Request, error: Exception) -> Response:
+        problem = to_problem(request, error)
+        if problem.status >= 500:
+            request.state.log["error"] = str(error)
+        return problem.response(request)
+
+    return handler
+
+
+def _invalid(request: Request, error: RequestValidationError) -> Problem:
+    found = error.errors()
+    if isinstance(error.body, bytes) and error.body:
+        return Problem(
+            "unsupported-media-type",
+            "the body must be JSON and say so; send it with content-type: application/json",
+        )
+    fields = field_errors(found)
+    kind = "body-not-json" if any(e["type"] == "json_invalid" for e in found) else "invalid-request"
+    return Problem(kind, summary(fields), errors=fields[:LISTED_ERRORS])
+
+
+def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
+    fields = [
+        FieldError(field=f"records.{fault.line}.{fault.field}", message=fault.message)
+        for fault in error.faults
+    ]
+    return Problem("invalid-request", str(error), errors=fields)
+
+
+def storage_problem(request: Request, error: storage.StorageError) -> Problem:
+    kind = next((_STORAGE[base] for base in type(error).__mro__ if base in _STORAGE), None)
+    if kind is None:
+        return Problem("internal-error", "the storage refused; the log has the reason")
+    if kind == "not-found":
+        path = request.url.path
+        kind = next((name for start, name in _UNKNOWN.items() if path.startswith(start)), kind)
+    if kind == "database-unavailable":
+        # The URL and its host are the operator's business, not the caller's.
+        return Problem(
+            kind, "the database did not answer; try again shortly", headers={"Retry-After": "5"}
+        )
+    if isinstance(error, storage.QuotaExceeded):
+        return Problem(
+            kind,
+            f"{error} (TUNER_MAX_UNFINISHED_JOBS)",
+            headers={"Retry-After": str(QUOTA_SECONDS)},
+            limit={"unfinished_jobs": error.limit},
+        )
+    if isinstance(error, storage.TooManyKeys):
+        return Problem(kind, str(error), limit={"idempotency_keys": error.limit})
+    fields = [_FIELDS[kind]] if kind in _FIELDS else []
+    return Problem(kind, str(error), errors=fields)
+
+
+def _http(request: Request, error: HTTPException) -> Problem:
+    path = request.url.path
+    if error.status_code == 404:
+        return Problem("route-not-found", f"there is nothing at {path}; GET / names the routes")
+    if error.status_code == 405:
+        allowed = ", ".join(_allowed(request))
+        return Problem(
+            "method-not-allowed",
+            f"{path} does not take {request.method}; it takes {allowed}",
+            headers={"Allow": allowed},
+        )
+    if error.status_code == 413:
+        return body_too_large(request)
+    return Problem(
+        "bad-request", f"{error.detail}; send one JSON object of ordinary size and depth"
+    )
+
+
+def _allowed(request: Request) -> list[str]:
+    def takes(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
+
+    # /jobs/nearest is no job, though the route of a job would take it
+    written_out = request.app.openapi()["paths"].get(request.scope["path"])
+    methods = _METHODS if written_out is None else map(str.upper, written_out)
+    taken = {method for method in methods if takes(method)}
+    if "GET" in taken:
+        taken.add("HEAD")
+    return [method for method in _METHODS if method in taken]

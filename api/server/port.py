@@ -1,0 +1,24 @@
+"""The port to listen on, tried before anything else is done."""
+
+from __future__ import annotations
+
+import socket
+
+from api.server.lifespan import StartupError
+
+
+def must_be_free(host: str, port: int) -> None:
+    """Raises StartupError. uvicorn would find out last, and say it among the lines of its log."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                tried.bind(address)
+    except OSError as error:
+        raise StartupError(
+            f"can't listen on {host}, port {port}: {error.strerror or error}; stop what has it, or "
+            "choose others with TUNER_HOST and TUNER_PORT"
+        ) from error

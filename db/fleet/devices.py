@@ -1,0 +1,67 @@
+"""Devices by fingerprint: results are kept per device."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, select
+from sqlalchemy.engine import RowMapping
+
+from db.sql.columns import canonical, upsert
+from db.sql.errors import NotFound
+from db.sql.models import devices
+from db.sql.transaction import reading, writing
+
+
+@dataclass(frozen=True)
+class Device:
+    id: int
+    kind: str  # "cpu" or "cuda"
+    name: str
+    arch: str
+    memory_bytes: int
+    driver: str
+    limits: dict[str, Any]
+
+    @classmethod
+    def from_row(cls, row: RowMapping, prefix: str = "") -> "Device":
+        fields = ("id", "kind", "name", "arch", "memory_bytes", "driver", "limits")
+        return cls(**{field: row[prefix + field] for field in fields})
+
+
+def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
+    """The device of a fingerprint (kind, name, arch, memory_bytes, driver, limits); the same one
+    whenever all but its limits, which are replaced, are equal."""
+    parts = {
+        field: fingerprint[field] for field in ("kind", "name", "arch", "memory_bytes", "driver")
+    }
+    identity = hashlib.sha256(canonical(parts).encode()).hexdigest()
+    with writing(engine) as connection:
+        statement = (
+            upsert(connection, devices)
+            .values(**parts, identity=identity, limits=dict(fingerprint["limits"]))
+            .on_conflict_do_update(
+                index_elements=[devices.c.identity], set_={"limits": dict(fingerprint["limits"])}
+            )
+            .returning(devices)
+        )
+        return Device.from_row(connection.execute(statement).mappings().one())
+
+
+def get_device(engine: Engine, device_id: int) -> Device:
+    """Raises NotFound."""
+    with reading(engine) as connection:
+        row = (
+            connection.execute(select(devices).where(devices.c.id == device_id)).mappings().first()
+        )
+    if row is None:
+        raise NotFound("device", device_id)
+    return Device.from_row(row)
+
+
+def list_devices(engine: Engine) -> list[Device]:
+    """All of them, in the order in which they were first seen."""
+    with reading(engine) as connection:
+        rows = connection.execute(select(devices).order_by(devices.c.id)).mappings()
+        return [Device.from_row(row) for row in rows]

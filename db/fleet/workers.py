@@ -1,0 +1,91 @@
+"""Who is at work, where, and on what."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Engine, delete, select
+
+from db.fleet.devices import Device
+from db.sql.columns import now, upsert, utc
+from db.sql.models import devices, workers
+from db.sql.transaction import reading, writing
+
+FORGET_SECONDS = 7 * 86400.0
+ALIVE_SECONDS = 60.0
+"""A worker that was seen within so many seconds lives."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    name: str
+    host: str
+    pid: int
+    device: Device | None
+    version: str
+    job_id: str | None  # what it is doing
+    alive: bool
+    started_at: datetime
+    seen_at: datetime
+
+
+def beat(
+    engine: Engine,
+    worker: str,
+    *,
+    host: str,
+    pid: int,
+    device_id: int | None,
+    version: str,
+    job_id: str | None,
+) -> None:
+    """Say that this worker lives; those unseen for a week are forgotten."""
+    values = {
+        "host": host,
+        "pid": pid,
+        "device_id": device_id,
+        "version": version,
+        "job_id": job_id,
+        "seen_at": now(),
+    }
+    with writing(engine) as connection:
+        connection.execute(
+            upsert(connection, workers)
+            .values(name=worker, started_at=now(), **values)
+            .on_conflict_do_update(index_elements=[workers.c.name], set_=values)
+        )
+        connection.execute(delete(workers).where(workers.c.seen_at < now() - FORGET_SECONDS))
+
+
+def leave(engine: Engine, worker: str) -> None:
+    """Take the worker off the list."""
+    with writing(engine) as connection:
+        connection.execute(delete(workers).where(workers.c.name == worker))
+
+
+def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[Worker]:
+    """By name; `alive` where it was seen within `alive_seconds` by the database's clock."""
+    query = (
+        select(
+            workers,
+            (workers.c.seen_at >= now() - alive_seconds).label("alive"),
+            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+        )
+        .join(devices, devices.c.id == workers.c.device_id, isouter=True)
+        .order_by(workers.c.name)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).mappings().all()
+    return [
+        Worker(
+            name=row["name"],
+            host=row["host"],
+            pid=row["pid"],
+            device=None if row["device_id"] is None else Device.from_row(row, "device_"),
+            version=row["version"],
+            job_id=row["job_id"],
+            alive=row["alive"],
+            started_at=utc(row["started_at"]),
+            seen_at=utc(row["seen_at"]),
+        )
+        for row in rows
+    ]

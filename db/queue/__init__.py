@@ -1,0 +1,38 @@
+"""The job queue: orders come in (submit), workers hold jobs under leases (lease), users look (jobs)
+and change their minds (cancel)."""
+
+from db.queue.cancel import cancel
+from db.queue.jobs import Job, JobOrder, get, list_jobs
+from db.queue.lease import (
+    LEASE_SECONDS,
+    MAX_ATTEMPTS,
+    SILENT_SECONDS,
+    claim,
+    excuse,
+    finish,
+    heartbeat,
+    progress,
+    release,
+)
+from db.queue.submit import submit
+from db.sql.choices import STATES, JobState
+
+__all__ = [
+    "LEASE_SECONDS",
+    "MAX_ATTEMPTS",
+    "SILENT_SECONDS",
+    "STATES",
+    "Job",
+    "JobOrder",
+    "JobState",
+    "cancel",
+    "claim",
+    "excuse",
+    "finish",
+    "get",
+    "heartbeat",
+    "list_jobs",
+    "progress",
+    "release",
+    "submit",
+]

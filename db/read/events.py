@@ -1,0 +1,126 @@
+"""What listeners to a job are told: how it is now, and the trials that they have not seen."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, Row, Select, Text, and_, case, func, select, type_coerce
+
+from db.fleet.devices import Device
+from db.queue.jobs import Job, job_columns, known_id
+from db.queue.takers import waiting_reason
+from db.results.trials import Trial, trial_columns
+from db.sql.errors import NotFound
+from db.sql.models import devices, jobs, trials
+from db.sql.transaction import reading
+
+_last_number = (
+    select(func.coalesce(func.max(trials.c.number), 0))
+    .where(trials.c.job_seq == jobs.c.seq)
+    .correlate(jobs)
+    .scalar_subquery()
+)
+_ok = trials.c.status == "ok"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A job as one reading saw it."""
+
+    seq: int
+    job: Job
+    device: Device | None
+    last: int  # the number of its last trial, 0 where there is none
+    waiting: str | None  # why no living worker can take it
+
+    @property
+    def stage(self) -> int:
+        """How many changes of state the job has seen: each claim, release, wish to cancel and end
+        raises it by one, and nothing lowers it."""
+        job = self.job
+        return 1 + job.attempt + job.released + job.cancel_requested + job.ended
+
+
+def snapshot(engine: Engine, job_id: str) -> Snapshot:
+    """Raises NotFound."""
+    with reading(engine) as connection:
+        query = job_columns().add_columns(_last_number.label("last"))
+        row = connection.execute(query.where(jobs.c.id == known_id(job_id))).mappings().first()
+        if row is None:
+            raise NotFound("job", job_id)
+        of_device = select(devices).where(devices.c.id == row["device_id"])
+        device = connection.execute(of_device).mappings().first()
+        job = Job.from_row(row)
+        waiting = waiting_reason(connection, job)
+    return Snapshot(
+        seq=row["seq"],
+        job=job,
+        device=None if device is None else Device.from_row(device),
+        last=row["last"],
+        waiting=waiting,
+    )
+
+
+def marks(engine: Engine, seqs: Collection[int]) -> dict[int, Row[Any]]:
+    """Of each of these jobs that is still there, what changes whenever its snapshot does."""
+    query = select(
+        jobs.c.seq,
+        jobs.c.state,
+        jobs.c.attempt,
+        jobs.c.released,
+        jobs.c.cancel_requested,
+        jobs.c.device_id,
+        jobs.c.trials_measured,
+        jobs.c.trials_ok,
+        jobs.c.eta_seconds,
+        type_coerce(jobs.c.best, Text),
+        _last_number,
+    ).where(jobs.c.seq.in_(seqs))
+    with reading(engine) as connection:
+        return {row.seq: row for row in connection.execute(query)}
+
+
+def trials_after(engine: Engine, seq: int, number: int, limit: int) -> list[Trial]:
+    """The job's next trials, in the order of their numbers, which is that of their commits: they
+    are given out under a lock on the job's row."""
+    query = (
+        trial_columns()
+        .where(trials.c.job_seq == seq, trials.c.number > number)
+        .order_by(trials.c.number)
+        .limit(limit)
+    )
+    with reading(engine) as connection:
+        return [Trial.from_row(row) for row in connection.execute(query).mappings()]
+
+
+def fastest(engine: Engine, seq: int, number: int) -> float | None:
+    """The shortest time known of the job's workload on its device once it had stored so many
+    trials: its own, and those stored before its first. As for the search, what another TVM or an
+    earlier version of a template measured does not count."""
+    first_query = select(trials).where(trials.c.job_seq == seq).order_by(trials.c.number).limit(1)
+    own_query = select(func.min(trials.c.time_us)).where(
+        trials.c.job_seq == seq, trials.c.number <= number, _ok
+    )
+    with reading(engine) as connection:
+        first = connection.execute(first_query).first()
+        if first is None:
+            return None
+        own = connection.execute(own_query).scalar()
+        earlier = connection.execute(_by_version(first)).all()
+    newest = {template: time for template, _, time in earlier}
+    return min((time for time in (own, *newest.values()) if time is not None), default=None)
+
+
+def _by_version(first: Row[Any]) -> Select[Any]:
+    """Template, version and the shortest time before this trial; of a template the newest last."""
+    before = case((and_(trials.c.id < first.id, _ok), trials.c.time_us))
+    return (
+        select(trials.c.template, trials.c.template_version, func.min(before))
+        .where(
+            trials.c.workload_id == first.workload_id,
+            trials.c.device_id == first.device_id,
+            trials.c.tvm_version == first.tvm_version,
+        )
+        .group_by(trials.c.template, trials.c.template_version)
+        .order_by(trials.c.template_version)
+    )

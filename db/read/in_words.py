@@ -1,0 +1,66 @@
+"""What a best's figures say, in sentences: the same on pages and on the command line."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from db.results.fastest import faster_peer, own_time
+
+_BEYOND = {
+    "memory": ("in the cache", "faster than memory allows ({floor} µs): its data is in the cache"),
+    "compute": (
+        "fewer operations",
+        "faster than the direct form's float32 operations allow ({floor} µs): "
+        "it takes fewer of them, or tensor cores",
+    ),
+    "launch": ("as an empty kernel", "as fast as an empty kernel ({floor} µs)"),
+}
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """So many significant digits, without an exponent where people do without one."""
+    if value is None:
+        return "–"
+    if abs(value) < 1 or abs(value) >= 1e7:
+        return f"{value:.{digits}g}"
+    whole = len(str(int(abs(value))))
+    return f"{value:,.{max(digits - whole, 0)}f}"
+
+
+def peer_in_words(
+    timing: Mapping[str, Any], time_us: float, baselines: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """That a peer was faster, with both times; None where ours was the fastest."""
+    peer = faster_peer(timing, time_us, baselines)
+    if peer is None:
+        return None
+    ours = number(own_time(timing, time_us, peer))
+    called = ", each called from Python" if peer.get("level") == "call" else ""
+    return f"{peer['name']} was faster: {number(peer['time_us'])} µs against {ours} µs{called}"
+
+
+def noise_in_words(timing: Mapping[str, Any]) -> str | None:
+    """That the machine was not quiet, why, and what to do; None where it was, or nobody looked."""
+    noise = timing.get("noise")
+    if not noise or noise["quiet"]:
+        return None
+    return f"not a quiet machine: {noise['reason']}"
+
+
+def roofline_in_words(roofline: Mapping[str, Any], device: str) -> str | None:
+    """How near a time is to what the device allows; None where the device's peaks are unknown."""
+    fraction, bound = roofline.get("fraction"), roofline.get("bound")
+    if not fraction or bound not in _BEYOND:
+        return None
+    floor = number(roofline["floor_us"])
+    if fraction > 1:
+        return _BEYOND[bound][1].format(floor=floor)
+    return f"{fraction:.0%} of what {device} allows, which is {floor} µs, bound by {bound}"
+
+
+def roofline_in_brief(fraction: float | None, bound: str | None) -> str:
+    """The same for a column."""
+    if not fraction:
+        return "–"
+    if fraction > 1 and bound in _BEYOND:
+        return _BEYOND[bound][0]
+    return f"{fraction:.0%}"

@@ -1,0 +1,163 @@
+"""Reading for pages: a job's trials without their bulk, and bests by parts of their shape."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from db.queue.jobs import known_id
+from db.read.in_words import noise_in_words
+from db.results.fastest import faster_peer
+from db.sql.columns import storable, utc
+from db.sql.models import bests, devices, jobs, trials, workloads
+from db.sql.pages import Page, page, read_cursor
+from db.sql.transaction import reading
+
+NUMBERS = 500  # asked for in one statement; SQLite once took no more than 999 parameters
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trial as a curve needs it."""
+
+    number: int
+    status: str
+    time_us: float | None
+    created_at: float  # seconds since 1970
+
+
+@dataclass(frozen=True)
+class FoundBest:
+    """A best as a list needs it."""
+
+    id: int
+    operator: str
+    workload: dict[str, Any]
+    device_id: int
+    device_kind: str
+    device_name: str
+    device_arch: str
+    template: str
+    templates: list[str] | None  # that its order was restricted to
+    threads: int | None  # of a CPU, that it runs on
+    time_us: float  # warm median
+    peer: Mapping[str, Any] | None  # the baseline that was faster
+    noisy: str | None  # why its figures are not to be trusted
+    gflops: float | None
+    fraction: float | None  # of the roofline
+    bound: str | None
+    trials_measured: int
+    tuned_at: datetime
+
+
+def points(engine: Engine, job_id: str) -> list[Point]:
+    """All trials of a job, first to last; none of a job that is not there."""
+    query = (
+        select(trials.c.number, trials.c.status, trials.c.time_us, trials.c.created_at)
+        .join(jobs, jobs.c.seq == trials.c.job_seq)
+        .where(jobs.c.id == known_id(job_id))
+        .order_by(trials.c.number)
+    )
+    with reading(engine) as connection:
+        return [Point(*row) for row in connection.execute(query)]
+
+
+def configs(engine: Engine, job_id: str, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The configurations of some of a job's trials, by their numbers."""
+    query = (
+        select(trials.c.number, trials.c.config)
+        .join(jobs, jobs.c.seq == trials.c.job_seq)
+        .where(jobs.c.id == known_id(job_id))
+    )
+    found: dict[int, dict[str, Any]] = {}
+    with reading(engine) as connection:
+        for first in range(0, len(numbers), NUMBERS):
+            part = query.where(trials.c.number.in_(numbers[first : first + NUMBERS]))
+            found |= {row.number: row.config for row in connection.execute(part)}
+    return found
+
+
+def samples(
+    engine: Engine, job_id: str, most: int
+) -> list[tuple[dict[str, Any], str, float | None]]:
+    """Configuration, status and time of at most ``most`` trials, evenly spread over the job."""
+    with reading(engine) as connection:
+        seq = connection.execute(select(jobs.c.seq).where(jobs.c.id == known_id(job_id))).scalar()
+        count = select(func.count()).select_from(trials).where(trials.c.job_seq == seq)
+        step = -(-connection.execute(count).scalar_one() // most)
+        query = select(trials.c.config, trials.c.status, trials.c.time_us)
+        query = query.where(trials.c.job_seq == seq).order_by(trials.c.number)
+        if step > 1:
+            query = query.where(trials.c.number % step == 0)
+        return [(config, status, time) for config, status, time in connection.execute(query)]
+
+
+def find_bests(
+    engine: Engine,
+    operator: str | None = None,
+    shape: Mapping[str, int | float | str] | None = None,
+    device_id: int | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Page[FoundBest]:
+    """Bests whose workload has all of ``shape``'s values, newest first. Raises BadCursor."""
+    query = (
+        select(
+            bests,
+            workloads.c.operator,
+            workloads.c.workload,
+            devices.c.kind.label("device_kind"),
+            devices.c.name.label("device_name"),
+            devices.c.arch.label("device_arch"),
+        )
+        .join(workloads, workloads.c.id == bests.c.workload_id)
+        .join(devices, devices.c.id == bests.c.device_id)
+        .order_by(bests.c.id.desc())
+        .limit(limit + 1)
+    )
+    if operator is not None:
+        query = query.where(workloads.c.operator == operator)
+    if device_id is not None:
+        query = query.where(bests.c.device_id == device_id)
+    for name, value in (shape or {}).items():
+        field = workloads.c.workload[name]
+        if isinstance(value, int):
+            query = query.where(field.as_integer() == value)
+        elif isinstance(value, float):
+            query = query.where(field.as_float() == value)
+        else:
+            query = query.where(field.as_string() == value)
+    if cursor is not None:
+        query = query.where(bests.c.id < read_cursor("bests", cursor))
+    texts = [operator, *(value for value in (shape or {}).values() if isinstance(value, str))]
+    if not all(storable(text) for text in texts if text is not None):
+        return Page([], None)
+    with reading(engine) as connection:
+        rows = connection.execute(query).mappings().all()
+    found = [
+        FoundBest(
+            **{name: row[name] for name in _LISTED},
+            templates=row["templates"].split(",") if row["templates"] else None,
+            threads=row["threads"] or None,
+            peer=faster_peer(row["timing"], row["time_us"], row["baselines"]),
+            noisy=noise_in_words(row["timing"]),
+            fraction=row["roofline"].get("fraction"),
+            bound=row["roofline"].get("bound"),
+            tuned_at=utc(row["tuned_at"]),
+        )
+        for row in rows
+    ]
+    return page("bests", limit, found, [best.id for best in found])
+
+
+def count_bests(engine: Engine) -> dict[int, int]:
+    """How many bests each device holds, by its id."""
+    query = select(bests.c.device_id, func.count().label("bests")).group_by(bests.c.device_id)
+    with reading(engine) as connection:
+        return {row.device_id: row.bests for row in connection.execute(query)}
+
+
+_DERIVED = ("templates", "threads", "peer", "noisy", "fraction", "bound", "tuned_at")
+_LISTED = tuple(name for name in FoundBest.__dataclass_fields__ if name not in _DERIVED)

@@ -1,0 +1,124 @@
+"""Jobs whose search is a list: configurations that were imported, or lent by a neighbour, each to
+be built, checked and measured here like any other."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from db.queue.jobs import Job, JobOrder, by_seqs, known_id
+from db.queue.submit import create
+from db.results.trials import config_key
+from db.sql.columns import canonical
+from db.sql.models import JOINABLE, jobs, listed_configs
+from db.sql.transaction import reading, writing
+
+IMPORTED = "imported"
+NEIGHBOUR = "neighbour"
+SEARCHES = (IMPORTED, NEIGHBOUR)
+"""What such a job has for the name of its search."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    config: dict[str, Any]
+    template_version: int
+    source: dict[str, Any] = field(default_factory=dict)  # where it was found, what was said there
+
+
+@dataclass(frozen=True)
+class ListedOrder:
+    """Configurations for one workload on one kind of device."""
+
+    operator: str
+    workload_key: str
+    workload: dict[str, Any]
+    target: str
+    search: str
+    listed: Sequence[Listed]
+    templates: tuple[str, ...] | None = None  # the only ones whose bests it is to be held against
+
+
+def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
+    """A job for each order, and whether this call created it: an equal one that waits or runs is
+    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded where
+    `engine` is somebody's."""
+    wanted = {_key_of(order): order for order in orders}
+    while True:
+        try:
+            with writing(engine) as connection:
+                return _submit(connection, wanted)
+        except IntegrityError as error:
+            # a neighbour took the same order between our look and our insert: look again
+            if "unique" not in str(error.orig).lower():
+                raise
+
+
+def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
+    """One order for each workload and kind of device, each configuration in it once: the first
+    that was named stands."""
+    merged: dict[tuple[str, str, str], dict[tuple[str, int], Listed]] = {}
+    first: dict[tuple[str, str, str], ListedOrder] = {}
+    for entry in entries:
+        group = (entry.workload_key, entry.target, entry.search)
+        first.setdefault(group, entry)
+        for listed in entry.listed:
+            key = (config_key(listed.config), listed.template_version)
+            merged.setdefault(group, {}).setdefault(key, listed)
+    return [
+        ListedOrder(**(vars(order) | {"listed": list(merged[group].values())}))
+        for group, order in first.items()
+    ]
+
+
+def of_job(engine: Engine, job_id: str) -> list[Listed]:
+    """A job's list, in its order; empty where the job searches."""
+    query = (
+        select(listed_configs)
+        .join(jobs, jobs.c.seq == listed_configs.c.job_seq)
+        .where(jobs.c.id == known_id(job_id))
+        .order_by(listed_configs.c.place)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).mappings()
+        return [Listed(row["config"], row["template_version"], row["source"]) for row in rows]
+
+
+def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[tuple[Job, bool]]:
+    equal = select(jobs.c.order_key, jobs.c.seq).where(jobs.c.order_key.in_(list(wanted)), JOINABLE)
+    seqs = {row.order_key: row.seq for row in connection.execute(equal)}
+    new = {key: order for key, order in wanted.items() if key not in seqs}
+    if new:
+        seqs |= create(connection, {key: _job_order(order) for key, order in new.items()})
+        rows = [
+            {"job_seq": seqs[key], "place": place, **vars(listed)}
+            for key, order in new.items()
+            for place, listed in enumerate(order.listed)
+        ]
+        connection.execute(insert(listed_configs), rows)
+    found = by_seqs(connection, seqs.values())
+    return [(found[seqs[key]], key in new) for key in wanted]
+
+
+def _job_order(order: ListedOrder) -> JobOrder:
+    return JobOrder(
+        operator=order.operator,
+        workload_key=order.workload_key,
+        workload=order.workload,
+        target=order.target,
+        trials=len(order.listed),
+        search=order.search,
+        on_existing="retune",
+        warm_start=False,
+        templates=order.templates,
+    )
+
+
+def _key_of(order: ListedOrder) -> str:
+    said = asdict(_job_order(order)) | {
+        "listed": [[each.config, each.template_version] for each in order.listed]
+    }
+    return hashlib.sha256(canonical(said).encode()).hexdigest()

@@ -1,0 +1,322 @@
+"""The best of each workload on each device, on a CPU for each number of threads: one row, replaced
+by each job that finds a faster one. Jobs that are restricted to some templates have rows of their
+own."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+)
+from sqlalchemy.engine import RowMapping
+
+from db.fleet.devices import Device
+from db.queue.jobs import restricted_to
+from db.queue.lease import held, set_job, succeed
+from db.results import artifacts as files
+from db.results import signers
+from db.results.artifacts import NewArtifact
+from db.results.signers import NewSigner
+from db.sql.columns import now, storable, upsert, utc
+from db.sql.errors import NotFound
+from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, workloads
+from db.sql.pages import Page, page, read_cursor
+from db.sql.transaction import reading, writing
+
+
+@dataclass(frozen=True)
+class NewBest:
+    operator: str
+    workload_key: str
+    workload: dict[str, Any]
+    device_id: int
+    template: str
+    template_version: int
+    tvm_version: str
+    config: dict[str, Any]
+    time_us: float  # warm median
+    timing: dict[str, Any]  # warm, cold
+    gflops: float | None
+    roofline: dict[str, Any]
+    max_error: float | None
+    baselines: list[dict[str, Any]]  # name, time_us, speedup, max_error, error
+    trials_measured: int
+    versions: dict[str, Any]
+    threads: int | None = None  # of a CPU, that it runs on; None on a GPU
+    artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256
+
+
+@dataclass(frozen=True)
+class Found:
+    """A best with the files that it refers to by their kinds."""
+
+    best: NewBest
+    artifacts: Sequence[NewArtifact] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best(NewBest):
+    id: int
+    job_id: str
+    search: str  # of its job
+    device: Device
+    tuned_at: datetime
+    sizes: dict[str, int]  # bytes of the artifacts, by kind
+
+
+def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
+    """Make this the best of the job's workload on its device. Raises LeaseLost, and NotFound where
+    an artifact it names is not stored."""
+    with writing(engine) as connection:
+        job = held(connection, job_id, attempt)
+        best_id = _write(connection, job, best)
+        set_job(connection, job["seq"], **_shown(best))
+        return _read(connection, _best_columns().where(bests.c.id == best_id))[0]
+
+
+def finish_with_best(
+    engine: Engine,
+    job_id: str,
+    attempt: int,
+    best: NewBest,
+    artifacts: Sequence[NewArtifact],
+    signer: NewSigner | None = None,
+) -> None:
+    """As `finish_with_bests`, of one."""
+    finish_with_bests(engine, job_id, attempt, [Found(best, artifacts)], signer)
+
+
+def finish_with_bests(
+    engine: Engine,
+    job_id: str,
+    attempt: int,
+    found: Sequence[Found],
+    signer: NewSigner | None = None,
+) -> None:
+    """Store the artifacts, make these the bests, end the job as succeeded: all of it or nothing.
+    The first is the job's own, the others are for fewer threads.
+
+    A stored best that was measured faster by the same protocol and versions stays, and the job
+    shows that one. A best's own dict may name further, stored artifacts. `signer`, who signed them,
+    is registered with them: the database may be another than at the worker's start. Raises
+    LeaseLost, NotFound."""
+    with writing(engine) as connection:
+        job = held(connection, job_id, attempt)
+        if signer is not None:
+            signers.write(connection, signer)
+        kept = [_keep_faster(connection, job, each) for each in found]
+        succeed(connection, job["seq"], **_shown(kept[0]))
+
+
+def _keep_faster(connection: Connection, job: RowMapping, found: Found) -> NewBest:
+    """The stored best, if it is faster; else this one, stored."""
+    best = found.best
+    row = connection.execute(
+        select(bests).where(
+            bests.c.workload_id == job["workload_id"],
+            bests.c.device_id == best.device_id,
+            bests.c.threads == (best.threads or 0),
+            bests.c.templates == restricted_to(job["templates"]),
+        )
+    ).mappings()
+    stored = row.one_or_none()
+    if stored and stored["versions"] == best.versions and stored["time_us"] < best.time_us:
+        shown = {name: stored[name] for name in ("config", "time_us", "gflops")}
+        return replace(best, **shown)
+    named: dict[str, str] = {new.kind: files.write(connection, new) for new in found.artifacts}
+    _write(connection, job, replace(best, artifacts={**best.artifacts, **named}))
+    return best
+
+
+def lookup(
+    engine: Engine,
+    workload_key: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    templates: Collection[str] | None = None,
+    threads: int | None = None,
+) -> list[Best]:
+    """The best of one workload on each device, fastest first. `device` is a device's id or name.
+    With `templates`, only what one of them gave counts; with `threads`, of a CPU's those that run
+    on at most so many."""
+    with reading(engine) as connection:
+        found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
+    return _fastest(found, kind, device, templates, threads)
+
+
+def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
+    """All bests of a workload on a device, whatever its threads and templates."""
+    with reading(engine) as connection:
+        found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
+    return [best for best in found if best.device_id == device_id]
+
+
+def candidates(
+    engine: Engine,
+    operator: str,
+    kind: str | None = None,
+    device: int | str | None = None,
+    templates: Collection[str] | None = None,
+    threads: int | None = None,
+) -> list[Best]:
+    """As `lookup`, of all workloads of an operator: where to look for the nearest."""
+    query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
+    with reading(engine) as connection:
+        found = _read(connection, query)
+    return _fastest(found, kind, device, templates, threads)
+
+
+def list_best(
+    engine: Engine, operator: str | None = None, limit: int = 50, cursor: str | None = None
+) -> Page[Best]:
+    """Newest workloads first. Raises BadCursor."""
+    query = _best_columns().order_by(bests.c.id.desc()).limit(limit + 1)
+    if operator is not None:
+        if not storable(operator):
+            return Page([], None)
+        query = query.where(workloads.c.operator == operator)
+    if cursor is not None:
+        query = query.where(bests.c.id < read_cursor("best", cursor))
+    with reading(engine) as connection:
+        found = _read(connection, query)
+    return page("best", limit, found, [best.id for best in found])
+
+
+def _shown(best: NewBest) -> dict[str, Any]:
+    shown = {"config": best.config, "time_us": best.time_us, "gflops": best.gflops}
+    return {"best": shown, "device_id": best.device_id}
+
+
+def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
+    key = select(workloads.c.key).where(workloads.c.id == job["workload_id"])
+    if connection.execute(key).scalar_one() != best.workload_key:
+        raise ValueError(f"job {job['id']} tunes another workload than {best.workload_key}")
+    named = set(best.artifacts.values())
+    query = select(artifacts.c.sha256).where(artifacts.c.sha256.in_(named))
+    for sha256 in sorted(named - set(connection.execute(query).scalars())):
+        raise NotFound("artifact", sha256)
+    values = {
+        name: value
+        for name, value in asdict(best).items()
+        if name not in ("operator", "workload_key", "workload", "artifacts")
+    }
+    values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
+    values["threads"] = best.threads or 0
+    values["templates"] = restricted_to(job["templates"])
+    statement = (
+        upsert(connection, bests)
+        .values(**values)
+        .on_conflict_do_update(
+            index_elements=[
+                bests.c.workload_id,
+                bests.c.device_id,
+                bests.c.threads,
+                bests.c.templates,
+            ],
+            set_=values,
+        )
+        .returning(bests.c.id)
+    )
+    best_id = int(connection.execute(statement).scalar_one())
+    connection.execute(delete(best_artifacts).where(best_artifacts.c.best_id == best_id))
+    if best.artifacts:
+        connection.execute(
+            insert(best_artifacts),
+            [
+                {"best_id": best_id, "kind": kind, "sha256": sha256}
+                for kind, sha256 in best.artifacts.items()
+            ],
+        )
+    return best_id
+
+
+def _best_columns() -> Select[Any]:
+    file = best_artifacts.c.kind + " " + artifacts.c.sha256 + " " + cast(artifacts.c.size, Text)
+    files = (
+        # the comma as it is: a parameter would be written into the statement at each call
+        select(func.aggregate_strings(file, literal_column("','")))  # type: ignore[arg-type]
+        .select_from(best_artifacts.join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256))
+        .where(best_artifacts.c.best_id == bests.c.id)
+        .scalar_subquery()
+    )
+    return (
+        select(
+            bests,
+            files.label("files"),
+            jobs.c.id.label("job_id"),
+            jobs.c.search,
+            workloads.c.key.label("workload_key"),
+            workloads.c.operator,
+            workloads.c.workload,
+            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+        )
+        .join(jobs, jobs.c.seq == bests.c.job_seq)
+        .join(workloads, workloads.c.id == bests.c.workload_id)
+        .join(devices, devices.c.id == bests.c.device_id)
+    )
+
+
+# Built once: a statement costs SQLAlchemy more to put together than SQLite to answer.
+_FASTEST_FIRST = (bests.c.time_us, bests.c.id)
+_OF_WORKLOAD = _best_columns().where(workloads.c.key == bindparam("key")).order_by(*_FASTEST_FIRST)
+_PLAIN = [
+    name
+    for name in Best.__dataclass_fields__
+    if name not in ("artifacts", "device", "threads", "tuned_at", "sizes")
+]
+
+
+def _fastest(
+    found: Iterable[Best],
+    kind: str | None,
+    device: int | str | None,
+    templates: Collection[str] | None,
+    threads: int | None,
+) -> list[Best]:
+    """Of those of one workload on one device the first."""
+    kept: dict[tuple[str, int], Best] = {}
+    for best in found:
+        if (
+            _is_of(best.device, kind, device)
+            and (templates is None or best.template in templates)
+            and (threads is None or (best.threads or 0) <= threads)
+        ):
+            kept.setdefault((best.workload_key, best.device_id), best)
+    return list(kept.values())
+
+
+def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
+    if kind is not None and device.kind != kind:
+        return False
+    return asked is None or asked in (device.id, str(device.id), device.name)
+
+
+def _read(
+    connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None
+) -> list[Best]:
+    found = []
+    for row in connection.execute(query, values).mappings():
+        files = sorted(file.split(" ") for file in (row["files"] or "").split(",") if file)
+        found.append(
+            Best(
+                **{name: row[name] for name in _PLAIN},
+                threads=row["threads"] or None,
+                artifacts={kind: sha256 for kind, sha256, _ in files},
+                sizes={kind: int(size) for kind, _, size in files},
+                device=Device.from_row(row, "device_"),
+                tuned_at=utc(row["tuned_at"]),
+            )
+        )
+    return found

@@ -1,0 +1,77 @@
+"""The schema's revision: bringing a database to this code's, and refusing another."""
+
+from functools import cache
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, String, column, func, select, table
+
+from db.sql.errors import SchemaMismatch
+from db.sql.transaction import reading, writing
+
+_VERSION = table("alembic_version", column("version_num", String))
+_ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the database to this code's schema; of several processes one does it, the others wait.
+
+    All or nothing. Raises SchemaMismatch where the database is of a newer release."""
+    with reading(engine) as connection:
+        if _revision(connection) == _head():
+            return
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        _refuse_unknown(_revision(connection))
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def check_schema(engine: Engine) -> None:
+    """Raises SchemaMismatch, which says what to run, unless the schema is this code's."""
+    with reading(engine) as connection:
+        revision = _revision(connection)
+    _refuse_unknown(revision)
+    if revision != _head():
+        raise SchemaMismatch(
+            f"the database's schema is {revision or 'empty'}, this code needs {_head()}; "
+            "run `python -m db.migrations` with the same TUNER_DATABASE_URL"
+        )
+
+
+def _refuse_unknown(revision: str | None) -> None:
+    if revision is not None and revision not in _revisions():
+        raise SchemaMismatch(
+            f"the database's schema {revision} is newer than this code knows ({_head()}); "
+            "install the release of convtune that wrote it, or a later one"
+        )
+
+
+def _revision(connection: Connection) -> str | None:
+    """Not by alembic: its statement is a new one each time, and takes another's place among those
+    that the engine keeps compiled."""
+    if not connection.dialect.has_table(connection, _VERSION.name):
+        return None
+    return ", ".join(connection.scalars(select(_VERSION.c.version_num))) or None
+
+
+def _head() -> str:
+    return _revisions()[0]
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """This code's, the newest first. alembic runs all scripts to tell."""
+    scripts = ScriptDirectory.from_config(_config())
+    return tuple(script.revision for script in scripts.walk_revisions())
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config

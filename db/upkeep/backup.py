@@ -1,0 +1,159 @@
+"""A copy of the whole database, and a copy in the place of the database.
+
+Both are for SQLite; PostgreSQL's own tools do it for PostgreSQL, and the refusal names them."""
+
+import os
+import shlex
+import shutil
+import sqlite3
+import stat
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from db.sql.engine import BUSY_SECONDS, open_engine
+from db.sql.errors import BackupRefused
+from db.sql.schema import migrate
+from db.sql.sqlite_file import (
+    SIDES,
+    alone,
+    beside,
+    examine,
+    must_be_sound,
+    must_exist,
+    part_of,
+    path_of,
+    to_disk,
+)
+
+PG_DUMP = (
+    "the database is on PostgreSQL, whose own tool copies it while it is in use: "
+    "pg_dump --format=custom --dbname=URL --file="
+)
+PG_RESTORE = (
+    "the database is on PostgreSQL, whose own tool restores it, into a new database that service "
+    "and workers are then given: createdb restored && "
+    "pg_restore --no-owner --dbname=restored "
+)
+
+
+@dataclass(frozen=True)
+class BackedUp:
+    file: Path
+    size: int  # bytes
+    revision: str  # of the schema
+
+
+@dataclass(frozen=True)
+class Restored:
+    file: Path  # the database
+    aside: Path | None  # where the one is that was there before
+    revision: str  # of the schema in the backup; the database has this code's
+
+
+def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
+    """Copy the database, whatever is writing to it, into a file that appears when it is whole.
+
+    Raises BackupRefused, also where the file is there, unless forced."""
+    file = file.absolute()
+    source = path_of(url, PG_DUMP + shlex.quote(str(file)))
+    must_exist(url)
+    try:
+        _may_be_written(file, source, force=force)
+        with part_of(file) as part:
+            with closing(sqlite3.connect(source, timeout=BUSY_SECONDS)) as connection:
+                connection.execute("VACUUM INTO ?", [str(part)])
+            revision = examine(part, source)
+            _as_before(source, part)
+            to_disk(part)
+            part.replace(file)
+    except (sqlite3.Error, OSError) as error:
+        must_be_sound(source)
+        raise BackupRefused(f"{file} can't be written: {error}") from error
+    to_disk(file)
+    return BackedUp(file, file.stat().st_size, revision)
+
+
+def restore(url: str, file: Path, *, force: bool = False) -> Restored:
+    """Put a backup in the place of the database, brought to this code's schema. The database that
+    was there is kept beside it. At each moment there is one or the other.
+
+    Raises BackupRefused where the file is not a whole one, or, unless forced, the database is in
+    use, and SchemaMismatch where it is of a newer release."""
+    file = file.absolute()
+    path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
+    try:
+        there = _may_be_replaced(path, file)
+        with part_of(path) as part:
+            shutil.copyfile(file, part)
+            revision = examine(part, file)
+            _bring_up_to_date(part)
+            _as_before(path if there else file, part)
+            to_disk(part)
+            with alone(path, force=force) if there else nullcontext():
+                aside = _set_aside(path) if there else None
+                for side in SIDES:  # of a database that is gone: replayed, it would ruin this one
+                    beside(path, side).unlink(missing_ok=True)
+                part.replace(path)
+    except OSError as error:
+        raise BackupRefused(f"{path} can't be replaced: {error}") from error
+    to_disk(path)
+    return Restored(path, aside, revision)
+
+
+def _may_be_replaced(path: Path, file: Path) -> bool:
+    """Whether there is a database now."""
+    if not file.is_file():
+        raise BackupRefused(f"there is no file {file}")
+    if not path.parent.is_dir():
+        raise BackupRefused(f"there is no folder {path.parent}; create it first")
+    there = path.is_file()
+    if there and path.samefile(file):
+        raise BackupRefused(f"{file} is the database itself; name a backup")
+    if beside(file, "-wal").exists():
+        raise BackupRefused(
+            f"{file} is no whole copy, a part is in {file.name}-wal; copy with `tuner db backup`"
+        )
+    return there
+
+
+def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
+    if not file.parent.is_dir():
+        raise BackupRefused(f"there is no folder {file.parent}; create it first")
+    there = os.path.lexists(file)
+    plain = there and stat.S_ISREG(file.lstat().st_mode)  # neither a folder, a link nor a device
+    if there and (not plain or file.samefile(source)):
+        raise BackupRefused(f"{file} is no place for a backup; name another file")
+    if any(beside(file, side).exists() for side in SIDES):
+        raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
+    if there and not force:
+        raise BackupRefused(f"{file} is there already; name another file, or give --force")
+
+
+def _bring_up_to_date(part: Path) -> None:
+    engine = open_engine(URL.create("sqlite", database=str(part)))
+    try:
+        migrate(engine)
+    finally:
+        engine.dispose()  # the last to close it takes the -wal into the file
+
+
+def _set_aside(path: Path) -> Path:
+    """The database under a second name: its first one is free to be replaced in one step."""
+    aside = beside(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    os.link(path, aside)
+    for side in SIDES:  # there only where it is in use and that was forced
+        if beside(path, side).exists():
+            beside(path, side).replace(beside(aside, side))
+    return aside
+
+
+def _as_before(model: Path, part: Path) -> None:
+    """Who may read and write it."""
+    shutil.copymode(model, part)
+    found = model.stat()
+    with suppress(PermissionError):  # only root can give a file away
+        os.chown(part, found.st_uid, found.st_gid)

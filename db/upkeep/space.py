@@ -1,0 +1,69 @@
+"""Giving back to the disk what deleted rows took."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Engine, func, select, text
+
+from db.sql.columns import now
+from db.sql.errors import DatabaseUnavailable
+from db.sql.models import artifacts, jobs, listed_configs, trials
+from db.sql.transaction import one_write, reading
+
+PRUNED_TABLES = (trials, listed_configs, artifacts)
+
+
+@dataclass(frozen=True)
+class Space:
+    how: Literal["vacuum", "reused"]
+    """`vacuum`: SQLite's file is smaller by it, and PostgreSQL's tables have room that new rows
+    take. `reused`: new rows take the room."""
+    bytes: int  # of the whole database afterwards
+
+
+def reclaim(engine: Engine) -> Space:
+    """VACUUM. On SQLite it writes the database anew, and who wants to write waits as long: it is
+    left out while workers hold jobs, whose leases could run out in the meantime."""
+    how: Literal["vacuum", "reused"] = "vacuum"
+    if engine.dialect.name == "postgresql":
+        names = ", ".join(table.name for table in PRUNED_TABLES)
+        with one_write(engine) as connection:
+            connection.execute(text(f"VACUUM (ANALYZE) {names}"))
+    elif _held(engine):
+        how = "reused"
+    else:
+        _vacuum(engine)
+    return Space(how, size(engine))
+
+
+def size(engine: Engine) -> int:
+    """Bytes of the whole database."""
+    asked = (
+        "SELECT pg_database_size(current_database())"
+        if engine.dialect.name == "postgresql"
+        else "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    )
+    with reading(engine) as connection:
+        return int(connection.execute(text(asked)).scalar_one())
+
+
+def _held(engine: Engine) -> bool:
+    holding = (jobs.c.state == "running", jobs.c.lease_expires_at > now())
+    with reading(engine) as connection:
+        query = select(func.count()).select_from(jobs).where(*holding)
+        return bool(connection.execute(query).scalar_one())
+
+
+def _vacuum(engine: Engine) -> None:
+    raw = engine.raw_connection()  # SQLAlchemy would begin a transaction
+    try:
+        cursor = raw.cursor()
+        cursor.execute("VACUUM")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.close()
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise DatabaseUnavailable(
+            engine.url.render_as_string(), f"{error}; what was deleted stays deleted"
+        ) from error
+    finally:
+        raw.close()

@@ -1,0 +1,1 @@
+"""MetaSchedule records and traces."""

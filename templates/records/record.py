@@ -1,0 +1,244 @@
+"""Records of a log as they come in: data from anywhere, checked field by field.
+
+What is taken over is a workload and a configuration of one of our templates, never a program, a
+trace or a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from templates import operator, operators
+from templates.errors import InvalidRecords, RecordFault
+from templates.records.trace import Trace
+from templates.spaces.knob import quoted
+from templates.template import Template
+from templates.workload import Workload
+
+MAX_RECORDS = 10_000
+MAX_FAULTS = 20
+"""After so many the rest of the log is not read."""
+MAX_WORKLOADS = 256
+"""In one log: each is a job, and all of a log's jobs are stored at once."""
+MAX_LINE_BYTES = 1 << 20
+"""Ten times what MetaSchedule's record of a best takes. With the next it bounds what a line costs
+before anything of it has been looked at."""
+MAX_NAMES = 256
+"""Of one object."""
+MAX_KNOBS = 64
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_WORDS = re.compile(r"[A-Za-z0-9_.+ -]{1,64}")
+_LARGEST = 2**53
+
+
+class RecordLine(BaseModel):
+    """A line of ``format=convtune``. What is optional came of it elsewhere, and is not believed."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    convtune: Literal[1] = Field(description="the version of this format")
+    operator: str
+    workload: dict[str, Any]
+    target: Literal["cpu", "cuda"]
+    template: str
+    version: int
+    config: dict[str, Any]
+    device: dict[str, Any] | None = None
+    time_us: float | None = None
+    status: Any = None
+    max_error: Any = None
+    error: Any = None
+    timing: Any = None
+    seconds: Any = None
+    tvm: Any = None
+    job: Any = None
+    measured_at: Any = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A configuration for a workload on a kind of device. Whether it is one of the template's
+    space there, and right, is for a worker to say."""
+
+    workload: Workload
+    target: Literal["cpu", "cuda"]
+    template_version: int
+    config: dict[str, Any]
+    source: dict[str, Any]  # the line, the device and the time that its log names
+
+
+class _Refused(Exception):
+    """``field`` may be a name that the log made up; the fault names its beginning, in ASCII."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = _shown(field)[1:].removesuffix('"')
+
+
+def parse(lines: Iterable[bytes]) -> list[Imported]:
+    """All records of a log in JSON lines: ours, or MetaSchedule's as we export them. Blank lines
+    are passed over. Raises InvalidRecords, which names each line and field at fault."""
+    found: list[Imported] = []
+    faults: list[RecordFault] = []
+    jobs: set[tuple[str, str]] = set()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            if len(found) == MAX_RECORDS:
+                raise _Refused("log", f"a log may have at most {MAX_RECORDS} records; split it")
+            found.append(_imported(number, _object(line)))
+            jobs.add((found[-1].workload.key, found[-1].target))
+            if len(jobs) > MAX_WORKLOADS:
+                raise _Refused("log", f"a log may have at most {MAX_WORKLOADS} shapes; split it")
+        except _Refused as refused:
+            faults.append(RecordFault(number, refused.field, str(refused)))
+            if len(faults) == MAX_FAULTS or refused.field == "log":
+                break
+    if not found and not faults:
+        faults = [RecordFault(1, "log", "there is no record in it")]
+    if faults:
+        raise InvalidRecords(faults)
+    return found
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise _Refused("record", f"has more than {MAX_LINE_BYTES} bytes; no record needs so many")
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(items) > MAX_NAMES:
+            raise _Refused("record", f"has an object with more than {MAX_NAMES} names")
+        value = dict(items)
+        if len(value) < len(items):
+            raise _Refused("record", "is an object with a name twice")
+        return value
+
+    def constant(text: str) -> Any:
+        raise _Refused("record", f"{text} is no JSON")
+
+    try:
+        value = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant)
+    except RecursionError as error:
+        raise _Refused("record", "is nested too deeply") from error
+    except ValueError as error:
+        raise _Refused("record", f"is no JSON ({str(error)[:80]})") from error
+    if not isinstance(value, dict):
+        raise _Refused("record", "must be a JSON object")
+    if "tuning_record" not in value:
+        return value
+    ours = value.get("convtune")
+    if not isinstance(ours, dict):
+        raise _Refused(
+            "convtune",
+            "is missing: of MetaSchedule's records only those can be imported that name their "
+            "template there, as format=metaschedule writes them",
+        )
+    return ours
+
+
+def _imported(number: int, value: dict[str, Any]) -> Imported:
+    try:
+        line = RecordLine.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _Refused(_place(*first["loc"]), _said(first["msg"])) from error
+    workload = _workload(line)
+    template = _template(line)
+    _check_config(line)
+    return Imported(
+        workload=workload,
+        target=template.kind,
+        template_version=line.version,
+        config=line.config,
+        source={"line": number, "time_us": _time(line.time_us), "device": _device(line.device)},
+    )
+
+
+def _workload(line: RecordLine) -> Workload:
+    known = [each.name for each in operators()]
+    if line.operator not in known:
+        raise _Refused("operator", f"must be one of {', '.join(known)}")
+    try:
+        return operator(line.operator).workload.model_validate(line.workload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = first.get("ctx", {}).get("field")
+        within = first["loc"] if field is None else (field,)
+        raise _Refused(_place("workload", *within), _said(first["msg"])) from error
+
+
+def _template(line: RecordLine) -> Template[Any]:
+    if line.template == Trace.name:
+        raise _Refused(
+            "template",
+            "must not be trace: what MetaSchedule's search found is not taken over from a log; "
+            "leave the record out and search here",
+        )
+    on_target = [each for each in operator(line.operator).templates if each.kind == line.target]
+    named = [each for each in on_target if each.name == line.template]
+    if not named:
+        names = ", ".join(each.name for each in on_target)
+        raise _Refused("template", f"must be one of {names} for {line.operator} on {line.target}")
+    if line.version != named[0].version:
+        raise _Refused(
+            "version",
+            f"must be {named[0].version}, the version of {line.template} here, but is "
+            f"{_shown(line.version)}: it would be another program",
+        )
+    return named[0]
+
+
+def _check_config(line: RecordLine) -> None:
+    if line.config.get("template") != line.template:
+        raise _Refused("config.template", f"must be {line.template}, the record's template")
+    if len(line.config) > MAX_KNOBS:
+        raise _Refused("config", f"has more than {MAX_KNOBS} knobs")
+    for name, value in line.config.items():
+        if not _NAME.fullmatch(name):
+            raise _Refused("config", f"{_shown(name)} is no name of a knob")
+        parts = value if isinstance(value, list) else [value]
+        whole = isinstance(value, list)
+        if len(parts) > MAX_KNOBS or not all(_scalar(part, whole) for part in parts):
+            raise _Refused(f"config.{name}", f"{_shown(value)} is no value of a knob")
+
+
+def _scalar(value: Any, whole: bool) -> bool:
+    if type(value) is int:
+        return abs(value) <= _LARGEST
+    if whole:  # a split: integers only
+        return False
+    if isinstance(value, str):
+        return bool(_WORDS.fullmatch(value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool)
+
+
+def _place(*steps: str | int) -> str:
+    """The field; the record where there is none, as of a name with half a character in it."""
+    return ".".join(str(step) or "''" for step in steps) or "record"
+
+
+def _time(time_us: float | None) -> float | None:
+    return time_us if time_us is not None and 0 < time_us < math.inf else None
+
+
+def _device(device: dict[str, Any] | None) -> str | None:
+    name = (device or {}).get("name")
+    return name[:200].encode("ascii", "replace").decode() if isinstance(name, str) else None
+
+
+def _said(message: str) -> str:
+    return message.removeprefix("Input ")
+
+
+def _shown(value: Any) -> str:
+    text = quoted(value) if isinstance(value, list | dict) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,112 @@
+"""Combinations of knobs as numbers in a mixed radix: one digit a knob, 0 where it is absent."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.errors import InvalidConfig, SpaceTooLarge
+from templates.spaces.knob import Config, Knob, copied, quoted
+
+Codes = NDArray[np.int64]
+
+
+def weights(knobs: Sequence[Knob]) -> list[int]:
+    """The worth of each knob's digit; the last knob turns fastest. Raises SpaceTooLarge."""
+    worth, product = [], 1
+    for knob in reversed(knobs):
+        worth.append(product)
+        product *= len(knob.values)
+    if product >= 2**62:
+        raise SpaceTooLarge(f"the knobs have {product:.1e} combinations: declare fewer values")
+    return worth[::-1]
+
+
+class Codec:
+    """Code to knobs and back, for knobs of which each may hang on earlier ones."""
+
+    def __init__(self, knobs: Sequence[Knob]) -> None:
+        self._knobs = {knob.name: knob for knob in knobs}
+        self._digits = list(zip(knobs, weights(knobs), strict=True))
+
+    def decode(self, code: int) -> Config:
+        """The knobs present, in their order."""
+        config: Config = {}
+        for knob, worth in self._digits:
+            digit, code = divmod(code, worth)
+            if knob.present(config):
+                config[knob.name] = copied(knob.values[digit])
+        return config
+
+    def encode(self, knobs: Mapping[str, Any]) -> int:
+        """The code of the knobs present. Raises InvalidConfig, which names the one at fault."""
+        for name in knobs:
+            if name not in self._knobs:
+                known = ", ".join(self._knobs) or "none"
+                raise InvalidConfig(f"{quoted(name)[1:-1]}: no such knob; there are: {known}")
+        code, seen = 0, Config()
+        for knob, worth in self._digits:
+            if not knob.present(seen):
+                if knob.name in knobs:
+                    raise InvalidConfig(f"{knob.name}: leave it out, it exists only {_where(knob)}")
+                continue
+            allowed = f"it is one of {json.dumps(knob.values)}"
+            if knob.name not in knobs:
+                raise InvalidConfig(f"{knob.name}: missing; {allowed}")
+            digit = knob.digit(knobs[knob.name])
+            if digit is None:
+                given = quoted(knobs[knob.name])
+                raise InvalidConfig(f"{knob.name}: {given} is no choice; {allowed}")
+            seen[knob.name] = knobs[knob.name]
+            code += digit * worth
+        return code
+
+    def neighbours(self, config: Config) -> set[int]:
+        """The codes of those that differ from `config` in exactly one of the knobs both have."""
+        codes: set[int] = set()
+        for name, value in config.items():
+            for other in self._knobs[name].values:
+                if other != value:
+                    codes.update(self._agreeing(config | {name: other}))
+        return codes
+
+    def _agreeing(self, wanted: Config) -> Iterator[int]:
+        """The combinations that agree with `wanted` on every knob that both have."""
+
+        def descend(depth: int, code: int, config: Config) -> Iterator[int]:
+            if depth == len(self._digits):
+                yield code
+                return
+            knob, worth = self._digits[depth]
+            if not knob.present(config):
+                yield from descend(depth + 1, code, config)
+                return
+            for digit, value in enumerate(knob.values):
+                if knob.name not in wanted or wanted[knob.name] == value:
+                    fuller = config | {knob.name: value}
+                    yield from descend(depth + 1, code + digit * worth, fuller)
+
+        return descend(0, 0, {})
+
+    def possible(self, codes: Codes) -> bool:
+        """Whether each code is below the product and has a 0 for every absent knob."""
+        rest = codes
+        places: dict[str, Codes] = {}
+        present: dict[str, NDArray[np.bool_]] = {}
+        for knob, worth in self._digits:
+            digit, rest = np.divmod(rest, worth)
+            here = np.ones(len(codes), dtype=np.bool_)
+            for name, allowed in knob.when:
+                wanted = np.array([self._knobs[name].digit(value) for value in allowed], np.int64)
+                here &= present[name] & np.isin(places[name], wanted)
+            if bool(np.any(digit >= len(knob.values)) or np.any(digit[~here])):
+                return False
+            places[knob.name], present[knob.name] = digit, here
+        return not bool(np.any(rest))
+
+
+def _where(knob: Knob) -> str:
+    terms = (f"{name} is {' or '.join(map(json.dumps, allowed))}" for name, allowed in knob.when)
+    return f"where {' and '.join(terms)}"

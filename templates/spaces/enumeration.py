@@ -1,0 +1,116 @@
+"""The valid combinations of knobs, as the codes of `codec`, and those codes in JSON."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates.errors import InvalidSpace, SpaceTooLarge
+from templates.spaces.codec import Codes, weights
+from templates.spaces.knob import Config, Knob
+
+MAX_TRIED = 2**22
+"""Partial combinations that may be looked at; 2^20 whole ones of any shape stay below it."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What must hold between knobs. `holds` is None where only the name came over, from JSON.
+
+    `reads` names the knobs that decide it, empty for "any": with it, whole branches are cut
+    before the remaining knobs are tried.
+    """
+
+    name: str
+    holds: Callable[[Config], bool] | None
+    reads: tuple[str, ...] = ()
+
+    def depth(self, knobs: Sequence[Knob]) -> int:
+        """How many of the knobs, in their order, are set when the constraint can be judged.
+
+        Raises InvalidSpace where it reads a knob that is not among them.
+        """
+        place = {knob.name: depth + 1 for depth, knob in enumerate(knobs)}
+        for name in self.reads:
+            if name not in place:
+                raise InvalidSpace(f"constraint {self.name!r} reads {name!r}, which is no knob")
+        return max((place[name] for name in self.reads), default=len(knobs))
+
+
+def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Codes:
+    """The codes of all combinations that every constraint accepts, ascending.
+
+    Raises SpaceTooLarge, and InvalidSpace where a constraint reads a knob that is not there.
+    """
+    worth = weights(knobs)
+    last = len(knobs)
+    checks: list[list[Callable[[Config], bool]]] = [[] for _ in range(last + 1)]
+    for constraint in constraints:
+        if constraint.holds is not None:
+            checks[constraint.depth(knobs)].append(constraint.holds)
+    found = array("q")
+    config: Config = {}
+    tried = 0
+
+    def descend(depth: int, code: int) -> None:
+        nonlocal tried
+        if depth == last:
+            found.append(code)
+            return
+        knob = knobs[depth]
+        after = checks[depth + 1]
+        if not knob.present(config):
+            if all(holds(config) for holds in after):
+                descend(depth + 1, code)
+            return
+        tried += len(knob.values)
+        if tried > MAX_TRIED:
+            raise SpaceTooLarge(
+                f"more than {MAX_TRIED} combinations to try: declare fewer values, or tell the "
+                f"constraints which knobs they read (reads=), so that they cut earlier"
+            )
+        name, step, leaf = knob.name, worth[depth], depth + 1 == last
+        for value in knob.values:
+            config[name] = value
+            for holds in after:
+                if not holds(config):
+                    break
+            else:
+                if leaf:
+                    found.append(code)
+                else:
+                    descend(depth + 1, code)
+            code += step
+        del config[name]
+
+    try:
+        if all(holds(config) for holds in checks[0]):
+            descend(0, 0)
+    except KeyError as error:
+        raise InvalidSpace(
+            f"a constraint reads knob {error}, which is not present in {config}"
+        ) from error
+    return np.frombuffer(found, dtype=np.int64).copy() if found else np.empty(0, np.int64)
+
+
+def to_runs(codes: Codes) -> list[int]:
+    """Ascending codes as run lengths: skipped, taken, skipped, taken, …"""
+    if not len(codes):
+        return []
+    breaks = np.flatnonzero(np.diff(codes) != 1) + 1
+    starts = codes[np.concatenate(([0], breaks))]
+    ends = codes[np.concatenate((breaks - 1, [len(codes) - 1]))] + 1
+    skipped = starts - np.concatenate(([0], ends[:-1]))
+    runs: list[int] = np.column_stack((skipped, ends - starts)).ravel().tolist()
+    return runs
+
+
+def from_runs(runs: Sequence[int]) -> Codes:
+    """The codes that `to_runs` wrote. Raises InvalidSpace for anything else."""
+    sound = len(runs) % 2 == 0 and all(type(run) is int and 0 <= run < 2**62 for run in runs)
+    if not sound or 0 in runs[1:] or sum(runs[1::2]) > MAX_TRIED or sum(runs) >= 2**62:
+        raise InvalidSpace("the runs of valid configurations are damaged: export the space again")
+    bounds = np.cumsum(np.asarray(runs, dtype=np.int64))
+    pieces = [np.arange(a, b) for a, b in zip(bounds[0::2], bounds[1::2], strict=True)]
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)

@@ -1,0 +1,214 @@
+"""The search space of a template, in the manner of AutoTVM's ConfigSpace."""
+
+import operator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from templates.errors import InvalidConfig, InvalidSpace
+from templates.spaces.codec import Codec, Codes
+from templates.spaces.drawing import draw
+from templates.spaces.enumeration import Constraint, from_runs, to_runs, valid_codes
+from templates.spaces.knob import Config, Knob, Value, condition, copied, factorisations, quoted
+
+
+class ConfigSpace:
+    """Knobs, splits and constraints of one template; a sequence of its valid configurations.
+
+    Declare everything first: the first look at a configuration freezes the space. Indices are
+    dense, 0 to len-1, in the order of the knobs with the last one turning fastest.
+    """
+
+    def __init__(self, template: str, version: int) -> None:
+        self.template = template
+        self.version = version
+        self._knobs: dict[str, Knob] = {}
+        self._constraints: list[Constraint] = []
+        self._codes: Codes | None = None
+        self._codec = Codec(())
+
+    # Declaring
+
+    def knob(
+        self, name: str, values: Sequence[Value], when: Mapping[str, Any] | None = None
+    ) -> None:
+        """A choice between `values`: distinct JSON scalars, whose order is kept.
+
+        With `when`, the knob exists only where each knob named there has that value, or one of
+        that list of values.
+        """
+        if any(isinstance(value, list) for value in values):
+            raise InvalidSpace(f"knob {name!r}: lists are for split()")
+        self._add(Knob(name, tuple(values), condition(when, self._knobs)))
+
+    def split(
+        self,
+        name: str,
+        extent: int,
+        parts: int,
+        max_factor: int | None = None,
+        when: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A knob whose values are the lists of `parts` integers with product `extent`.
+
+        `max_factor` bounds all but the first, which takes what is left, as in AutoTVM.
+        """
+        values = factorisations(extent, parts, max_factor)
+        self._add(Knob(name, tuple(values), condition(when, self._knobs)))
+
+    def constraint(
+        self, name: str, holds: Callable[[Config], bool], reads: Sequence[str] = ()
+    ) -> None:
+        """What every configuration must meet; `name` is what a refused user reads.
+
+        `holds` gets the knobs present, without the template, and must not keep or change the
+        dict. With `reads` it is asked as soon as those knobs (and those before them) are set.
+        """
+        self._declaring()
+        self._constraints.append(Constraint(name, holds, tuple(reads)))
+
+    def freeze(self) -> None:
+        """Enumerate the valid configurations. Raises SpaceTooLarge or InvalidSpace."""
+        if self._codes is None:
+            self._codec = Codec(self.knobs)
+            self._codes = valid_codes(self.knobs, self._constraints)
+
+    def _add(self, knob: Knob) -> None:
+        self._declaring()
+        if knob.name == "template":
+            raise InvalidSpace("a knob can't be called 'template': configurations use that name")
+        if knob.name in self._knobs:
+            raise InvalidSpace(f"knob {quoted(knob.name)} is declared twice")
+        self._knobs[knob.name] = knob
+
+    def _declaring(self) -> None:
+        if self._codes is not None:
+            raise InvalidSpace(
+                f"the space of {self.template!r} is frozen: declare before first use"
+            )
+
+    # Looking
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """In the order of declaration."""
+        return tuple(self._knobs.values())
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(constraint.name for constraint in self._constraints)
+
+    @property
+    def _valid(self) -> Codes:
+        self.freeze()
+        assert self._codes is not None  # noqa: S101  # freeze() has just set it
+        return self._codes
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The indices of each template: all of this one."""
+        return (range(len(self)),)
+
+    def __len__(self) -> int:
+        return len(self._valid)
+
+    def __getitem__(self, index: int) -> Config:
+        place = operator.index(index)
+        if not 0 <= place < len(self):
+            raise IndexError(f"{place} is not in 0..{len(self) - 1}")
+        return {"template": self.template} | self._codec.decode(int(self._valid[place]))
+
+    def __iter__(self) -> Iterator[Config]:
+        return (self[index] for index in range(len(self)))
+
+    def __contains__(self, config: object) -> bool:
+        try:
+            self.index(config)
+        except InvalidConfig:
+            return False
+        return True
+
+    def index(self, config: object) -> int:
+        """The index of a configuration. Raises InvalidConfig, which names what is wrong."""
+        self.freeze()
+        if not isinstance(config, dict):
+            raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
+        if config.get("template") != self.template:
+            raise InvalidConfig(
+                f"template: {quoted(config.get('template'))} is another template's; "
+                f"this is the space of {self.template!r}"
+            )
+        knobs = {name: value for name, value in config.items() if name != "template"}
+        place = self._place(self._codec.encode(knobs))
+        if place is None:
+            raise InvalidConfig(self._broken(knobs))
+        return place
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        exclude: Container[int] = (),
+        within: range | None = None,
+    ) -> list[int]:
+        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
+        `within` where there is one."""
+        return draw(rng, range(len(self)) if within is None else within, count, exclude)
+
+    def neighbours(self, index: int) -> list[int]:
+        """Those that differ in the value of exactly one of the knobs both have, ascending.
+
+        Where that change brings other knobs into being, each of their values counts.
+        """
+        here = self[index]
+        del here["template"]
+        places = (self._place(code) for code in self._codec.neighbours(here))
+        return sorted(place for place in places if place is not None)
+
+    def _place(self, code: int) -> int | None:
+        place = int(np.searchsorted(self._valid, code))
+        return place if place < len(self) and self._valid[place] == code else None
+
+    def _broken(self, knobs: Config) -> str:
+        # In the order of enumeration: a later constraint may lean on an earlier one.
+        for constraint in sorted(self._constraints, key=lambda c: c.depth(self.knobs)):
+            if constraint.holds is not None and not constraint.holds(knobs):
+                return f"breaks the constraint: {constraint.name}"
+        return f"breaks one of the constraints: {'; '.join(self.constraints)}"
+
+    # JSON
+
+    def to_json(self) -> dict[str, Any]:
+        """Knobs, the constraints' names, and which combinations are valid, as run lengths."""
+        return {
+            "template": self.template,
+            "version": self.version,
+            "size": len(self),
+            "knobs": [knob.to_json() for knob in self.knobs],
+            "constraints": list(self.constraints),
+            "valid_runs": to_runs(self._valid),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The same indices and configurations; constraints are known by name only.
+
+        Raises InvalidSpace or SpaceTooLarge for a document that `to_json` did not write.
+        """
+        try:
+            space = cls(document["template"], document["version"])
+            for knob in document["knobs"]:
+                when = condition(knob.get("when"), space._knobs)
+                space._add(Knob(knob["name"], tuple(map(copied, knob["values"])), when))
+            names = [Constraint(str(name), None) for name in document["constraints"]]
+            codes, size = from_runs(document["valid_runs"]), document["size"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidSpace(f"this is not the JSON of a space: {quoted(error)}") from error
+        space._constraints = names
+        space._codec = Codec(space.knobs)
+        if size != len(codes) or not space._codec.possible(codes):
+            raise InvalidSpace("the valid configurations do not fit the knobs: export it again")
+        space._codes = codes
+        return space

@@ -1,0 +1,111 @@
+"""The space of a job: those of all its templates, one after the other."""
+
+import operator
+from bisect import bisect_right
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise, starmap
+from typing import Any, Self
+
+import numpy as np
+
+from templates.errors import InvalidConfig, InvalidSpace
+from templates.spaces.drawing import draw
+from templates.spaces.knob import Config, Knob, Value, distinct, quoted
+from templates.spaces.space import ConfigSpace
+
+
+class UnionSpace:
+    """Several templates' spaces as one sequence; a configuration's "template" says whose it is.
+
+    Raises InvalidSpace where two of them are of one template, and whatever freezing them raises.
+    """
+
+    def __init__(self, spaces: Sequence[ConfigSpace]) -> None:
+        self.spaces = tuple(spaces)
+        self._place = {space.template: place for place, space in enumerate(self.spaces)}
+        if len(self._place) != len(self.spaces):
+            raise InvalidSpace("two spaces of one template can't be told apart: pass each once")
+        self._starts = [0, *accumulate(len(space) for space in self.spaces)]
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """A first knob "template", then those of all spaces, merged by name.
+
+        A merged knob has the values of all; where it is present is for each space to say.
+        """
+        merged: dict[str, list[Value]] = {"template": list(self._place)}
+        for space in self.spaces:
+            for knob in space.knobs:
+                merged.setdefault(knob.name, []).extend(knob.values)
+        return tuple(Knob(name, tuple(distinct(values))) for name, values in merged.items())
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The indices of each template, none where it has no configuration."""
+        return tuple(starmap(range, pairwise(self._starts)))
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int) -> Config:
+        place, inner = self._locate(index)
+        return self.spaces[place][inner]
+
+    def __iter__(self) -> Iterator[Config]:
+        for space in self.spaces:
+            yield from space
+
+    def __contains__(self, config: object) -> bool:
+        try:
+            self.index(config)
+        except InvalidConfig:
+            return False
+        return True
+
+    def index(self, config: object) -> int:
+        """The index of a configuration. Raises InvalidConfig, which names what is wrong."""
+        if not isinstance(config, dict):
+            raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
+        name = config.get("template")
+        place = self._place.get(name) if isinstance(name, str) else None
+        if place is None:
+            known = ", ".join(self._place) or "none"
+            raise InvalidConfig(f"template: {quoted(name)} is not one of this job's: {known}")
+        return self._starts[place] + self.spaces[place].index(config)
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        exclude: Container[int] = (),
+        within: range | None = None,
+    ) -> list[int]:
+        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
+        `within` where there is one."""
+        return draw(rng, range(len(self)) if within is None else within, count, exclude)
+
+    def neighbours(self, index: int) -> list[int]:
+        """Those of the same template that differ in one knob, ascending."""
+        place, inner = self._locate(index)
+        start = self._starts[place]
+        return [start + neighbour for neighbour in self.spaces[place].neighbours(inner)]
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"spaces": [...]}`, each as ConfigSpace writes it."""
+        return {"spaces": [space.to_json() for space in self.spaces]}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The same indices and configurations. Raises InvalidSpace for other documents."""
+        try:
+            spaces = [ConfigSpace.from_json(space) for space in document["spaces"]]
+        except (KeyError, TypeError) as error:
+            raise InvalidSpace(f"this is not the JSON of a union of spaces: {error!r}") from error
+        return cls(spaces)
+
+    def _locate(self, index: int) -> tuple[int, int]:
+        whole = operator.index(index)
+        if not 0 <= whole < len(self):
+            raise IndexError(f"{whole} is not in 0..{len(self) - 1}")
+        place = bisect_right(self._starts, whole) - 1
+        return place, whole - self._starts[place]

@@ -1,0 +1,92 @@
+"""Building in a pool of processes that live on, each importing TVM once."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import psutil
+
+from tuner.errors import ChildFailed, ChildTimeout
+from tuner.process.child import Child
+from tuner.process.confine import Confinement
+from tuner.build.compile import BuildOrder, Built, build, import_compiler
+from tuner.build.linker import linker
+
+BUILD_SECONDS = 60.0
+NICENESS = 10
+"""What is measured goes before what is built for later."""
+MEMORY_SHARE, LEAST_MEMORY_BYTES = 0.25, 4 << 30
+"""Of the machine's memory, for each process that builds."""
+
+T = TypeVar("T")
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
+
+
+class Builder:
+    """Builds up to ``workers`` libraries at once. Raises NoLinker where none can be linked."""
+
+    def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
+        linker()
+        self.workers = workers
+        self._timeout = timeout
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
+        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        limits = confinement()
+        self._children = [Child(ENVIRONMENT, NICENESS, limits) for _ in range(workers)]
+        for child in self._children:
+            self._idle.put(child)
+
+    def warm_up(self) -> None:
+        """Start the processes now, so that the first order does not wait for them to import TVM."""
+        for _ in self._children:
+            self._threads.submit(self._call, import_compiler, (), self._timeout)
+
+    def submit(self, order: BuildOrder) -> Future[Built]:
+        """Start a build as soon as a process is free. Its result is a :class:`Built`, never an
+        exception."""
+        return self._threads.submit(self._build, order)
+
+    def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
+        """Run a function in one of the processes, after what waits already. Raises as
+        :meth:`Child.call` does."""
+        return self._threads.submit(self._call, function, arguments, timeout).result()
+
+    def _build(self, order: BuildOrder) -> Built:
+        try:
+            return self._call(build, (order,), self._timeout)
+        except ChildTimeout as error:
+            return Built("build_timeout", order, error=str(error))
+        except ChildFailed as error:
+            return Built("build_error", order, error=str(error))
+
+    def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], timeout: float) -> T:
+        child = self._idle.get()
+        try:
+            return child.call(function, *arguments, timeout=timeout)
+        finally:
+            self._idle.put(child)
+
+    def close(self) -> None:
+        """Kill what is running; what waits is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for child in self._children:
+            child.kill()
+        self._threads.shutdown()
+        for child in self._children:
+            child.close()
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def confinement() -> Confinement:
+    """What builds candidates may do: a linker is a process of its own."""
+    share = int(MEMORY_SHARE * psutil.virtual_memory().total)
+    return Confinement(memory_bytes=max(share, LEAST_MEMORY_BYTES))

@@ -1,0 +1,104 @@
+"""One configuration's program as a shared library. Runs in a builder's child; imports TVM."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from tuner.build.alignment import element_aligned
+from tuner.build.linker import linker
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """What to build. ``program`` is ``module:name`` of a template's class, or of a function of
+    (workload, kind) that gives a schedule and needs no configuration."""
+
+    workload_key: str
+    program: str
+    config: dict[str, Any] | None
+    target: dict[str, Any]
+    library: Path
+
+
+EMPTY = "tuner.measure.empty:empty"
+EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it: ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
+    ``build_timeout``; seconds of each step."""
+
+    status: str
+    order: BuildOrder
+    error: str | None = None
+    source: str = ""
+    seconds: dict[str, float] | None = None
+
+
+def import_compiler() -> None:
+    """What takes seconds in a new process."""
+    import tvm  # noqa: F401
+
+
+def program_of(template: object) -> str:
+    """The import path by which a child finds a template, or what else makes programs."""
+    kind = type(template)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def program(order: BuildOrder) -> Any:
+    """What the order's ``program`` names."""
+    module, name = order.program.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def scheduled(order: BuildOrder) -> Any:
+    """The order's schedule."""
+    workload = templates.parse_key(order.workload_key)
+    if order.config is None:
+        return program(order)(workload, order.target["kind"])
+    return program(order)().schedule(workload, order.config)
+
+
+def build(order: BuildOrder) -> Built:
+    """Schedule, compile and link. What fails is a value with its reason, not an exception."""
+    start = time.perf_counter()
+    try:
+        schedule = scheduled(order)
+    except Exception as error:
+        return Built("schedule_error", order, error=_brief(error))
+    middle = time.perf_counter()
+    try:
+        source = compile_library(schedule.mod, order.target, order.library)
+    except Exception as error:
+        return Built("build_error", order, error=_brief(error))
+    seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
+    return Built("ok", order, source=source, seconds=seconds)
+
+
+def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
+    """Write the module's shared library; the device source (CUDA) or assembly (CPU)."""
+    import tvm
+    from tvm.support import cc
+
+    if target["kind"] == "cuda":
+        from tuner.build import cuda_compile
+
+        cuda_compile.install(target["arch"])
+    executable = tvm.compile(element_aligned(module), target=tvm.target.Target(target))
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
+    if target["kind"] == "cuda":
+        return str(executable.mod.imports[0].inspect_source())
+    return str(executable.mod.inspect_source("asm"))
+
+
+def _brief(error: Exception, limit: int = 2000) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= limit else f"{text[: limit // 2]} … {text[-limit // 2 :]}"

@@ -1,0 +1,49 @@
+"""A libcuda.so.1 for a host that compiles for a GPU and has none.
+
+TVM's CUDA runtime, which turns machine code into a part of a library, is linked to the driver's
+library and can't be loaded without one. No function of it is called while a library is built.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tuner.build.linker import linker
+
+NAME = "libcuda.so.1"
+FUNCTIONS = (
+    "cuDeviceGetName",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuLaunchKernelEx",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuTensorMapEncodeTiled",
+)
+"""What TVM's runtime takes from the driver."""
+CUDA_ERROR_STUB_LIBRARY = 34
+
+
+def load_driver_or_stub() -> None:
+    """Load the driver's library, or one whose functions all fail. Raises NoLinker."""
+    try:
+        ctypes.CDLL(NAME, mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        with tempfile.TemporaryDirectory(prefix="convtune-stub-") as folder:
+            ctypes.CDLL(str(_linked(Path(folder))), mode=ctypes.RTLD_GLOBAL)
+
+
+def _linked(folder: Path) -> Path:
+    source, library = folder / "stub.c", folder / NAME
+    bodies = (f"int {name}(void) {{ return {CUDA_ERROR_STUB_LIBRARY}; }}" for name in FUNCTIONS)
+    source.write_text("\n".join(bodies) + "\n")
+    command = [linker(), "-x", "c", "-shared", "-fPIC", f"-Wl,-soname,{NAME}"]
+    subprocess.run(
+        [*command, "-o", str(library), str(source)], check=True, capture_output=True, text=True
+    )
+    return library

@@ -1,0 +1,86 @@
+"""The command line. Its commands are in :mod:`tuner.cli.commands`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from tuner import __version__
+from tuner.cli.common import examples
+from tuner.cli.lazy_group import LazyGroup
+from tuner.process.stopping import Stopped
+
+app = typer.Typer(
+    name="tuner",
+    cls=LazyGroup,
+    help="Tune 1-D and depthwise 2-D convolutions for the device at hand.",
+    epilog=examples(
+        "tuner doctor",
+        "tuner tune conv1d --M 16384 --N 32",
+        "tuner best conv1d --M 16384 --N 32",
+        "tuner tune depthwise_conv2d --help",
+        "tuner --install-completion",
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"convtune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; an error is one line on standard error and a non-zero exit."""
+    if "_TUNER_COMPLETE" in os.environ:  # pydantic would look for plugins among all packages
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
+    try:
+        sys.exit(app(prog_name="tuner", standalone_mode=False))
+    except typer.TyperException as error:
+        context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
+        hint = f"; see {context.command_path} --help" if context else ""
+        message = error.format_message().rstrip(".")  # none where the help was shown instead
+        _refuse(message and message + hint, error.exit_code)
+    except Stopped as stopped:
+        _refuse(str(stopped) or "stopped", 130)
+    except Exception as error:
+        from tuner.cli.refusals import in_one_line
+
+        line = in_one_line(error)
+        if line is None:
+            raise
+        _refuse(line)
+
+
+def _refuse(message: str, code: int = 1) -> NoReturn:
+    if message:
+        print("tuner:", " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def worker_main() -> None:
+    """``python -m tuner.worker``: the worker's options without the command's name."""
+    sys.argv.insert(1, "worker")
+    main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""``tuner db``: the database as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.common import JsonOption, console, database, examples, print_json
+
+MAX_DAYS = 36_500
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="the copy")]
+
+
+def backup(
+    file: FileArgument,
+    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the database while service and workers go on. FILE appears when it is whole and has
+    been read again. Of PostgreSQL, say which command does it."""
+    from db.upkeep import backup as copies
+    from tuner.settings import Settings
+
+    made = copies.back_up(Settings().database_url, file, force=force)
+    if as_json:
+        print_json({"file": str(made.file), "bytes": made.size, "schema": made.revision})
+        return
+    _say(f"wrote {made.file}: {_megabytes(made.size)}, schema {made.revision}")
+
+
+def restore(
+    file: FileArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="even while workers hold jobs or it is open")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a copy in the place of the database, once it has been found whole and was brought to this
+    version's tables. The database that was there is kept beside it."""
+    from db.upkeep import backup as copies
+    from tuner.settings import Settings
+
+    done = copies.restore(Settings().database_url, file, force=force)
+    if as_json:
+        aside = None if done.aside is None else str(done.aside)
+        print_json({"database": str(done.file), "aside": aside, "schema": done.revision})
+        return
+    _say(f"restored {done.file} from {file}, whose schema was {done.revision}")
+    if done.aside is not None:
+        _say(f"the one before is {done.aside}")
+
+
+def prune(
+    older_than: Annotated[
+        float, typer.Option(min=0, max=MAX_DAYS, metavar="DAYS", help="what is older may go")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old trials, lists and artifacts. Each best stays, with its job, its trial and its
+    artifacts, and so do the last jobs, by which new searches begin."""
+    from db.upkeep.prune import prune as delete_old
+    from db.upkeep.space import reclaim
+
+    with database() as engine:
+        gone = delete_old(engine, older_than, dry_run=dry_run)
+        space = None if dry_run else reclaim(engine)
+    if as_json:
+        told = asdict(gone) | {"dry_run": dry_run}
+        print_json(told | {"space": None if space is None else asdict(space)})
+        return
+    _say("would go:" if dry_run else "went:")
+    _say(f"  trials         {gone.trials}")
+    _say(f"  of jobs        {gone.jobs}")
+    _say(f"  lines of lists {gone.configs}")
+    _say(f"  artifacts      {gone.artifacts} ({_megabytes(gone.artifact_bytes)})")
+    if space is not None:
+        how = {
+            "vacuum": "VACUUM was run",
+            "reused": "no VACUUM while workers hold jobs: what comes takes the room first",
+        }
+        _say(f"{how[space.how]}; the database has {_megabytes(space.bytes)}")
+
+
+def check(as_json: JsonOption = False) -> None:
+    """Read all of the database and say what is wrong with it; the exit code is 1 where anything
+    is. Nothing is changed."""
+    from db.sql.engine import open_engine
+    from db.sql.sqlite_file import must_exist
+    from db.upkeep.check import check as look
+    from tuner.settings import Settings
+
+    url = Settings().database_url
+    must_exist(url)
+    engine = open_engine(url)
+    try:
+        found = look(engine)
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json({"wrong": found.wrong, "notes": found.notes})
+    else:
+        for line in found.wrong:
+            _say(f"wrong: {line}")
+        for line in found.notes:
+            _say(f"note: {line}")
+        if not found.wrong:
+            _say("nothing is wrong")
+    if found.wrong:
+        raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    console().print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Copy, restore, prune and check the database.", no_args_is_help=True)
+    group.command(epilog=examples("tuner db backup convtune-backup.db"))(backup)
+    group.command(epilog=examples("tuner db restore convtune-backup.db"))(restore)
+    group.command(
+        epilog=examples(
+            "tuner db prune --older-than 90 --dry-run", "tuner db prune --older-than 90"
+        )
+    )(prune)
+    group.command(epilog=examples("tuner db check", "tuner db check --json"))(check)
+    app.add_typer(group, name="db")

@@ -1,0 +1,134 @@
+"""``tuner serve`` and ``tuner worker``: the two processes of an installation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.common import Target, TargetOption, address, database, examples
+from tuner.process.stopping import Stopped, stop_on_signals
+
+if TYPE_CHECKING:
+    from tuner.farm.farm import Farm
+    from tuner.settings import Settings
+
+
+def worker(
+    target: TargetOption = Target.auto,
+    once: Annotated[bool, typer.Option("--once", help="end when no job waits")] = False,
+    gpus: Annotated[
+        str | None,
+        typer.Option(metavar="all|0,1,…", help="a worker process for each of these GPUs"),
+    ] = None,
+    rpc_tracker: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="measure on servers of this TVM RPC tracker"),
+    ] = None,
+    rpc_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="of those servers, as h200")
+    ] = None,
+) -> None:
+    """Take jobs from the database and run them on this machine's device, or, with --rpc-tracker,
+    build here and measure on the devices of other machines."""
+    import structlog
+
+    from tuner.build.linker import linker
+    from tuner.device.detect import detect
+    from tuner.device.gpus import chosen
+    from tuner.library.signing_key import own_key
+    from tuner.process import logs
+    from tuner.process.scratch import scratch
+    from tuner.settings import Settings
+    from tuner.worker.worker import Worker
+
+    settings = Settings()
+    logs.configure(settings.log_format)
+    linker()
+    own_key(settings.signing_key)
+    if gpus is not None:
+        if target is Target.cpu:
+            raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
+        if rpc_tracker is not None:
+            raise typer.BadParameter("--gpus are this machine's; leave it or --rpc-tracker out")
+        _one_each(chosen(gpus), settings, once)
+        return
+    stop_on_signals()
+    with ExitStack() as stack:
+        try:
+            farm = _farm(rpc_tracker, rpc_key, target, settings)
+            device = detect(target.value) if farm is None else farm.device
+            engine = stack.enter_context(database(settings))
+            stack.enter_context(scratch())
+            Worker(engine, device, settings, farm=farm).run(once)
+        except Stopped:
+            structlog.get_logger().info("worker_stopped")
+
+
+def _farm(tracker: str | None, key: str | None, target: Target, settings: Settings) -> Farm | None:
+    if tracker is None and key is None:
+        return None
+    if tracker is None or key is None:
+        raise typer.BadParameter("--rpc-tracker and --rpc-key come together")
+    if target is not Target.auto:
+        raise typer.BadParameter("the RPC servers have the device: leave --target out")
+    if settings.metaschedule:
+        raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
+    from tuner.farm.farm import Farm
+
+    return Farm(address(tracker, "--rpc-tracker"), key)
+
+
+def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
+    import structlog
+
+    from tuner.worker.supervise import supervise
+
+    builders = max(1, settings.build_workers // len(gpus))
+    members = {
+        f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu, "TUNER_BUILD_WORKERS": str(builders)}
+        | ({"TUNER_METRICS_PORT": str(port + at)} if (port := settings.metrics_port) else {})
+        for at, gpu in enumerate(gpus)
+    }
+    command = [sys.executable, "-m", "tuner.worker", "--target", "cuda"]
+    stop_on_signals()
+    try:
+        supervise(members, command + ["--once"] * once, once)
+    except Stopped:
+        structlog.get_logger().info("workers_stopped")
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(envvar="TUNER_HOST", help="address to listen on")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar="TUNER_PORT", min=0, max=65535, help="port; 0 takes a free one")
+    ] = 8000,
+) -> None:
+    """Serve the HTTP API (the same as: python -m api)."""
+    environment = {
+        **os.environ,
+        "TUNER_HOST": host,
+        "TUNER_PORT": str(port),
+        # found where this program is, not in the working directory: other projects have an api too
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    command = [sys.executable, "-P", "-m", "api"]
+    os.execve(sys.executable, command, environment)  # noqa: S606  # a program without a compiler
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=examples("tuner serve", "tuner serve --host 0.0.0.0 --port 80"))(serve)
+    app.command(
+        epilog=examples(
+            "tuner worker",
+            "tuner worker --target cpu --once",
+            "tuner worker --gpus all",
+            "tuner worker --rpc-tracker 10.0.0.1:9190 --rpc-key h200",
+        )
+    )(worker)

@@ -1,0 +1,230 @@
+"""``tuner jobs``: what was ordered, how far it is, and changing one's mind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from db.sql.choices import DATABASE_URL, STATES, JobState
+from tuner.cli.common import JsonOption, console, database, examples, print_json, say, show
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from db.fleet.devices import Device
+    from db.queue.jobs import Job
+    from db.results.trials import Trial
+
+TRIALS_PER_PAGE = 1000
+POLL_SECONDS = 0.5
+UNHEARD_SECONDS = 10.0
+"""A worker that was started together with a wait needs a moment until it is seen."""
+
+
+def _begun(*states: JobState) -> Callable[[str], list[tuple[str, str]]]:
+    def begun(incomplete: str) -> list[tuple[str, str]]:
+        from db.read.job_ids import begun
+
+        return begun(os.environ.get("TUNER_DATABASE_URL") or DATABASE_URL, incomplete, states)
+
+    return begun
+
+
+def _operators(incomplete: str) -> list[str]:
+    import templates
+
+    return [each.name for each in templates.operators() if each.name.startswith(incomplete)]
+
+
+_HELP = "its id, or the beginning of it, as `tuner jobs list` says"
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help=_HELP, autocompletion=_begun(*STATES))
+]
+UnendedJobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help=_HELP, autocompletion=_begun("queued", "running"))
+]
+
+
+def list_jobs(
+    state: Annotated[JobState | None, typer.Option(help="only jobs in this state")] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OPERATOR", help="only jobs of this operator", autocompletion=_operators
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="how many at most")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option(help="go on where a list ended: its next_cursor")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The jobs, newest first: id, state, trials, best so far, shape."""
+    import templates
+    from db import queue
+    from db.fleet.devices import list_devices
+    from db.queue.takers import waiting_reasons
+    from db.sql.transaction import reading
+    from tuner.cli.job_report import job_json, show_jobs
+
+    if operator is not None:
+        templates.operator(operator)
+    with database() as engine:
+        page = queue.list_jobs(engine, state, operator, limit, cursor)
+        if as_json:
+            devices = {device.id: device for device in list_devices(engine)}
+            with reading(engine) as connection:
+                waiting = waiting_reasons(connection, page.items)
+            items = [
+                job_json(job, devices.get(job.device_id or 0), waiting.get(job.id))
+                for job in page.items
+            ]
+            print_json({"items": items, "next_cursor": page.next_cursor})
+            return
+    if not page.items:
+        which = "".join(f" {word}" for word in (state, operator) if word)
+        say(f"there are no{which} jobs{' before these' if cursor else ''}")
+    show_jobs(page.items, console())
+    if page.next_cursor is not None:
+        show(f"older ones: --cursor {page.next_cursor}")
+
+
+def show_one(
+    job: JobArgument,
+    with_trials: Annotated[
+        bool, typer.Option("--trials", help="and every trial: status, time, configuration")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """One job: where it stands, its best so far, why it waits or failed."""
+    from tuner.cli.job_report import show_job, show_trial, trial_json
+
+    with database() as engine:
+        found = _job(engine, job)
+        trials = _trials(engine, found.id) if with_trials else None
+        if as_json:
+            told = _json(engine, found)
+            if trials is not None:
+                told["log"] = [trial_json(trial) for trial in trials]
+            print_json(told)
+            return
+        show_job(found, *_beside(engine, found), console())
+        for trial in trials or ():
+            show_trial(trial, console())
+
+
+def wait(
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JOB",
+            help=f"{_HELP}; without it the newest job",
+            autocompletion=_begun("queued", "running"),
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait until a job has succeeded, with a bar on standard error. The exit code is 1 if it fails
+    or is cancelled. Stopping the wait stops no job."""
+    from tuner.cli.job_report import show_job
+    from tuner.errors import TunerError
+    from tuner.terminal.bar import JobBar
+
+    with database() as engine:
+        found = _job(engine, job) if job is not None else _newest(engine)
+        with JobBar() as bar:
+            unheard = time.monotonic() + UNHEARD_SECONDS
+            while not found.ended:
+                bar.show_stored(found)
+                time.sleep(POLL_SECONDS)
+                found = _job(engine, found.id)
+                if time.monotonic() > unheard and (reason := _beside(engine, found)[1]):
+                    say(f"job {found.id} waits: {reason}")
+                    unheard = float("inf")
+            bar.show_stored(found)
+        if as_json:
+            print_json(_json(engine, found))
+        if found.state != "succeeded":
+            how = "was cancelled" if found.state == "cancelled" else "failed"
+            why = f": {found.error}" if found.error else ""
+            raise TunerError(f"job {found.id} {how}{why}")
+        if not as_json:
+            show_job(found, *_beside(engine, found), console())
+
+
+def cancel(job: UnendedJobArgument, as_json: JsonOption = False) -> None:
+    """Stop a job, a running one within a trial. What was measured is kept."""
+    from db import queue
+
+    with database() as engine:
+        ended = queue.cancel(engine, _job(engine, job).id)
+        if as_json:
+            print_json(_json(engine, ended))
+        elif ended.ended:
+            show(f"cancelled {ended.id}")
+        else:
+            show(f"{ended.id} will stop after its trial")
+
+
+def _job(engine: Engine, begun: str) -> Job:
+    from db.queue import jobs
+
+    return jobs.get(engine, jobs.named(engine, begun))
+
+
+def _newest(engine: Engine) -> Job:
+    from db import queue
+    from tuner.errors import TunerError
+
+    for job in queue.list_jobs(engine, limit=1).items:
+        return job
+    raise TunerError("there are no jobs; order one: tuner tune, or POST /jobs of a service")
+
+
+def _beside(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
+    """Its device, and why no living worker can take it."""
+    from db.fleet.devices import get_device
+    from db.queue.takers import waiting_reason
+    from db.sql.transaction import reading
+
+    device = None if job.device_id is None else get_device(engine, job.device_id)
+    with reading(engine) as connection:
+        return device, waiting_reason(connection, job)
+
+
+def _json(engine: Engine, job: Job) -> dict[str, Any]:
+    from tuner.cli.job_report import job_json
+
+    return job_json(job, *_beside(engine, job))
+
+
+def _trials(engine: Engine, job: str) -> Iterator[Trial]:
+    from db.results import trials as log
+
+    cursor = None
+    while True:
+        page = log.list_trials(engine, job, limit=TRIALS_PER_PAGE, cursor=cursor)
+        yield from page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="List, look at, wait for and cancel jobs.", no_args_is_help=True)
+    group.command(
+        "list",
+        epilog=examples(
+            "tuner jobs list", "tuner jobs list --state running", "tuner jobs list --limit 1 --json"
+        ),
+    )(list_jobs)
+    group.command("show", epilog=examples("tuner jobs show JOB", "tuner jobs show JOB --trials"))(
+        show_one
+    )
+    group.command(epilog=examples("tuner jobs wait JOB", "tuner jobs wait"))(wait)
+    group.command(epilog=examples("tuner jobs cancel JOB"))(cancel)
+    app.add_typer(group, name="jobs")

@@ -1,0 +1,96 @@
+"""``tuner keys``: who may use the service, and how."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from db.sql.choices import Scope
+from tuner.cli.common import JsonOption, console, database, examples, print_json, say
+
+if TYPE_CHECKING:
+    from db.access.keys import Key
+
+MAX_DAYS = 36_500
+
+
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="what to list and revoke it by")],
+    scope: Annotated[
+        Scope,
+        typer.Option(help="read: look and download; submit: order and cancel too; admin: all"),
+    ],
+    days: Annotated[
+        float | None, typer.Option(min=0.001, max=MAX_DAYS, help="it expires after so many days")
+    ] = None,
+) -> None:
+    """Make a key. It is written to standard output, once: only its hash is stored."""
+    from db.access import keys
+
+    with database() as engine:
+        key, secret = keys.create(engine, name, scope, days)
+    print(secret)
+    print(
+        f"key {key.id}, {key.name}, scope {key.scope}: keep it, it can't be shown again",
+        file=sys.stderr,
+    )
+
+
+def list_keys(as_json: JsonOption = False) -> None:
+    """The keys: id, scope, whether it is valid, name, when it was made."""
+    from db.access import keys
+
+    with database() as engine:
+        found = keys.list_keys(engine)
+    if as_json:
+        print_json([_json(key) for key in found])
+        return
+    if not found:
+        say("there are no keys")
+    for key in found:
+        made = f"made {key.created_at:%Y-%m-%d}"
+        ends = "" if key.expires_at is None else f", expires {key.expires_at:%Y-%m-%d %H:%M} UTC"
+        line = f"{key.id:5}  {key.scope:6}  {key.state:7}  {key.name:20}  {made}{ends}"
+        console().print(line, highlight=False, soft_wrap=True)
+
+
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="NAME|ID", help="as `tuner keys list` says")],
+) -> None:
+    """Make a key good for nothing; a running service knows within a second."""
+    from db.access import keys
+
+    with database() as engine:
+        revoked, left = keys.revoke(engine, key)
+    console().print(f"revoked {revoked.name}", highlight=False, soft_wrap=True)
+    if left == 0:
+        print(
+            "no key is left: the service answers whoever reaches it on loopback, and nobody else",
+            file=sys.stderr,
+        )
+
+
+def _json(key: Key) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "scope": key.scope,
+        "state": key.state,
+        "created_at": key.created_at.isoformat(),
+        "expires_at": key.expires_at and key.expires_at.isoformat(),
+        "revoked_at": key.revoked_at and key.revoked_at.isoformat(),
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Make, list and revoke keys to the service.", no_args_is_help=True)
+    group.command(
+        epilog=examples(
+            "tuner keys create ci --scope submit", "tuner keys create guest --scope read --days 7"
+        )
+    )(create)
+    group.command("list", epilog=examples("tuner keys list", "tuner keys list --json"))(list_keys)
+    group.command(epilog=examples("tuner keys revoke ci", "tuner keys revoke 3"))(revoke)
+    app.add_typer(group, name="keys")

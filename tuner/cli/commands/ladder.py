@@ -1,0 +1,78 @@
+"""``tuner ladder``: the seed documents' steps, measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from templates.workload import Workload
+from tuner.cli.common import JsonOption, Target, TargetOption, console, database, print_json
+from tuner.cli.shape_options import per_operator
+from tuner.process.stopping import Stopped, stop_on_signals
+
+
+def ladder(
+    workload: Workload,
+    *,
+    document: Annotated[
+        str | None, typer.Option(metavar="000|001|…", help="only the rungs of this document")
+    ] = None,
+    target: TargetOption = Target.auto,
+    as_json: JsonOption = False,
+    svg: Annotated[Path | None, typer.Option(help="draw it into this file")] = None,
+) -> None:
+    """Build, check and time every rung here, beside the tuned best and the peers; store the table.
+    Without a shape it is the document's own, or the first document's."""
+    from tuner.build.linker import linker
+    from tuner.config import can_be_written
+    from tuner.device.detect import detect
+    from tuner.errors import TunerError
+    from tuner.ladder.ladder import climb_and_store
+    from tuner.ladder.report import picture, show_ladder
+    from tuner.process import logs
+    from tuner.process.scratch import scratch
+    from tuner.settings import Settings
+
+    if workload.dtype != "float32":
+        raise typer.BadParameter(
+            f"--dtype: a ladder's rungs are float32, but it is {workload.dtype}; "
+            "leave it out, or tune the shape"
+        )
+    settings = Settings()
+    logs.quietly(settings.log_format)
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
+    if svg is not None and not can_be_written(svg):
+        raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
+    linker()
+    device = detect(target.value)
+    stop_on_signals()
+    try:
+        with database(settings) as engine, scratch():
+            climbed = climb_and_store(engine, device, settings, workload, document)
+    except Stopped:
+        raise TunerError("stopped; a climb is stored as a whole, once it is over") from None
+    if svg is not None:
+        svg.write_text(picture(climbed))
+    if as_json:
+        print_json(climbed.to_json())
+    else:
+        show_ladder(climbed, console())
+
+
+def _shape_to_climb(operator: str, given: dict[str, Any]) -> Workload:
+    from tuner.ladder.ladder import rungs_of
+
+    return rungs_of(operator, given["document"])[0].document.workload
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Climb the seed documents' steps, from naive to the tuned best.",
+        no_args_is_help=True,
+    )
+    uses = ("tuner ladder {operator}", "tuner ladder {shape} --svg ladder.svg")
+    per_operator(group, ladder, "Climb the ladder of", usual=_shape_to_climb, uses=uses)
+    app.add_typer(group, name="ladder")

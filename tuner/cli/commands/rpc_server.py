@@ -1,0 +1,71 @@
+"""``tuner rpc-server``: this machine's device for workers elsewhere, by TVM's RPC tracker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from tuner.cli.common import Target, TargetOption, address, examples
+from tuner.process.stopping import Stopped, stop_on_signals
+
+PORT = 9091
+"""TVM's own choice for a server."""
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # looked for, not bound
+
+
+def rpc_server(
+    tracker: Annotated[str, typer.Option(metavar="HOST:PORT", help="TVM's RPC tracker")],
+    key: Annotated[str, typer.Option(help="what workers ask for; one for each kind of device")],
+    host: Annotated[
+        str, typer.Option(help="address to listen on, one that only workers reach")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65000, help="the first port to try")] = PORT,
+    target: TargetOption = Target.auto,
+    gpus: Annotated[
+        str | None,
+        typer.Option(metavar="all|0,1,…", help="a server for each of these GPUs"),
+    ] = None,
+) -> None:
+    """Let workers measure on this machine's device. Whoever reaches the port can run programs
+    here: TVM's RPC has neither keys nor encryption."""
+    import structlog
+
+    from tuner.device.gpus import chosen
+    from tuner.farm.tracker import must_answer
+    from tuner.process import logs
+    from tuner.process.scratch import scratch
+    from tuner.settings import Settings
+    from tuner.worker.supervise import supervise
+
+    logs.configure(Settings().log_format)
+    if gpus is not None and target is Target.cpu:
+        raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
+    kind = target.value if gpus is None else "cuda"
+    members: dict[str, dict[str, str]] = {f"device {kind}": {}}
+    if gpus is not None:
+        members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
+    where = address(tracker, "--tracker")
+    must_answer(where)
+    given = {"tracker": where, "key": key, "host": host, "port": port}
+    # where a server listens everywhere, the tracker takes the address that it comes from
+    given |= {"address": None if host in EVERYWHERE else host, "target": kind}
+    command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]
+    stop_on_signals()
+    with scratch():
+        try:
+            supervise(members, command, once=False)
+        except Stopped:
+            structlog.get_logger().info("rpc_servers_stopped")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "rpc-server",
+        epilog=examples(
+            "tuner rpc-server --tracker 10.0.0.1:9190 --key h200 --host 10.0.0.2",
+            "tuner rpc-server --tracker 10.0.0.1:9190 --key h200 --host 10.0.0.2 --gpus all",
+        ),
+    )(rpc_server)

@@ -1,0 +1,137 @@
+"""``tuner tune``: a job ordered and run here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from templates.workload import Workload
+from tuner.cli.commands.best import print_best
+from tuner.cli.common import (
+    JsonOption,
+    Target,
+    TargetOption,
+    TemplateOption,
+    completing,
+    database,
+    say,
+)
+from tuner.cli.shape_options import per_operator
+from tuner.job.order import MAX_BUDGET_SECONDS, MAX_SEED, MAX_TRIALS, STRATEGIES, terms
+from tuner.process.stopping import Stopped, stop_on_signals
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from db.queue.jobs import Job
+
+
+def tune(
+    workload: Workload,
+    *,
+    target: TargetOption = Target.auto,
+    trials: Annotated[int, typer.Option(min=1, max=MAX_TRIALS, help="configurations to try")] = 64,
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(STRATEGIES),
+            help="search strategy",
+            autocompletion=completing(STRATEGIES),
+        ),
+    ] = STRATEGIES[0],
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=MAX_SEED, help="make the search repeatable")
+    ] = None,
+    budget_seconds: Annotated[
+        float | None, typer.Option(min=0.001, max=MAX_BUDGET_SECONDS, help="end the search after")
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=1, max=MAX_TRIALS, help="end it after so many trials, none faster"),
+    ] = None,
+    cold: Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")] = False,
+    template: TemplateOption = None,
+    retune: Annotated[bool, typer.Option("--retune", help="search on, even if tuned")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a job to the database and run it in this process; stopped, it gives the job back."""
+    how = terms(
+        {
+            "target": target.value,
+            "trials": trials,
+            "search": search,
+            "on_existing": "retune" if retune else "reuse",
+            "budget_seconds": budget_seconds,
+            "seed": seed,
+            "patience": patience,
+            "warm_start": not cold,
+            "templates": template,
+        }
+    )
+    from db.results import best as bests
+    from tuner.build.linker import linker
+    from tuner.device.detect import detect
+    from tuner.process import logs
+    from tuner.process.scratch import scratch
+    from tuner.settings import Settings
+    from tuner.terminal.bar import JobBar
+    from tuner.worker.in_process import ordered_here, tuned_here
+
+    settings = Settings()
+    logs.quietly(settings.log_format)
+    linker()
+    device = detect(how.target)
+    stop_on_signals()
+    order = how.of(workload, device.kind)
+    with database(settings) as engine, scratch():
+        job = ordered_here(engine, settings, order)
+        if job.ended:
+            say(
+                f"already tuned by job {job.id}, {job.trials_measured} trials on "
+                f"{job.finished_at:%Y-%m-%d}; --retune searches on"
+            )
+        else:
+            try:
+                with JobBar() as bar:
+                    tuned_here(engine, settings, device, job, bar)
+            except Stopped:
+                raise Stopped(_what_becomes_of(engine, job)) from None
+        found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
+        print_best(found[0], as_json)
+
+
+def _what_becomes_of(engine: Engine, job: Job) -> str:
+    """Of a job that was given back; who is asked may have it cancelled."""
+    from db import queue
+    from db.sql.errors import StorageError
+    from tuner.worker.in_process import goes_on, how_to_cancel
+
+    if not goes_on(engine, job):
+        return "stopped; the same command goes on from the trials that are stored"
+    goes_on_there = f"stopped here; another worker goes on with job {job.id}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return f"{goes_on_there}; {how_to_cancel(job)}"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C is an answer, too
+    try:
+        if typer.confirm(f"{goes_on_there}. Cancel it?", err=True):
+            queue.cancel(engine, job.id)
+            return f"cancelled {job.id}; what was measured is kept"
+    except StorageError as error:
+        return str(error)
+    except (typer.Abort, KeyboardInterrupt):
+        pass
+    return f"{goes_on_there}; {how_to_cancel(job)}"
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Tune a shape here and now, without a service.", no_args_is_help=True)
+    uses = (
+        "tuner tune {shape}",
+        "tuner tune {shape} --trials 500 --budget-seconds 600",
+        "tuner tune {shape} --dtype float16 --json",
+    )
+    per_operator(group, tune, "Tune", uses=uses)
+    app.add_typer(group, name="tune")

@@ -1,0 +1,89 @@
+"""What several commands share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from sqlalchemy.engine import Engine
+
+    from tuner.settings import Settings
+
+Target = StrEnum("Target", ["auto", "cpu", "cuda"])
+
+TargetOption = Annotated[Target, typer.Option(help="device to tune for; auto takes a GPU if any")]
+TemplateOption = Annotated[
+    list[str] | None,
+    typer.Option("--template", metavar="NAME", help="only this template; may be given again"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, for programs")]
+
+
+def examples(*lines: str) -> str:
+    """Command lines to stand below a command's help."""
+    return "Examples:\n\n" + "\n\n".join(lines)  # an empty line keeps each on its own
+
+
+def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """What a shell is told when a choice is begun."""
+
+    def begun(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return begun
+
+
+@cache
+def console() -> Console:
+    """Standard output."""
+    from rich.console import Console
+
+    return Console()
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def show(line: str) -> None:
+    """A line of which others wrote a part: it can't move the cursor, nor begin another line."""
+    seen = "".join(letter if letter.isprintable() else "�" for letter in line)
+    console().print(seen, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Something beside the answer: on standard error, so that programs can read the answer."""
+    print("tuner:", line, file=sys.stderr)
+
+
+def address(text: str, option: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise typer.BadParameter(f"{option} {text}: give host:port, as in 10.0.0.1:9190")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+@contextmanager
+def database(settings: Settings | None = None) -> Iterator[Engine]:
+    """The database, its schema brought up to date."""
+    from db.sql.engine import open_engine
+    from db.sql.schema import check_schema, migrate
+    from tuner.settings import Settings
+
+    engine = open_engine((settings or Settings()).database_url)
+    try:
+        migrate(engine)
+        check_schema(engine)
+        yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,147 @@
+"""What this machine has, and what is missing."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from db.sql.engine import open_engine
+from db.sql.errors import StorageError
+from db.sql.schema import check_schema
+from tuner import config
+from tuner.build.linker import linker
+from tuner.client import cache
+from tuner.device import cpu_facts, cuda_facts
+from tuner.errors import NoLinker, UnusableFile
+from tuner.measure.quiet import look
+from tuner.measure.versions import versions
+from tuner.settings import Settings
+
+ELSEWHERE = "go to another folder, or name another file in TUNER_DATABASE_URL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ``absent`` can be done without, ``missing`` can't."""
+
+    what: str
+    state: Literal["ok", "absent", "missing"]
+    detail: str
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Every finding; nothing is written, no database is made."""
+    looked_at = [_compiler(), _linker(), _cpu(), _gpu(), _quiet(), _peer()]
+    return [*looked_at, _folders(settings), _database(settings)]
+
+
+def show(findings: list[Finding], console: Console) -> None:
+    """A line each."""
+    styles = {"ok": "green", "absent": "yellow", "missing": "red"}
+    for finding in findings:
+        state = f"[{styles[finding.state]}]{finding.state:8}[/]"
+        console.print(f"{state} {finding.what:12} ", end="")
+        console.print(finding.detail, markup=False, highlight=False, soft_wrap=True)
+
+
+def _compiler() -> Finding:
+    try:
+        import tvm
+    except Exception as error:
+        return Finding("TVM", "missing", f"can't be imported: {error}")
+    found = versions("cpu")
+    return Finding("TVM", "ok", f"{tvm.__version__}, tvm-ffi {found['apache-tvm-ffi']}")
+
+
+def _linker() -> Finding:
+    try:
+        return Finding("C++ compiler", "ok", linker())
+    except NoLinker as error:
+        return Finding("C++ compiler", "missing", str(error))
+
+
+def _cpu() -> Finding:
+    def describe() -> str:
+        device = cpu_facts.device()
+        return f"{device.name} ({device.arch}), {device.limits.units} threads"
+
+    return _tried("CPU", describe)
+
+
+def _gpu() -> Finding:
+    missing = cuda_facts.missing()
+    if missing:
+        return Finding("GPU", "absent", missing)
+
+    def describe() -> str:
+        device = cuda_facts.device()
+        return f"{device.name} ({device.arch}), driver {device.driver}"
+
+    return _tried("GPU", describe)
+
+
+def _quiet() -> Finding:
+    """Whether times that are measured now can be believed."""
+    seen = look()
+    if seen["quiet"]:
+        return Finding("quiet", "ok", "nothing else keeps the processors busy")
+    return Finding("quiet", "absent", seen["reason"])
+
+
+def _peer() -> Finding:
+    try:
+        import torch
+    except ImportError:
+        return Finding("PyTorch", "absent", "not installed; it would be measured beside the best")
+    return Finding("PyTorch", "ok", torch.__version__)
+
+
+def _folders(settings: Settings) -> Finding:
+    """Where this user's key and downloads are kept, and what a search writes meanwhile."""
+    try:
+        folders = {
+            "TUNER_SIGNING_KEY": settings.signing_key.parent,
+            "XDG_CACHE_HOME": cache.default_folder(),
+            "TMPDIR": Path(tempfile.gettempdir()),
+        }
+    except (OSError, UnusableFile) as error:
+        return Finding("folders", "missing", str(error))
+    for variable, folder in folders.items():
+        if not config.can_be_written(folder):
+            why = f"this user may not write {folder}; name another place in {variable}"
+            return Finding("folders", "missing", why)
+    return Finding("folders", "ok", ", ".join(map(str, folders.values())))
+
+
+def _database(settings: Settings) -> Finding:
+    url = settings.database_url
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and path.parent.is_dir() and not path.exists():
+        if not config.can_be_written(path):
+            folder = path.absolute().parent
+            why = f"{url} can't be made: this user may not write {folder}; {ELSEWHERE}"
+            return Finding("database", "missing", why)
+        return Finding("database", "absent", f"{url} will be made by the first command")
+    try:
+        engine = open_engine(url)
+    except StorageError as error:
+        return Finding("database", "missing", str(error))
+    try:
+        check_schema(engine)
+    except StorageError as error:
+        return Finding("database", "missing", str(error))
+    finally:
+        engine.dispose()
+    return Finding("database", "ok", engine.url.render_as_string(hide_password=True))
+
+
+def _tried(what: str, describe: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, "ok", describe())
+    except Exception as error:
+        return Finding(what, "missing", f"{type(error).__name__}: {error}")

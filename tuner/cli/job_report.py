@@ -1,0 +1,127 @@
+"""Jobs and their trials for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+
+import templates
+from db.fleet.devices import Device
+from db.queue.jobs import Job
+from db.results.trials import Trial
+from templates.spaces.knob import brief
+from tuner.terminal.options import as_options
+
+STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
+
+
+def job_json(job: Job, device: Device | None, waiting: str | None = None) -> dict[str, Any]:
+    """The same fields as ``GET /jobs/{id}``, without its links."""
+    named = ("id", "state", "operator", "workload", "target")
+    ordered = ("search", "on_existing", "budget_seconds", "seed", "patience")
+    warmed = job.warmed or {}
+    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker")
+    return {
+        **{name: getattr(job, name) for name in named},
+        "device": device and {"kind": device.kind, "name": device.name, "arch": device.arch},
+        **{name: getattr(job, name) for name in ordered},
+        "warm_start": {
+            "enabled": job.warm_start,
+            "jobs": warmed.get("jobs"),
+            "trials": warmed.get("trials"),
+        },
+        "templates": job.templates and list(job.templates),
+        "trials": {
+            "requested": job.trials_requested,
+            "measured": job.trials_measured,
+            "ok": job.trials_ok,
+            "failed": job.trials_failed,
+        },
+        **{name: getattr(job, name) for name in state},
+        "waiting": waiting,
+        "error": job.error,
+        "created_at": _iso(job.created_at),
+        "started_at": _iso(job.started_at),
+        "finished_at": _iso(job.finished_at),
+    }
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    """The same fields as an item of ``GET /jobs/{id}/trials``."""
+    names = ("number", "config", "template", "status", "time_us", "timing", "max_error", "error")
+    return {
+        **{name: getattr(trial, name) for name in names},
+        "seconds": trial.seconds,
+        "created_at": _iso(trial.created_at),
+    }
+
+
+def show_jobs(jobs: Iterable[Job], console: Console) -> None:
+    """A line each, that other programs can cut."""
+    for job in jobs:
+        style = STYLES.get(job.state, "default")
+        trials = f"{job.trials_measured:>5}/{job.trials_requested:<5}"
+        console.print(
+            f"{job.id}  [{style}]{job.state:9}[/]  {trials}  {_best(job):>14}"
+            f"  {job.operator} {_shape(job)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
+    """A line for each thing that is known of it."""
+    stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
+    counts = f"{job.trials_measured} of {job.trials_requested}"
+    lines = {
+        "job": job.id,
+        "state": job.state + stopping,
+        "operator": f"{job.operator} {_shape(job)}",
+        "target": job.target,
+        "device": device and f"{device.name} ({device.arch})",
+        "search": job.search if job.seed is None else f"{job.search}, seed {job.seed}",
+        "templates": job.templates and ", ".join(job.templates),
+        "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
+        "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
+        "budget": job.budget_seconds and f"{job.budget_seconds:g} s",
+        "best": job.best and _best(job),
+        "": job.best and _knobs(job.best["config"]),
+        "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
+        "waits": waiting,
+        "worker": job.worker and f"{job.worker}, attempt {job.attempt}",
+        "error": job.error,
+        "ordered": _iso(job.created_at),
+        "started": _iso(job.started_at),
+        "ended": _iso(job.finished_at),
+    }
+    for name, value in lines.items():
+        if value:
+            console.print(f"{name:9} {value}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_trial(trial: Trial, console: Console) -> None:
+    """Its number, what came of it, and its configuration."""
+    error = " ".join((trial.error or "").split())[:100]
+    knobs = _knobs(trial.config)
+    time_us = f"{trial.time_us:.2f} µs" if trial.time_us is not None else ""
+    line = f"{trial.number:>5}  {trial.status:14} {time_us:>14}  {knobs}  {error}".rstrip()
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _best(job: Job) -> str:
+    return f"{job.best['time_us']:.2f} µs" if job.best else ""
+
+
+def _knobs(config: dict[str, Any]) -> str:
+    return "  ".join(f"{name}={brief(value)}" for name, value in config.items())
+
+
+def _shape(job: Job) -> str:
+    return as_options(templates.parse_key(job.workload_key))
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

@@ -1,0 +1,85 @@
+"""The commands by name; what one of them needs is imported once it is asked for.
+
+Half of the command line waits for TVM's package, the other for the database's: a shell that
+completes a word, or a reader of the help, waits for neither."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS = {
+    "tune": ("tune", "Tune a shape here and now, without a service."),
+    "best": ("best", "Show the best that was found for a shape."),
+    "jobs": ("jobs", "List, look at, wait for and cancel jobs."),
+    "ladder": ("ladder", "Climb the seed documents' steps, from naive to the tuned best."),
+    "export": ("records", "Write a log of what was measured."),
+    "import": ("records", "Have a log's configurations measured here."),
+    "serve": ("installation", "Serve the HTTP API (the same as: python -m api)."),
+    "worker": ("installation", "Take jobs from the database and run them."),
+    "rpc-server": ("rpc_server", "Let workers measure on this machine's device."),
+    "keys": ("keys", "Make, list and revoke keys to the service."),
+    "signers": ("signers", "List and withdraw keys to sign with."),
+    "trust": ("trust", "Show the keys that a service has, and pin them."),
+    "db": ("db", "Copy, restore, prune and check the database."),
+    "doctor": ("doctor", "Say what this machine has and what is missing."),
+}
+"""Of each its module here, whose ``add_to`` adds it, and the line that the help has for it; from
+what is used first to what is used rarely."""
+
+
+class LazyGroup(TyperGroup):
+    """COMMANDS under one name."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name, (_, line) in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=line))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain_flags(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None:
+            command = load(name)
+            _prepare(command, ctx)
+        return name, command, rest
+
+
+def load(name: str) -> Any:
+    """The command as it is run."""
+    app = typer.Typer()
+    app.callback()(lambda: None)  # a group, however many its module adds
+    import_module(f"tuner.cli.commands.{COMMANDS[name][0]}").add_to(app)
+    return typer.main.get_group(app).commands[name]
+
+
+class _AsTyped:
+    """In the place of what makes values of words, which a shell that completes them has no use for
+    and which takes a fifth of a second to import."""
+
+    @staticmethod
+    def coerce(value: Any, **_: Any) -> Any:
+        return value
+
+
+def _prepare(command: Any, ctx: Any) -> None:
+    for param in _plain_flags(command.get_params(ctx)):
+        if ctx.resilient_parsing:
+            param.get_runtime_param = _AsTyped
+    for each in getattr(command, "commands", {}).values():
+        _prepare(each, ctx)
+
+
+def _plain_flags(params: list[Any]) -> list[Any]:
+    """Of an option that takes no value Typer's help would say ``<bool>``; and one of its own that
+    is not given would be None, which only pydantic turns into a bool: a third of a Tab's time."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+            param.default = bool(param.default)
+    return params

@@ -1,0 +1,111 @@
+"""A workload's fields as options of the command line."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, get_args
+
+import typer
+from pydantic import ValidationError
+from pydantic_core import PydanticUndefined
+
+import templates
+from templates.workload import Workload
+from tuner.cli.common import completing, examples
+from tuner.terminal.options import as_options
+
+
+def per_operator(
+    app: typer.Typer,
+    run: Callable[..., None],
+    summary: str,
+    usual: Callable[[str, dict[str, Any]], Workload] | None = None,
+    uses: Sequence[str] = (),
+) -> None:
+    """Add to ``app`` a command for each operator. It takes the operator's fields as options,
+    ``run``'s keyword parameters too, and calls ``run(workload, **others)``. Fields that are not
+    given are those of ``usual(operator's name, others)``, where that is there. ``uses`` are
+    examples for the help, with {operator} for its name and {shape} for its options too."""
+    for operator in templates.operators():
+        fields = _fields(operator.workload, optional=usual is not None)
+        others = [
+            p
+            for p in inspect.signature(run, eval_str=True).parameters.values()
+            if p.name != "workload"
+        ]
+
+        def command(
+            _model: type[Workload] = operator.workload,
+            _names: tuple[str, ...] = tuple(f.name for f in fields),
+            **given: Any,
+        ) -> None:
+            shape = {name: given.pop(name) for name in _names}
+            if usual is not None:
+                fallback = usual(_model.operator, given).model_dump()
+                if shape["dtype"] not in (None, fallback["dtype"]):
+                    del fallback["max_error"]  # another dtype has another default
+                shape = {n: fallback.get(n) if shape[n] is None else shape[n] for n in _names}
+            run(checked(_model, shape), **given)
+
+        command.__signature__ = inspect.Signature([*fields, *others])  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in (*fields, *others)}
+        shape = as_options(operator.workload.model_validate(operator.example))
+        shown = [
+            use.format(operator=operator.name, shape=f"{operator.name} {shape}") for use in uses
+        ]
+        app.command(
+            operator.name,
+            help=f"{summary} {operator.summary}.",
+            epilog=examples(*shown) if shown else None,
+        )(command)
+
+
+def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
+    """The workload of the given fields. Raises BadParameter with the field, the limit and the
+    way out."""
+    try:
+        return model.model_validate({k: v for k, v in given.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first.get("ctx", {}).get("field") or first["loc"][0])
+        raise typer.BadParameter(f"--{field.replace('_', '-')}: {first['msg']}") from error
+
+
+def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
+    parameters = []
+    for name, field in model.model_fields.items():
+        left_to_model = optional or name == "max_error"  # whose default depends on the dtype
+        required = field.default is PydanticUndefined and not optional
+        default = None if left_to_model else field.default
+        plain = _plain(field.annotation)
+        choices = _choices(field.annotation)
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            help=field.description,
+            metavar="|".join(choices) or None,
+            autocompletion=completing(choices) if choices else None,
+        )
+        parameters.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if required else default,
+                annotation=Annotated[plain | None if left_to_model else plain, option],
+            )
+        )
+    return parameters
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The values of a Literal, as they are written."""
+    return [str(value) for value in get_args(annotation)]
+
+
+def _plain(annotation: Any) -> Any:
+    """int, float or str: what the command line can parse; the model checks the rest."""
+    if annotation in (int, float, str):
+        return annotation
+    choices = get_args(annotation)
+    return type(choices[0]) if choices and not isinstance(annotation, types.UnionType) else str

@@ -1,0 +1,5 @@
+"""How programs get a tuned kernel."""
+
+from tuner.client.client import Client
+
+__all__ = ["Client"]

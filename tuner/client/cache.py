@@ -1,0 +1,105 @@
+"""Files by their sha256 in a folder, never trusted without hashing them, and answers by their URL,
+never trusted without asking whether they still hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile, _TemporaryFileWrapper
+
+from tuner.config import user_folder
+from tuner.errors import BrokenArtifact, UnusableFile
+from tuner.library.load import check_sha256
+
+
+def default_folder() -> Path:
+    """By the XDG base directory specification. Raises UnusableFile where this user has no home."""
+    return user_folder("XDG_CACHE_HOME", ".cache")
+
+
+class Cache:
+    """A folder of its owner's alone: what lies in it is loaded as code. It is made when first
+    written to; several processes may share it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else default_folder()
+
+    def find(self, name: str, sha256: str) -> Path | None:
+        """The file, None where there is none. Raises BrokenArtifact where its bytes are not the
+        right ones; it is gone then, and another try downloads it again."""
+        path = self.folder / name
+        if not path.exists():
+            return None
+        try:
+            check_sha256(path, sha256)
+        except BrokenArtifact:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:
+        """Write a file that appears whole or not at all. Raises BrokenArtifact where the bytes,
+        of which no more than ``size`` are taken, are not the right ones, and UnusableFile where
+        nothing can be written."""
+        with self._partial() as file:
+            digest, taken = hashlib.sha256(), 0
+            for chunk in chunks:
+                taken += len(chunk)
+                if taken > size:
+                    raise BrokenArtifact(f"{name} came with more than its {size} bytes")
+                digest.update(chunk)
+                with self._writing():
+                    file.write(chunk)
+            if digest.hexdigest() != sha256:
+                raise BrokenArtifact(f"{name} came with bytes that hash to {digest.hexdigest()}")
+            with self._writing():
+                file.flush()
+                return Path(file.name).replace(self.folder / name)
+
+    def answer(self, url: str) -> tuple[str, bytes] | None:
+        """The ETag and content of what was answered there last, None where none is whole."""
+        try:
+            sha256, etag, content = self._answer_at(url).read_bytes().split(b"\n", 2)
+        except (OSError, ValueError):
+            return None
+        whole = hashlib.sha256(etag + content).hexdigest().encode() == sha256
+        return (etag.decode(), content) if whole else None
+
+    def keep_answer(self, url: str, etag: str, content: bytes) -> None:
+        """In the place of an earlier one; where nothing can be written it is asked for again."""
+        sha256 = hashlib.sha256(etag.encode() + content).hexdigest()
+        with suppress(UnusableFile), self._partial() as file, self._writing():
+            file.write(b"\n".join((sha256.encode(), etag.encode(), content)))
+            file.flush()
+            Path(file.name).replace(self._answer_at(url))
+
+    @contextmanager
+    def _partial(self) -> Iterator[_TemporaryFileWrapper[bytes]]:
+        """A file of the folder that is gone on leaving, unless it has another name by then. Raises
+        UnusableFile."""
+        with self._writing():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            opened = NamedTemporaryFile(  # noqa: SIM115  # closed below
+                prefix=".partial-", dir=self.folder, delete=False
+            )
+        with opened as file:
+            try:
+                yield file
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnusableFile(
+                self.folder,
+                f"nothing can be written there ({error.strerror or error}); name another folder in "
+                "XDG_CACHE_HOME, or give the client one: cache=",
+            ) from error
+
+    def _answer_at(self, url: str) -> Path:
+        return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.answer"

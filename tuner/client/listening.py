@@ -1,0 +1,127 @@
+"""A job's events from the service, whatever becomes of the connections that bring them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Self
+
+import httpx2
+
+from tuner.client.answers import Job, Progress
+from tuner.client.parsed import parsed, read, refusal, stranger
+from tuner.errors import ServiceError, ServiceUnreachable
+
+OUTAGE_SECONDS = 30.0
+"""How long a service that has answered before may stay away: the time to start it anew."""
+SILENCE_SECONDS = 45.0
+"""How long a connection may say nothing: the service breaks every silence after 15 s."""
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+
+_OK = 200
+TOO_MANY = 429
+
+
+class Listening:
+    """What changes of a job after ``seen``. Use it in a ``with``.
+
+    A thread of its own reads the stream, so that waiting ends on time whatever a connection is
+    at. One that breaks is made anew after a pause, which grows until an event comes, and goes on
+    after the last event that came.
+    """
+
+    def __init__(self, http: httpx2.Client, url: str, seen: Job) -> None:
+        self._http, self._url, self._path = http, url, seen.links.events
+        self._job = seen
+        self._said: SimpleQueue[httpx2.ServerSentEvent | Exception] = SimpleQueue()
+        # not more than are there for sure: of the trials, each that worked is a row of this job
+        self._params = {"after": seen.trials.ok}
+        self._last_id = ""
+        self._heard = time.monotonic()
+        self._left, self._lock = Event(), Lock()
+        self._socket: socket.socket | None = None
+
+    def next(self, deadline: float | None) -> Job | None:
+        """The job as the next event shows it, None where ``time.monotonic()`` reaches the deadline
+        first. Raises ServiceError where the service refuses, ServiceUnreachable where none has
+        answered for OUTAGE_SECONDS."""
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return None
+        try:
+            said = self._said.get(timeout=left)
+        except Empty:
+            return None
+        if isinstance(said, Exception):
+            raise said
+        what = f"its event {said.event}"
+        if said.event == "state":
+            self._job = parsed(Job, said.data, _OK, self._url, what)
+        else:
+            self._job = self._job.at(parsed(Progress, said.data, _OK, self._url, what))
+        return self._job
+
+    def __enter__(self) -> Self:
+        Thread(target=self._listen, name="convtune-events", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._left.set()
+            if self._socket is not None:
+                with suppress(OSError):  # it wakes the thread, which closes it
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _listen(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        try:
+            while not self._left.is_set():
+                before = self._last_id
+                failure = self._read_one_connection()
+                if failure is not None and not self._may_pass(failure):
+                    raise failure
+                if self._last_id != before:
+                    pause = FIRST_PAUSE_SECONDS
+                self._left.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        except Exception as error:  # whatever it is, who waits must hear of it
+            self._said.put(error)
+
+    def _may_pass(self, failure: ServiceError) -> bool:
+        away = failure.status in (None, TOO_MANY) or failure.status >= 500
+        return away and time.monotonic() - self._heard <= OUTAGE_SECONDS
+
+    def _read_one_connection(self) -> ServiceError | None:
+        """To its end, or why there was none."""
+        headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
+        limits = httpx2.Timeout(self._http.timeout)
+        limits.read = SILENCE_SECONDS
+        opened = False
+        try:
+            with self._http.sse(
+                self._path, params=self._params, headers=headers, timeout=limits
+            ) as source:
+                answer = source.response
+                if not answer.is_success:
+                    return refusal(answer, read(answer, self._url))
+                with self._lock:
+                    if self._left.is_set():
+                        return None
+                    self._socket = answer.extensions["network_stream"].get_extra_info("socket")
+                opened = True
+                for event in source:
+                    self._last_id = event.id
+                    if event.event in {"state", "progress"}:
+                        self._said.put(event)
+        except httpx2.SSEError as error:
+            return stranger(_OK, self._url, str(error))
+        except httpx2.RequestError as error:
+            return None if opened else ServiceUnreachable.by(self._url, error)
+        finally:
+            if opened:
+                self._heard = time.monotonic()
+        return None

@@ -1,1 +1,0 @@
-"""The command line's commands, one file each. ``add_to(app)`` of a file adds what it has."""

@@ -1,0 +1,1 @@
+"""The round in which finalists and baselines take turns."""

@@ -1,0 +1,45 @@
+"""What a job asks of whatever measures for it: the device at hand, or a farm of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol
+
+from tuner.compare.comparison import Comparison
+from tuner.measure.trial import Measured
+
+
+class Measuring(Protocol):
+    """Checks and times libraries of one workload.
+
+    ``at_once`` is how many it wants before it has answered the first; ``apart`` whether what is
+    built meanwhile does not disturb it.
+    """
+
+    @property
+    def at_once(self) -> int: ...
+
+    @property
+    def apart(self) -> bool: ...
+
+    def submit(self, library: Path) -> Future[Measured]:
+        """Measure the library when its turn comes. A crash or a hang is a value too."""
+        ...
+
+    def compare(
+        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The comparison round of these libraries, ``empty`` among them, and of those groups of
+        peers (:mod:`tuner.peers`), until the first two of the ``rivals`` are told apart. Raises
+        ChildFailed."""
+        ...
+
+    def deliver(
+        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
+    ) -> Comparison:
+        """The library as its user has it, loaded by a fresh process and checked once more: its
+        ``call``, on a CPU its ``kernel`` too, in turns with those groups of peers. Raises
+        ChildFailed."""
+        ...

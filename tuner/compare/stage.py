@@ -1,0 +1,235 @@
+"""One process's part in a comparison: what is ready to be timed there, and its samples.
+
+Runs in a child. What is entered stays until the process ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import templates
+from templates.workload import Workload
+from tuner.build.compile import EMPTY_WORKLOAD
+from tuner.library.load import Library
+from tuner.library.manifest import Manifest
+from tuner.measure.check import WrongAnswer, check, relative_error
+from tuner.measure.clock import Sample, Sampler, Summary, summarise, taken
+from tuner.measure.cpu_clock import rest
+from tuner.measure.kernel import Kernel, Loaded, Tensors
+from tuner.measure.trial import RunOrder, clock_for, read_cases
+from tuner.peers import peers
+from tuner.peers.peer import Peer
+
+EMPTY = "empty"
+KERNEL, CALL = "kernel", "call"
+"""What a time is of: the kernel, or the call from Python that reaches it."""
+SLOW_SECONDS = 2.0
+"""What takes longer for one call is timed once."""
+SAMPLE_SECONDS = 20e-3
+COLD_SAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """``seconds`` is about what one sample takes; ``most`` how many are wanted at most, None if as
+    many as there are turns."""
+
+    seconds: float
+    calls: int
+    level: str
+    max_error: float | None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What is ready, by name, and what is not, with the reason."""
+
+    contestants: dict[str, Contestant]
+    dropped: dict[str, str]
+
+
+_samplers: dict[str, Sampler] = {}
+_kernels: dict[str, Kernel] = {}
+
+
+def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
+    """Check the libraries by name, ``empty`` among them. What is wrong is dropped; what is faulty
+    raises, or ends the process."""
+    workload = templates.parse_key(order.workload_key)
+    cases, tensors = read_cases(order.cases), Tensors(workload, order.kind)
+    contestants: dict[str, Contestant] = {}
+    dropped: dict[str, str] = {}
+    errors: dict[str, float | None] = {}
+    slow: set[str] = set()
+    for name, path in libraries.items():
+        if name == EMPTY:
+            errors[name] = None
+            _kernels[name] = Loaded(path, Tensors(EMPTY_WORKLOAD, order.kind)).kernel()
+            continue
+        loaded = Loaded(path, tensors)
+        try:
+            errors[name] = check(loaded.error, cases, workload.max_error)
+        except WrongAnswer as wrong:
+            dropped[name] = str(wrong)
+            continue
+        start = time.perf_counter()
+        loaded.run(cases[0])
+        if time.perf_counter() - start > SLOW_SECONDS:
+            slow.add(name)
+        _kernels[name] = loaded.kernel()
+    tensors.fill(cases[0])
+    for name, error in errors.items():
+        kernel = _kernels[name]
+        sampler = _Once(kernel, tensors) if name in slow else _warm(order, workload, kernel)
+        contestants[name] = _ready(name, sampler, KERNEL, error, 1 if name in slow else None)
+    return Entered(contestants, dropped)
+
+
+def enter_peers(order: RunOrder, group: str) -> Entered:
+    """Prepare a group of peers. One that fails is dropped. One that is wrong is timed all the same:
+    its error stands beside its time."""
+    workload = templates.parse_key(order.workload_key)
+    case = read_cases(order.cases)[0]
+    contestants: dict[str, Contestant] = {}
+    dropped: dict[str, str] = {}
+    for peer in peers(workload, order.kind, group):
+        try:
+            kernel, error = _prepared(peer, case.x, case.w, case.reference)
+            captured = order.kind == "cuda" and kernel.graphed is not None
+            kind = order.kind if captured else "cpu"
+            sampler = _warm(order, workload, kernel, kind)
+            level = KERNEL if captured else CALL
+            contestants[peer.name] = _ready(peer.name, sampler, level, error)
+        except Exception as failed:
+            dropped[peer.name] = reason(failed)
+    return Entered(contestants, dropped)
+
+
+def enter_delivered(order: RunOrder, manifest: dict[str, Any]) -> Entered:
+    """The library as its user has it: loaded from disk by :class:`tuner.library.load.Library`, and
+    called on arrays. It is checked once more. Its contestants are ``kernel``, on a CPU, and
+    ``call``, if the device's arrays can be had here. Raises WrongAnswer."""
+    workload = templates.parse_key(order.workload_key)
+    cases = read_cases(order.cases)
+    library = Library(order.library, Manifest.described(manifest, signer=""))
+    tensors = Tensors(workload, order.kind)
+    loaded = Loaded(order.library, tensors)
+    error = check(loaded.error, cases, workload.max_error)
+    contestants: dict[str, Contestant] = {}
+    tensors.fill(cases[0])
+    if order.kind == "cpu":
+        _kernels[KERNEL] = loaded.kernel()
+        contestants[KERNEL] = _ready(
+            KERNEL, _warm(order, workload, _kernels[KERNEL]), KERNEL, error
+        )
+    call, wait = _called(library, cases[0].x, cases[0].w, order.kind)
+    if call is not None:
+        kernel = Kernel(call=call)
+        sampler: Sampler = (
+            _warm(order, workload, kernel, "cpu") if wait is None else (_Queued(kernel, wait))
+        )
+        contestants[CALL] = _ready(CALL, sampler, CALL, error)
+    return Entered(contestants, {} if contestants else {CALL: "PyTorch is not installed"})
+
+
+def sample(names: Sequence[str]) -> list[Sample]:
+    """A sample of each, one after the other. Before others have the processor, what still spins
+    here comes to rest."""
+    samples = [taken(_samplers[name]) for name in names]
+    rest()
+    return samples
+
+
+def cold(order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
+    """Cold summaries of libraries."""
+    clock = clock_for(order.kind, order.cache_bytes, templates.parse_key(order.workload_key).bytes)
+    found = {}
+    for name in names:
+        sampler = clock.cold(_kernels[name])
+        samples = [taken(sampler) for _ in range(COLD_SAMPLES + 1)]
+        found[name] = summarise(samples, sampler.calls)
+    return found
+
+
+def reason(error: Exception) -> str:
+    """Of what failed, in a line or two."""
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+class _Once:
+    """One call by the host's clock: for what takes seconds."""
+
+    calls, disturbed = 1, False
+
+    def __init__(self, kernel: Kernel, tensors: Tensors) -> None:
+        self._kernel, self._tensors = kernel, tensors
+
+    def sample(self) -> float:
+        start = time.perf_counter()
+        self._kernel.call()
+        self._tensors.device.sync()
+        return time.perf_counter() - start
+
+
+class _Queued:
+    """Calls that return before the device has done its work, and one wait for all of them."""
+
+    calls, disturbed = 1000, False
+
+    def __init__(self, kernel: Kernel, wait: Callable[[], None]) -> None:
+        self._kernel, self._wait = kernel, wait
+
+    def sample(self) -> float:
+        self._kernel.call()
+        self._wait()
+        start = time.perf_counter()
+        for _ in range(self.calls):
+            self._kernel.call()
+        self._wait()
+        return (time.perf_counter() - start) / self.calls
+
+
+def _called(
+    library: Library, x: Any, w: Any, kind: str
+) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
+    """``library(x, w, out=y)`` on arrays of the device, and what waits for it on a GPU. None
+    without PyTorch there."""
+    output = np.empty(library.workload.output_shape, library.workload.dtype)
+    arrays: list[Any] = [np.array(x), np.array(w), output]
+    if kind == "cpu":
+        return partial(library, arrays[0], arrays[1], out=arrays[2]), None
+    try:
+        import torch
+    except ImportError:
+        return None, None
+    if not torch.cuda.is_available():
+        return None, None
+    placed = [torch.from_numpy(array).cuda() for array in arrays]
+    return partial(library, placed[0], placed[1], out=placed[2]), torch.cuda.synchronize
+
+
+def _prepared(peer: Peer, x: Any, w: Any, reference: Any) -> tuple[Kernel, float]:
+    kernel = peer.prepare(x, w)
+    return kernel, relative_error(peer.output(), reference)
+
+
+def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:
+    clock = clock_for(kind or order.kind, order.cache_bytes, workload.bytes)
+    return clock.warm(kernel, SAMPLE_SECONDS)
+
+
+def _ready(
+    name: str, sampler: Sampler, level: str, error: float | None, most: int | None = None
+) -> Contestant:
+    _samplers[name] = sampler
+    once = sampler.sample()
+    seconds = (min(once, sampler.sample()) if most is None else once) * sampler.calls
+    return Contestant(seconds, sampler.calls, level, error, most)

@@ -1,0 +1,1 @@
+"""What is here to tune for."""

@@ -1,0 +1,88 @@
+"""The winner as files: library, device source, MetaSchedule record, the manifest that names them,
+and its signature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import templates
+from db.results import signed
+from db.results.artifacts import NewArtifact
+from templates.workload import Workload
+from tuner.device.device import Device
+from tuner.library.manifest import VERSION
+from tuner.measure.cases import CASES
+
+SOURCE_TYPES = {"cuda": "text/x-cuda", "cpu": "text/x-asm"}
+
+
+def files(kind: str, library: bytes, source: str, record: dict[str, Any]) -> list[NewArtifact]:
+    """What a manifest names, of a winner on that kind of device."""
+    return [
+        NewArtifact(library, "library", "application/x-sharedlib"),
+        NewArtifact(source.encode(), "source", SOURCE_TYPES[kind]),
+        NewArtifact(_json(record), "record", "application/json"),
+    ]
+
+
+def manifest(
+    workload: Workload,
+    device: Device,
+    *,
+    config: dict[str, Any],
+    template_version: int,
+    threads: int | None,
+    versions: dict[str, str],
+    timing: dict[str, Any],
+    max_error: float,
+    named: Sequence[NewArtifact],
+) -> dict[str, Any]:
+    """What a user must know of a library to call it and to trust it."""
+    arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
+    arguments = (
+        ("input", workload.input_shape),
+        ("weight", workload.weight_shape),
+        ("output", workload.output_shape),
+    )
+    return {
+        "manifest_version": VERSION,
+        "operator": workload.operator,
+        "workload": workload.model_dump(),
+        "workload_key": workload.key,
+        "config": config,
+        "template": config["template"],
+        "template_version": template_version,
+        "threads": threads,
+        "arithmetic": None if arithmetic is None else asdict(arithmetic),
+        "device": device.fingerprint(),
+        "target": device.target,
+        "versions": versions,
+        "timing": timing,
+        "max_error": max_error,
+        "checks": list(CASES),
+        "signature": {
+            "function": "main",
+            "arguments": [
+                {"name": name, "shape": list(shape), "dtype": workload.dtype}
+                for name, shape in arguments
+            ],
+        },
+    } | {file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named}
+
+
+def sealed(described: dict[str, Any], key: Ed25519PrivateKey) -> list[NewArtifact]:
+    """The manifest and its signature."""
+    content = _json(described)
+    return [
+        NewArtifact(content, "manifest", "application/json"),
+        NewArtifact(signed.sign(key, content).to_json(), "signature", "application/json"),
+    ]
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, indent=1).encode()

@@ -1,0 +1,75 @@
+"""Holding a job: the lease is renewed in the background, its loss or a cancel noticed on asking."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from db import queue
+from db.queue.jobs import Job
+from db.sql.errors import LeaseLost, StorageError
+from tuner.process.stopping import check_stopped
+
+log = structlog.get_logger()
+
+HEARTBEAT_SECONDS = 10.0
+RETRY_SECONDS = 2.0
+
+
+class Cancelled(Exception):
+    """The user cancelled the job."""
+
+
+class Hold:
+    """A context in which a job is held. ``beat`` is called with each heartbeat."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        job: Job,
+        beat: Callable[[], None] = lambda: None,
+        seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self._engine, self.job, self._beat, self._seconds = engine, job, beat, seconds
+        self.silent = False  # whether the database let the last heartbeat wait, or fail
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
+
+    def check(self) -> None:
+        """Raises Cancelled, LeaseLost or Stopped; to be called between trials. It asks the
+        database: a user who cancels does not wait for the next heartbeat."""
+        check_stopped()
+        now = queue.get(self._engine, self.job.id)
+        if (now.state, now.attempt) != ("running", self.job.attempt):
+            raise LeaseLost(self.job.id, self.job.attempt)
+        if now.cancel_requested:
+            raise Cancelled
+
+    def _renew(self) -> None:
+        pause = self._seconds
+        while not self._ended.wait(pause):
+            asked = time.monotonic()
+            try:
+                queue.heartbeat(self._engine, self.job.id, self.job.attempt)
+                self._beat()
+                self.silent, pause = False, self._seconds
+            except LeaseLost:
+                self.silent = self.silent or time.monotonic() - asked > queue.SILENT_SECONDS
+                return  # the next check says so
+            except (StorageError, SQLAlchemyError) as error:
+                self.silent = True
+                log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))
+                pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
+
+    def __enter__(self) -> Hold:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()

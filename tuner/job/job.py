@@ -1,0 +1,347 @@
+"""One job from its space to its winner."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy.engine import Engine
+
+from db import queue
+from db.queue import history
+from db.results import best as bests
+from db.results import trials as log_of_trials
+from db.results.trials import NewTrial, config_key
+from db.sql.errors import DuplicateTrial
+from templates.template import Template
+from tuner.build.builder import Builder
+from tuner.build.compile import Built
+from tuner.compare.measuring import Measuring
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
+from tuner.errors import NothingWorked
+from tuner.farm.farm import Farm
+from tuner.farm.runner import FarmRunner
+from tuner.job.eta import eta_seconds
+from tuner.job.final import Winner, decide
+from tuner.job.finalists import finalists
+from tuner.job.hold import Hold
+from tuner.job.pipeline import measured
+from tuner.job.publish import publish
+from tuner.job.record import metaschedule_record
+from tuner.measure import cases
+from tuner.measure.quiet import look
+from tuner.measure.trial import Measured
+from tuner.measure.versions import TVM
+from tuner.plan import metaschedule as metaschedule_peer
+from tuner.plan.listed import ListedPlan, plan_of
+from tuner.plan.plan import Config
+from tuner.plan.warm import warm_up
+from tuner.process.scratch import must_have_room
+from tuner.settings import Settings
+
+log = structlog.get_logger()
+
+RECORD_SECONDS = 120.0
+REFUSED_AT_ONCE = 100
+"""Trials that are stored between two looks at whether the job is to go on."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a job stands; times in µs and seconds."""
+
+    requested: int
+    measured: int
+    ok: int
+    failed: int
+    best: dict[str, Any] | None
+    eta_seconds: float | None
+
+
+class JobRun:
+    """Runs one held job on one device. Every trial is stored as soon as it ends."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        hold: Hold,
+        device: Device,
+        device_id: int,
+        builder: Builder,
+        *,
+        settings: Settings,
+        key: Ed25519PrivateKey,
+        among: Sequence[Template[Any]] | None = None,
+        farm: Farm | None = None,
+        watch: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._engine, self._hold, self._job = engine, hold, hold.job
+        self._device, self._device_id = device, device_id
+        self._builder, self._settings, self._watch = builder, settings, watch
+        self._farm = farm
+        self._key = key
+        seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
+        self._plan = plan_of(engine, self._job, device, seed, among, hold.check)
+        self._seed = seed
+        self._ok: list[tuple[Config, float]] = []
+        self._statuses: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()  # of other jobs too
+        self._first_error = ""
+        self._earlier = 0
+        self._fastest = math.inf
+        self._no_faster = 0  # own trials since the fastest
+        self._started = time.monotonic()
+
+    def run(self) -> None:
+        """Search, decide, store the best and end the job.
+
+        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner,
+        NoRoom where its files would be too large, NoServer where the farm has lost its last.
+        """
+        self._remember()
+        self._look()
+        if self._job.warm_start:
+            self._warm_up()
+        self._report()
+        with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
+            folder = Path(name)
+            with self._runner() as runner:
+                self._search(runner, folder)
+                if not self._ok:
+                    raise NothingWorked(self._why_nothing_worked())
+                self._hold.check()
+                beside = self._beside(folder)
+                chosen = finalists(self._ok, self._stored(), self._plan.threads)
+                winners = decide(self._plan, self._builder, runner, folder, chosen, beside)
+            self._hold.check()
+            publish(
+                self._engine,
+                self._job,
+                self._plan,
+                self._device_id,
+                winners,
+                records=[self._record(winner) for winner in winners],
+                trials_measured=self._statuses.total(),
+                key=self._key,
+            )
+
+    def _look(self) -> None:
+        """Say if this machine, where it is the one that measures, is not quiet."""
+        if self._farm is None and not (seen := look())["quiet"]:
+            log.warning("machine_not_quiet", reason=seen["reason"])
+
+    def _stored(self) -> list[Config]:
+        """The bests so far, if they can be built again: a round must not lose a better kernel."""
+        found = bests.stored(self._engine, self._job.workload_key, self._device_id)
+        return [
+            best.config
+            for best in found
+            if best.tvm_version == TVM and self._plan.knows(best.config, best.template_version)
+        ]
+
+    def _record(self, winner: Winner) -> dict[str, Any]:
+        order, seconds = winner.built.order, winner.time_us * 1e-6
+        return self._builder.call(metaschedule_record, order, seconds, timeout=RECORD_SECONDS)
+
+    def _runner(self) -> Runner | FarmRunner:
+        """What measures: the device here, or servers that have such a one."""
+        key, timeout = self._plan.workload.key, self._settings.run_seconds
+        if self._farm is not None:
+            return self._farm.runner(key, self._seed, timeout)
+        must_have_room(cases.size(self._plan.workload), self._settings.scratch_bytes)
+        return Runner(key, self._device, self._seed, timeout)
+
+    def _beside(self, folder: Path) -> dict[str, Built]:
+        """What else is searched for, by name, where settings ask for it."""
+        if not self._settings.metaschedule:
+            return {}
+        inside = folder / metaschedule_peer.NAME
+        inside.mkdir()
+        found = metaschedule_peer.search(
+            self._plan.workload,
+            self._device,
+            self._settings,
+            self._statuses.total() or self._job.trials_requested,
+            self._seed,
+            inside,
+            self._hold.check,
+        )
+        log.info("metaschedule_searched", status=found.status, error=found.error)
+        return {metaschedule_peer.NAME: found}
+
+    def _search(self, runner: Measuring, folder: Path) -> None:
+        results = measured(
+            self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
+        )
+        with closing(self._plan), closing(results):
+            for config, built, result in results:
+                self._store(config, built, result)
+                self._report()
+                self._hold.check()
+
+    def _remember(self) -> None:
+        """Take up what is known of this workload on this device, this job's own trials too."""
+        known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
+        current = [
+            trial for trial in known if self._plan.knows(trial.config, trial.template_version)
+        ]
+        self._plan.tell([(t.config, t.time_us if t.status == "ok" else None) for t in current])
+        self._ok = [(t.config, t.time_us) for t in current if t.status == "ok" and t.time_us]
+        for trial in current:
+            self._note_failure(trial.status, trial.error)
+            if trial.job_id == self._job.id:
+                self._statuses[trial.status] += 1
+            self._note_time(trial.time_us, own=trial.job_id == self._job.id)
+        self._refuse({(trial.config_key, trial.template_version) for trial in known})
+        self._earlier = self._statuses.total()
+        log.info("job_planned", space=self._plan.size, known=len(current))
+
+    def _refuse(self, known: Collection[tuple[str, int]]) -> None:
+        """What a list names and this device's space lacks is a trial too, with the reason; an
+        earlier attempt, or another list, may have stored it."""
+        refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
+        for start in range(0, len(refused), REFUSED_AT_ONCE):
+            self._hold.check()
+            some = refused[start : start + REFUSED_AT_ONCE]
+            self._store_refused(
+                [
+                    each
+                    for each in some
+                    if (config_key(each.config), each.template_version) not in known
+                ]
+            )
+            for trial in some:
+                self._statuses[trial.status] += 1
+                self._note_failure(trial.status, trial.error)
+
+    def _store_refused(self, new: Sequence[NewTrial]) -> None:
+        job = self._job
+        try:
+            log_of_trials.add(self._engine, job.id, job.attempt, new)
+        except DuplicateTrial:  # another job stored some meanwhile
+            for trial in new:
+                with suppress(DuplicateTrial):
+                    log_of_trials.add(self._engine, job.id, job.attempt, [trial])
+
+    def _warm_up(self) -> None:
+        from_jobs, from_trials = warm_up(self._engine, self._plan, self._device_id)
+        history.note_warm_start(
+            self._engine,
+            self._job.id,
+            self._job.attempt,
+            from_jobs=from_jobs,
+            from_trials=from_trials,
+        )
+        log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
+
+    def _left(self) -> int:
+        """How many more trials are wanted. The budget ends the search, but not before a trial, nor
+        patience before one that worked: without any there is no best."""
+        patience = self._patience_left()
+        if patience is not None and patience <= 0:
+            return 0
+        budget = self._job.budget_seconds
+        over = budget is not None and time.monotonic() - self._started > budget
+        if over and (self._ok or self._failures):
+            return 0
+        return max(0, self._job.trials_requested - self._statuses.total())
+
+    def _patience_left(self) -> int | None:
+        """How many more trials that are no faster end the search, None where they do not."""
+        patience = self._job.patience
+        return patience - self._no_faster if patience is not None and self._ok else None
+
+    def _store(self, config: Config, built: Built, result: Measured | None) -> None:
+        trial = NewTrial(
+            device_id=self._device_id,
+            config=config,
+            template=config["template"],
+            template_version=self._plan.version(config),
+            tvm_version=TVM,
+            status=result.status if result else built.status,
+            time_us=result.timing["warm"]["median_us"] if result and result.timing else None,
+            timing=result.timing or None if result else None,
+            max_error=result.max_error if result else None,
+            error=result.error if result else built.error,
+            seconds=(built.seconds or {}) | (result.seconds if result else {}),
+        )
+        self._plan.tell([(config, trial.time_us)])
+        try:
+            log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
+        except DuplicateTrial:
+            log.info("trial_known", config=config)  # another job measured it meanwhile
+            return
+        self._statuses[trial.status] += 1
+        self._note_failure(trial.status, trial.error)
+        self._note_time(trial.time_us, own=True)
+        if trial.time_us is not None:
+            self._ok.append((config, trial.time_us))
+        log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+
+    def _note_time(self, time_us: float | None, *, own: bool) -> None:
+        if time_us is not None and time_us < self._fastest:
+            self._fastest, self._no_faster = time_us, 0
+        elif own:
+            self._no_faster += 1
+
+    def _note_failure(self, status: str, error: str | None) -> None:
+        if status != "ok":
+            self._failures[status] += 1
+            self._first_error = self._first_error or " ".join((error or "").split())
+
+    def _report(self) -> None:
+        done, ok = self._statuses.total(), self._statuses["ok"]
+        progress = Progress(
+            requested=self._job.trials_requested,
+            measured=done,
+            ok=ok,
+            failed=done - ok,
+            best=self._best_so_far(),
+            eta_seconds=eta_seconds(
+                elapsed=time.monotonic() - self._started,
+                fresh=done - self._earlier,
+                left=self._left(),
+                patience_left=self._patience_left(),
+                budget_seconds=self._job.budget_seconds,
+            ),
+        )
+        queue.progress(
+            self._engine,
+            self._job.id,
+            self._job.attempt,
+            measured=progress.measured,
+            ok=progress.ok,
+            failed=progress.failed,
+            best=progress.best,
+            eta_seconds=progress.eta_seconds,
+            device_id=self._device_id,
+        )
+        self._watch(progress)
+
+    def _best_so_far(self) -> dict[str, Any] | None:
+        if not self._ok:
+            return None
+        config, time_us = min(self._ok, key=lambda trial: trial[1])
+        return {
+            "config": config,
+            "time_us": time_us,
+            "gflops": self._plan.workload.flops / time_us * 1e-3,
+        }
+
+    def _why_nothing_worked(self) -> str:
+        if not self._failures:
+            return "there is no configuration to try: the space is empty"
+        counts = ", ".join(f"{n} {status}" for status, n in self._failures.most_common())
+        total = self._failures.total()
+        return f"none of {total} configurations worked ({counts}); first: {self._first_error[:400]}"

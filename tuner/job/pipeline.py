@@ -1,0 +1,128 @@
+"""Candidates through builder and runner, one result after the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.build.builder import Builder
+from tuner.build.compile import Built
+from tuner.compare.measuring import Measuring
+from tuner.measure.trial import Measured
+from tuner.plan.plan import Config, Plan
+
+BATCH = 8
+CHECK_SECONDS = 1.0
+
+
+@dataclass
+class _Candidate:
+    config: Config
+    build: Future[Built]
+    run: Future[Measured] | None = None
+
+    @property
+    def measurable(self) -> bool:
+        return self.run is None and self.build.done() and self.build.result().status == "ok"
+
+    @property
+    def ended(self) -> bool:
+        return not self.measurable and all(each.done() for each in self.futures)
+
+    @property
+    def futures(self) -> tuple[Future[Any], ...]:
+        return (self.build,) if self.run is None else (self.build, self.run)
+
+
+def measured(
+    plan: Plan,
+    builder: Builder,
+    runner: Measuring,
+    folder: Path,
+    *,
+    left: Callable[[], int],
+    check: Callable[[], None],
+) -> Generator[tuple[Config, Built, Measured | None]]:
+    """Results in the order in which the plan proposed them; None where the build failed.
+
+    ``left()`` says how many more are wanted; at 0 what was built ahead is dropped. ``check()``
+    is called again and again while something is waited for, and may raise. Where building does not
+    disturb the runner the next batch is built while one runs; else a batch is built before any of
+    it runs.
+    """
+    batch = max(BATCH, builder.workers, 2 * runner.at_once)
+    pending: deque[_Candidate] = deque()
+    numbers = itertools.count()
+    try:
+        while (wanted := left()) > 0:
+            if not pending or (runner.apart and len(pending) <= batch):
+                for config in plan.ask(min(batch, wanted - len(pending))):
+                    library = folder / f"{next(numbers)}.so"
+                    build = builder.submit(plan.order(config, library))
+                    pending.append(_Candidate(config, build))
+            if not pending:
+                return
+            builds = [each.build for each in pending]
+            while not runner.apart and wait(builds, CHECK_SECONDS).not_done:
+                check()
+            while not pending[0].ended:
+                _run(pending, runner)
+                under_way = [each for one in pending for each in one.futures if not each.done()]
+                if pending[0].ended or wait(under_way, CHECK_SECONDS, FIRST_COMPLETED).done:
+                    continue
+                check()
+            head = pending.popleft()
+            built = head.build.result()
+            result = None if head.run is None else head.run.result()
+            if result is not None:
+                built.order.library.unlink(missing_ok=True)
+            yield head.config, built, result
+        _drop(pending)  # what runs still would disturb what is measured next
+        while wait([each.run for each in pending if each.run], CHECK_SECONDS).not_done:
+            check()
+    finally:  # a job that ends early leaves no builds before the next one's
+        _drop(pending)
+
+
+def _drop(pending: Iterable[_Candidate]) -> None:
+    for each in pending:
+        each.build.cancel()
+        if each.run is not None:
+            each.run.cancel()
+
+
+def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
+    """Give the runner what is built, the first first, up to what it takes at once."""
+    under_way = sum(each.run is not None and not each.run.done() for each in pending)
+    for each in pending:
+        if under_way >= runner.at_once:
+            return
+        if each.measurable:
+            each.run = runner.submit(each.build.result().order.library)
+            under_way += 1
+
+
+def best_of(
+    plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
+) -> tuple[Config | None, int]:
+    """The fastest of so many trials, None where none worked, and how many there were: fewer where
+    the space runs out."""
+    times: list[tuple[Config, float | None]] = []
+    results = measured(
+        plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None
+    )
+    with closing(results):
+        for config, _, result in results:
+            time_us = None
+            if result is not None and result.status == "ok":
+                time_us = result.timing["warm"]["median_us"]
+            times.append((config, time_us))
+            plan.tell(times[-1:])
+    worked = [(time, place) for place, (_, time) in enumerate(times) if time is not None]
+    return (times[min(worked)[1]][0] if worked else None), len(times)

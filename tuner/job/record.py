@@ -1,0 +1,30 @@
+"""A configuration as a record of MetaSchedule's JSON database. Runs in a builder's child."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import templates
+from templates.records.replay import plain
+from tuner.build.compile import BuildOrder, program, scheduled
+
+
+def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]:
+    """``workload`` is a line of MetaSchedule's workload file, ``[hash, module]``;
+    ``tuning_record`` the second half of a line of its record file, ``[trace, [seconds], target,
+    arguments]``."""
+    import tvm
+    from tvm.s_tir import meta_schedule
+
+    workload = templates.parse_key(order.workload_key)
+    function = program(order)().computation(workload, order.config)
+    module = tvm.IRModule({"main": function})
+    stored = meta_schedule.database.Workload(module)
+    record = meta_schedule.database.TuningRecord(
+        scheduled(order).trace,
+        stored,
+        [run_seconds],
+        tvm.target.Target(order.target),
+        meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"]),
+    )
+    return {"workload": plain(stored.as_json()), "tuning_record": plain(record.as_json())}

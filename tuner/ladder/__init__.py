@@ -1,0 +1,1 @@
+"""The seed documents' steps, measured."""

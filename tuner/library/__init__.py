@@ -1,0 +1,1 @@
+"""Calling a compiled kernel, and whom to believe."""

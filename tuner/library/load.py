@@ -1,0 +1,239 @@
+"""A compiled library as something to call. Neither TVM's compiler nor the service is needed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+
+from templates.workload import BYTES_PER_ELEMENT
+from tuner.device.cpu_facts import missing_instructions
+from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
+from tuner.library import manifest as manifests
+from tuner.library import tensors, trust
+from tuner.library.manifest import Manifest
+from tuner.library.runtime import load_runtime, take_threads
+
+_AS_IT_IS = nullcontext()
+_ARRAY, _WHOLE = np.ndarray, tensors.WHOLE
+_NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_mains: dict[str, Any] = {}
+"""By a library's sha256, what was loaded: it stays for as long as the process."""
+
+
+class Library:
+    """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output.
+
+    ``workload`` says the shapes, ``manifest`` what else is known of it, ``path`` where it is,
+    ``threads`` how many of the CPU it runs on (None on a GPU).
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """With a manifest whose signature was checked: :func:`load` does that.
+
+        Raises BrokenArtifact where the bytes are not those that the manifest names, or are no
+        library; ForeignDevice, MissingRuntime."""
+        self.path = path
+        self.manifest = manifest.all
+        self.workload = manifest.workload
+        self.kind: str = manifest.device.kind
+        limits = manifest.device.limits
+        missing = missing_instructions(limits.vector_bytes) if self.kind == "cpu" else None
+        if missing:
+            raise ForeignDevice(
+                f"{path} was compiled for {manifest.device.name}, with {missing} "
+                "instructions that this CPU lacks; ask for the best of this machine's device, "
+                "or tune the workload here"
+            )
+        self.threads = manifest.threads
+        if self.threads is not None and self.threads > 1:
+            take_threads(self.threads)
+        work = self.workload
+        self._shapes = work.input_shape, work.weight_shape, work.output_shape
+        size = BYTES_PER_ELEMENT[work.dtype]
+        self._bytes = tuple(math.prod(shape) * size for shape in self._shapes)
+        self._main = _main(path, self.kind, manifest.library.sha256)
+        self._run = self._main if self.kind == "cpu" else self._on_gpu
+
+    def __call__(self, x: Any, w: Any, out: Any = None, *, cast: bool = False) -> Any:
+        """The output for input ``x`` and weight ``w``: ``out``, or a new array of x's own library.
+
+        All are contiguous and of the workload's dtype and shapes, on the library's kind of device;
+        x and w may be read-only. With ``cast``, an x or w of another real dtype is converted: one
+        copy of it at every call, with the rounding and the overflow of its own library's
+        conversion. The output stays of the workload's dtype.
+
+        On CUDA the kernel is queued on PyTorch's current stream; the call does not wait for it.
+        PyTorch does not see the call: there is no gradient, and what records or transforms it is
+        refused. Raises WrongShape, WrongDtype, WrongDevice, WrongLayout or another WrongArgument,
+        which name the argument.
+        """
+        if cast:
+            dtype = self.workload.dtype
+            x, w = tensors.cast(x, dtype), tensors.cast(w, dtype)
+        if out is None:
+            out = self._fresh(x)
+        arguments: tuple[Any, Any, Any] | None = (x, w, out)
+        # most calls are of arrays with their own memory: to be asked in a function costs a third
+        if not (
+            type(x) is type(w) is type(out) is _ARRAY
+            and x.flags.num & w.flags.num & out.flags.num & _WHOLE == _WHOLE
+            and out is not x
+            and out is not w
+        ):
+            arguments = tensors.at_once(x, w, out, self._bytes)
+        if arguments is not None:
+            try:  # the library checks shapes, types and devices in a tenth of the time
+                self._run(*arguments)
+                return out
+            except (TypeError, ValueError, RuntimeError, BufferError):
+                pass  # what follows says what is wrong, if it is the arguments
+        self._run(*self._viewed(x, w, out))
+        return out
+
+    def _fresh(self, x: Any) -> Any:
+        try:
+            return tensors.empty_like(x, self._shapes[2], self.workload.dtype)
+        except WrongArgument:
+            # its faults first
+            tensors.viewed("input", x, self._shapes[0], self.workload.dtype, self.kind)
+            raise
+
+    def _on_gpu(self, x: Any, w: Any, out: Any) -> None:
+        torch = sys.modules.get("torch")
+        if torch is not None and _gpus(torch) > 1:
+            with _on_device_of(x):
+                self._main(x, w, out)
+        else:
+            self._main(x, w, out)
+
+    def _viewed(self, x: Any, w: Any, out: Any) -> tuple[Any, Any, Any]:
+        dtype, kind = self.workload.dtype, self.kind
+        names = ("input", "weight", "output")
+        given = zip(names, (x, w, out), self._shapes, strict=True)
+        views = {
+            name: tensors.viewed(name, array, shape, dtype, kind, written=array is out)
+            for name, array, shape in given
+        }
+        tensors.check_together(views)
+        # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it
+        first, weight, output = (
+            given.detach() if tensors.is_torch(given) else view
+            for given, view in zip((x, w, out), views.values(), strict=True)
+        )
+        return first, weight, output
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # nothing of it changes
+
+    def __repr__(self) -> str:
+        return f"<Library {self.workload.key} for {self.kind} at {self.path}>"
+
+
+def load(
+    path: Path,
+    manifest: Path | None = None,
+    signature: Path | None = None,
+    *,
+    signers: Collection[str] | None = None,
+) -> Library:
+    """The library at ``path`` with the manifest and the signature there, by default the ``.json``
+    beside it and the ``.sig`` beside that. ``signers`` are the public keys that are trusted, by
+    default those of TUNER_SIGNERS, or else this machine's own and all that are pinned on it.
+
+    Raises UntrustedSigner, BrokenArtifact, ForeignDevice, MissingRuntime."""
+    path = Path(path)
+    manifest = path.with_suffix(".json") if manifest is None else Path(manifest)
+    signature = manifest.with_suffix(".sig") if signature is None else Path(signature)
+    given = trust.named(signers)
+    trusted = trust.here() if given is None else trust.by_name(given)
+    try:
+        described = manifest.read_bytes()
+    except OSError as error:
+        raise BrokenArtifact(f"{path} has no manifest at {manifest}: {error}") from error
+    try:
+        signed = signature.read_bytes()
+    except OSError as error:
+        raise UntrustedSigner(
+            f"{path} has no signature at {signature} ({error}); fetch it with its signature, "
+            "or tune the workload again"
+        ) from error
+    return Library(path, manifests.verified(described, signed, lambda _: trusted, str(path)))
+
+
+def check_sha256(path: Path, sha256: str) -> None:
+    """Raises BrokenArtifact where the file can't be read or its bytes do not hash to that."""
+    _read(path, sha256)
+
+
+def _read(path: Path, sha256: str) -> bytes:
+    """The bytes that hash to that. Raises BrokenArtifact."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BrokenArtifact(f"{path} can't be read: {error}") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise BrokenArtifact(f"{path} must hash to {sha256}, but hashes to {found}")
+    return content
+
+
+def _main(path: Path, kind: str, sha256: str) -> Any:
+    load_runtime(kind)
+    import tvm_ffi
+
+    content = _read(path, sha256)
+    if sha256 in _mains:
+        return _mains[sha256]
+    try:
+        with _sealed(content) as copy:
+            main = tvm_ffi.load_module(copy)["main"]
+    except (AttributeError, RuntimeError, OSError) as error:
+        raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
+    return _mains.setdefault(sha256, main)
+
+
+@contextmanager
+def _sealed(content: bytes) -> Iterator[str]:
+    """The path of a copy in memory that nobody can change: a file could be another between its
+    check and its loading, or, once it is mapped, be written to."""
+    handle = os.memfd_create("convtune", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(handle), "wb") as file:
+            file.write(content)
+        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, _NO_MORE_CHANGES)
+        # a name of its own, ending as TVM wants it: what the loader has under a name it does not
+        # read again, and the handle's number will be another's
+        with tempfile.TemporaryDirectory(prefix="convtune-") as folder:
+            name = Path(folder) / "library.so"
+            name.symlink_to(f"/proc/self/fd/{handle}")
+            yield str(name)
+    finally:
+        os.close(handle)
+
+
+@cache
+def _gpus(torch: ModuleType) -> int:
+    return int(torch.cuda.device_count())
+
+
+def _on_device_of(array: Any) -> AbstractContextManager[Any]:
+    """With a PyTorch tensor's device as the current one: TVM sets the device and leaves it. The
+    stream is tvm-ffi's to set: PyTorch's current one where tensors of PyTorch's come."""
+    if tensors.is_torch(array):
+        cuda = sys.modules["torch"].cuda
+        if cuda.current_device() != array.device.index:
+            device: AbstractContextManager[Any] = cuda.device(array.device.index)
+            return device
+    return _AS_IT_IS

@@ -1,0 +1,171 @@
+"""What a library is called on: arrays of any library that speaks DLPack, checked before a call."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import WrongArgument, WrongDevice, WrongDtype, WrongLayout, WrongShape
+from tuner.library import torch_transforms
+
+_CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
+"""Bits of ``ndarray.flags.num``, as NumPy's C API has them."""
+_IN_ORDER = _CONTIGUOUS | _ALIGNED
+WHOLE = _IN_ORDER | _OWNDATA | _WRITEABLE
+"""Of an array that can be read, written and shares its memory with no other such array."""
+_REAL = "fiub"
+"""NumPy's kinds of dtypes that have a value in float32: floating, signed, unsigned, bool."""
+_READ_ONLY_TOO = (1, 0)
+"""The first version of DLPack that can say so."""
+
+
+def viewed(
+    name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str, *, written: bool = False
+) -> Any:
+    """The array as a tensor of tvm-ffi in the same memory, which is ``written`` to or only read.
+    Raises a WrongArgument."""
+    if not hasattr(array, "__dlpack__"):
+        raise WrongArgument(
+            f"{name} must be a NumPy array, a PyTorch tensor or another DLPack tensor, "
+            f"but is a {type(array).__name__}"
+        )
+    if tuple(array.shape) != shape:
+        raise WrongShape(f"{name} must have shape {shape}, but has {tuple(array.shape)}")
+    given = str(array.dtype).removeprefix("torch.")
+    if given != dtype:
+        way_out = _way_to(dtype, array, written)
+        raise WrongDtype(f"{name} must be {dtype}, but is {given}; {way_out}")
+    if is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise WrongArgument(
+            f"{name} requires grad, which a compiled library can't give; pass {name}.detach()"
+        )
+    if is_torch(array) and array.is_neg():  # PyTorch passes its memory on, without the sign
+        raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
+    lost = torch_transforms.loses(array) if is_torch(array) else None
+    if lost:
+        raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
+    try:
+        view = _shared(array, written)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise WrongLayout(f"{name} can't be passed on as it is, pass a copy: {reason}") from error
+    if view.device.type != kind:
+        raise WrongDevice(f"{name} must be on {kind}, but is on {view.device}; move it there")
+    if not view.is_contiguous():
+        raise WrongLayout(
+            f"{name} must be contiguous, but has strides {tuple(view.strides)}; "
+            f"pass a contiguous copy"
+        )
+    return view
+
+
+def cast(array: Any, dtype: str) -> Any:
+    """A copy of it in that dtype where it is NumPy's or PyTorch's and has another real one, else
+    the array itself."""
+    if not _castable(array) or str(array.dtype).removeprefix("torch.") == dtype:
+        return array
+    if isinstance(array, np.ndarray):
+        return array.astype(dtype, order="C")
+    torch = sys.modules["torch"]
+    return array.to(getattr(torch, dtype), memory_format=torch.contiguous_format)
+
+
+def at_once(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
+    """Input, weight and output as a library may be called on them if it takes their shapes and
+    dtypes: NumPy arrays or plain PyTorch tensors, the output apart from the others if they have so
+    many bytes. None where that takes a closer look."""
+    array = np.ndarray
+    if isinstance(x, array) and isinstance(w, array) and isinstance(out, array):
+        read, written = x.flags.num & w.flags.num, out.flags.num
+        if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
+            return None
+        if np.may_share_memory(x, out) or np.may_share_memory(w, out):  # by their bounds
+            return None
+        return (x, w, out) if read & _WRITEABLE else (_shared(x), _shared(w), out)
+    torch = sys.modules.get("torch")
+    if torch is None or not (type(x) is type(w) is type(out) is torch.Tensor):
+        return None
+    return (x, w, out) if _plain_and_apart(torch, x, w, out, sizes) else None
+
+
+def _plain_and_apart(torch: ModuleType, x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> bool:
+    if x.requires_grad or w.requires_grad or out.requires_grad:
+        return False
+    if x.is_neg() or w.is_neg() or out.is_neg() or torch_transforms.active(torch):
+        return False
+    try:
+        start = out.data_ptr()
+        end = start + sizes[2]
+        return (
+            not start - sizes[0] < x.data_ptr() < end and not start - sizes[1] < w.data_ptr() < end
+        )
+    except RuntimeError:  # of a sparse tensor, say, which has no such pointer
+        return False
+
+
+def check_together(views: dict[str, Any]) -> None:
+    """All on one device; the last, which is written, apart from the others."""
+    (first, leader), *_ = views.items()
+    *inputs, (output, written) = views.items()
+    for name, view in views.items():
+        if view.device != leader.device:
+            raise WrongDevice(
+                f"{name} must be on {leader.device}, where {first} is, but is on {view.device}"
+            )
+    for name, view in inputs:
+        if _start(view) < _end(written) and _start(written) < _end(view):
+            raise WrongLayout(f"{output} must not share memory with {name}; give it its own")
+
+
+def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An uninitialised array of the same library, on the same device."""
+    if isinstance(array, np.ndarray):
+        return np.empty(shape, dtype)
+    if is_torch(array):
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=array.device)
+    raise WrongArgument(
+        f"give the output too (out=…): none can be made for a {type(array).__name__}"
+    )
+
+
+def is_torch(array: Any) -> bool:
+    torch = sys.modules.get("torch")  # who holds a tensor has imported it
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def _shared(array: Any, written: bool = False) -> Any:
+    import tvm_ffi
+
+    if isinstance(array, np.ndarray) and not (written or array.flags.writeable):
+        return tvm_ffi.from_dlpack(array.__dlpack__(max_version=_READ_ONLY_TOO))
+    return tvm_ffi.from_dlpack(array)
+
+
+def _castable(array: Any) -> bool:
+    if isinstance(array, np.ndarray):
+        return array.dtype.kind in _REAL
+    return is_torch(array) and not (array.is_complex() or array.is_quantized)
+
+
+def _way_to(dtype: str, array: Any, written: bool) -> str:
+    if "complex" in str(array.dtype):
+        return (
+            "the operator is linear: call it on contiguous copies of the real and of the imaginary "
+            "part, and put the two outputs together"
+        )
+    way = f"convert it to {dtype}"
+    if not written and _castable(array):
+        way += ", or call with cast=True, which copies it every time"
+    return way
+
+
+def _start(view: Any) -> int:
+    return int(view.data_ptr())
+
+
+def _end(view: Any) -> int:
+    return _start(view) + int(view.numel()) * np.dtype(str(view.dtype)).itemsize

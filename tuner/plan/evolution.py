@@ -1,0 +1,155 @@
+"""MetaSchedule's evolutionary search with its own cost model, asked and told.
+
+Runs in a child of its own: it takes all cores for seconds, and registers one device's intrinsics
+alone. It proposes; building, checking and timing stay with the worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import templates
+from templates.errors import InvalidConfig
+from templates.records.replay import text_of
+from templates.records.trace import Trace
+from tuner.device.device import Device
+from tuner.plan.intrinsics import register_intrinsics
+
+Config = dict[str, Any]
+
+GENERATION = 16
+"""Proposals of one evolution; results before the cost model is trusted, too: MetaSchedule's own
+64 and 100 are for searches of thousands of trials."""
+BARREN = 3
+"""Generations in a row without anything new, after which the search is at its end."""
+ENDLESS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a search is of. ``target`` is JSON; the same ``seed`` and results give the same
+    proposals where ``threads`` is 1: among several MetaSchedule shares its random numbers out as
+    they come."""
+
+    workload_key: str
+    target: str
+    seed: int
+    threads: int
+
+
+def search_target(device: Device) -> dict[str, Any]:
+    """The device's target as MetaSchedule's rules want it."""
+    target = dict(device.target)
+    if device.kind == "cpu":
+        target["num-cores"] = device.limits.units
+    return target
+
+
+def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: int) -> list[Config]:
+    """The next configurations to try, none twice; fewer, at last none, where there is nothing new.
+    ``told`` are results since the last call, in µs, None where one failed: the process keeps what
+    it was told before."""
+    search = _search(setup)
+    search.tell(told)
+    return search.ask(count)
+
+
+@lru_cache(maxsize=1)
+def _search(setup: Setup) -> Evolution:
+    return Evolution(setup)
+
+
+class Evolution:
+    """MetaSchedule's objects for one workload, and what goes in and out of them."""
+
+    def __init__(self, setup: Setup) -> None:
+        import numpy as np
+        import tvm
+        from tvm.s_tir import meta_schedule
+        from tvm.s_tir.meta_schedule.cost_model import XGBModel
+        from tvm.s_tir.meta_schedule.cost_model.xgb_model import XGBConfig
+
+        np.random.seed(setup.seed % 2**32)  # the cost model draws from it
+        self._template = Trace()
+        self._workload = templates.parse_key(setup.workload_key)
+        self._target = tvm.target.Target(json.loads(setup.target))
+        register_intrinsics(self._target.kind.name)
+        module = tvm.IRModule({"main": self._template.computation(self._workload, {})})
+        self._arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
+        self._context = meta_schedule.TuneContext(
+            module,
+            target=self._target,
+            space_generator="post-order-apply",
+            search_strategy="evolutionary",
+            num_threads=setup.threads,
+            rand_state=1 + setup.seed % (2**31 - 2),
+        )
+        self._model = XGBModel(
+            config=XGBConfig(nthread=setup.threads), num_warmup_samples=GENERATION
+        )
+        self._database = meta_schedule.database.MemoryDatabase()
+        self._stored = self._database.commit_workload(module)
+        self._context.pre_tuning(
+            ENDLESS, GENERATION, database=self._database, cost_model=self._model
+        )
+        self._ready: list[Config] = []
+        self._asked: dict[str, Any] = {}  # candidates whose results are awaited
+        self._seen: set[str] = set()
+
+    def ask(self, count: int) -> list[Config]:
+        barren = 0
+        while len(self._ready) < count and barren < BARREN:
+            barren = 0 if self._generate() else barren + 1
+        asked, self._ready = self._ready[:count], self._ready[count:]
+        return asked
+
+    def _generate(self) -> bool:
+        """Whether there is anything new in the next generation."""
+        fresh = False
+        for candidate in self._context.generate_measure_candidates() or ():
+            config = self._template.config(text_of(candidate.sch.trace))
+            if config["trace"] not in self._seen:
+                self._seen.add(config["trace"])
+                self._asked[config["trace"]] = candidate
+                self._ready.append(config)
+                fresh = True
+        return fresh
+
+    def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
+        """Results of any origin; what is no trace of this workload is passed over. A failure that
+        another process saw is only not proposed again: replaying it might fail here too."""
+        from tvm.s_tir.meta_schedule.database import TuningRecord
+        from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+        candidates, measured = [], []
+        for config, time_us in results:
+            self._seen.add(config["trace"])
+            if time_us is None and config["trace"] not in self._asked:
+                continue
+            try:
+                candidate = self._candidate(config)
+            except InvalidConfig:
+                continue
+            candidates.append(candidate)
+            if time_us is None:
+                measured.append(RunnerResult(None, "it failed"))
+                continue
+            seconds = [time_us * 1e-6]
+            measured.append(RunnerResult(seconds, None))
+            self._database.commit_tuning_record(
+                TuningRecord(
+                    candidate.sch.trace, self._stored, seconds, self._target, self._arguments
+                )
+            )
+        self._model.update(self._context, candidates, measured)
+
+    def _candidate(self, config: Config) -> Any:
+        from tvm.s_tir.meta_schedule import MeasureCandidate
+
+        asked = self._asked.pop(config["trace"], None)
+        if asked is not None:
+            return asked
+        return MeasureCandidate(self._template.schedule(self._workload, config), self._arguments)

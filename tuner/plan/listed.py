@@ -1,0 +1,125 @@
+"""A job whose search is a list: configurations that were imported, or lent by a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Engine
+
+import templates
+from db.queue.jobs import Job
+from db.records import listed as storage
+from db.records.listed import Listed
+from db.results.trials import NewTrial
+from templates.errors import InvalidConfig
+from templates.template import Template
+from templates.workload import Workload
+from tuner.device.cpu_facts import threads as host_threads
+from tuner.device.device import Device
+from tuner.errors import NothingWorked
+from tuner.measure.versions import TVM
+from tuner.plan.plan import Plan
+from tuner.plan.traced import TracedPlan
+from tuner.search import METASCHEDULE, Strategy
+
+
+class InOrder(Strategy):
+    """Proposes what it was given, first to last, and learns nothing."""
+
+    name = "listed"
+    listed: Sequence[int] = ()
+
+    def propose(self, count: int) -> list[int]:
+        return [index for index in self.listed if index not in self.seen][:count]
+
+
+class ListedPlan(Plan):
+    """What is listed and in the space of this device; the rest has its reason in ``refused``."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        device: Device,
+        listed: Sequence[Listed],
+        among: Sequence[Template[Any]] | None,
+        *,
+        others: bool = True,
+    ) -> None:
+        super().__init__(workload, device, "grid", None, among, others=others)
+        self.refused: list[tuple[Listed, str]] = []
+        indices: dict[int, None] = {}
+        for each in listed:
+            try:
+                index = self.space.index(each.config)
+            except InvalidConfig as error:
+                self.refused.append((each, str(error)))
+                continue
+            version = self.version(each.config)
+            if each.template_version == version:
+                indices[index] = None
+            else:
+                reason = f"version: {each.template_version} is another program than {version}"
+                self.refused.append((each, reason))
+        self.search = InOrder(self.space, self._features, None)
+        self.search.listed = list(indices)
+
+    def skipped(self, device_id: int) -> list[NewTrial]:
+        """What was refused, as trials."""
+        return [
+            NewTrial(
+                device_id=device_id,
+                config=each.config,
+                template=each.config["template"],
+                template_version=each.template_version,
+                tvm_version=TVM,
+                status="skipped",
+                time_us=None,
+                timing=None,
+                max_error=None,
+                error=reason,
+                seconds={},
+            )
+            for each, reason in self.refused
+        ]
+
+
+def plan_of(
+    engine: Engine,
+    job: Job,
+    device: Device,
+    seed: int,
+    among: Sequence[Template[Any]] | None,
+    check: Callable[[], None],
+) -> Plan:
+    """The job's plan: its list, where it has one, or its search. ``check()`` is called again and
+    again where the search is waited for, and may raise. Raises NothingWorked where the order's
+    templates leave nothing to try."""
+    workload = templates.parse_key(job.workload_key)
+    others = job.templates is None
+    if not others:
+        among = _restricted(job, workload, device, among)
+    if job.search == METASCHEDULE:
+        threads = host_threads() if job.seed is None else 1  # of several the seed means nothing
+        return TracedPlan(workload, device, seed, threads, among, check)
+    if job.search not in storage.SEARCHES:
+        return Plan(workload, device, job.search, seed, among, others=others)
+    return ListedPlan(workload, device, storage.of_job(engine, job.id), among, others=others)
+
+
+def _restricted(
+    job: Job, workload: Workload, device: Device, among: Sequence[Template[Any]] | None
+) -> list[Template[Any]]:
+    """The templates that the order names, of those that apply."""
+    named = ", ".join(job.templates or ())
+    if job.search == METASCHEDULE:
+        raise NothingWorked(f"metaschedule searches without templates, and not by {named} alone")
+    applying = templates.templates_for(workload, device.limits) if among is None else among
+    chosen = [template for template in applying if template.name in (job.templates or ())]
+    if not chosen:
+        known = ", ".join(template.name for template in applying)
+        raise NothingWorked(
+            f"of the templates ordered ({named}) none applies to {workload.key} on {device.name}; "
+            f"those that do: {known}"
+        )
+    return chosen

@@ -1,0 +1,141 @@
+"""A job's plan: its workload, the templates that serve it, their joint space, and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import templates
+from db.queue.history import PastTrial
+from templates.errors import InvalidConfig
+from templates.naive import NAME as NAIVE
+from templates.naive import NaiveOnCpu, NaiveOnCuda, naive_on
+from templates.records.trace import Trace
+from templates.spaces.union import UnionSpace
+from templates.template import Template
+from templates.workload import Workload
+from tuner import search
+from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
+from tuner.device.device import Device
+from tuner.errors import NothingWorked
+
+Config = dict[str, Any]
+Program = Template[Any] | Trace | NaiveOnCpu | NaiveOnCuda
+
+
+class Plan:
+    """What may be tried for a workload on a device, and what to try next."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        device: Device,
+        strategy: str,
+        seed: int | None,
+        among: Sequence[Template[Any]] | None = None,
+        *,
+        others: bool = True,
+    ) -> None:
+        self.workload, self.device = workload, device
+        chosen = among if among is not None else templates.templates_for(workload, device.limits)
+        if not chosen:
+            raise NothingWorked(f"no template serves {workload.key} on {device.kind}")
+        self.templates = {template.name: template for template in chosen}
+        self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
+        self.search = search.create(strategy, self.space, self._features, seed)
+        self._programs: dict[str, Program] = {**self.templates}
+        if others:
+            self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}
+
+    @property
+    def size(self) -> int | None:
+        """How many configurations there are, None where nobody can tell."""
+        return len(self.space)
+
+    def ask(self, count: int) -> list[Config]:
+        """The next configurations to try, none twice; fewer where the space runs out."""
+        return [self.space[index] for index in self.search.ask(count)]
+
+    def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
+        """Configurations with their time in µs, None where they failed. What is no longer in
+        the space is passed over."""
+        known = []
+        for config, time_us in results:
+            try:
+                known.append(search.Result(self.space.index(config), time_us))
+            except InvalidConfig:
+                continue
+        self.search.tell(known)
+
+    def warm_up(self, past: Sequence[tuple[Workload, Sequence[PastTrial]]]) -> tuple[int, int]:
+        """Let the search learn from trials of other workloads, the nearest first. From how many
+        jobs and trials it does: what is of another version is passed over, and not every strategy
+        has a use for the rest."""
+        groups, jobs = [], set()
+        for workload, trials in past:
+            group = []
+            for trial in trials:
+                earlier = self._earlier(workload, trial)
+                if earlier is not None:
+                    group.append(earlier)
+                    jobs.add(trial.job_seq)
+            groups.append(group)
+        if not self.search.warm_up(groups):
+            return 0, 0
+        return len(jobs), sum(map(len, groups))
+
+    def _earlier(self, workload: Workload, trial: PastTrial) -> search.Earlier | None:
+        template = self.templates.get(trial.template)
+        if template is None or template.version != trial.template_version:
+            return None
+        try:
+            derived = template.features(workload, trial.config, self.device.limits)
+        except KeyError:  # of a knob that the template has no more
+            return None
+        try:
+            index = self.space.index(trial.config)
+        except InvalidConfig:
+            index = None
+        return search.Earlier(trial.config, derived, trial.time_us, index)
+
+    def knows(self, config: Config, version: int) -> bool:
+        """Whether the configuration of a template in that version can be built again here. Traces
+        and the naive schedule can, unless ``others`` said otherwise: one may be the best there
+        is."""
+        known = self._programs.get(config["template"])
+        if known is None or known.version != version:
+            return False
+        return not isinstance(known, Template) or config in self.space
+
+    def version(self, config: Config) -> int:
+        """The version of the configuration's template."""
+        return self._programs[config["template"]].version
+
+    def threads(self, config: Config) -> int | None:
+        """How many threads of the CPU the configuration runs on; None on a GPU."""
+        return self._programs[config["template"]].threads(config, self.device.limits)
+
+    def naive(self) -> Config | None:
+        """The schedule that nobody has touched; None if the order leaves only templates."""
+        return naive_on(self.device.kind).config() if NAIVE in self._programs else None
+
+    def default(self) -> Config:
+        """What the first template would take without measuring."""
+        first = next(iter(self.templates.values()))
+        return first.default(self.workload, self.device.limits)
+
+    def order(self, config: Config, library: Path) -> BuildOrder:
+        program = program_of(self._programs[config["template"]])
+        return BuildOrder(self.workload.key, program, config, self.device.target, library)
+
+    def empty_order(self, library: Path) -> BuildOrder:
+        """The order for the program whose time is the cost of a launch."""
+        return BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, self.device.target, library)
+
+    def close(self) -> None:
+        """End what the search keeps running."""
+
+    def _features(self, config: Config) -> dict[str, float]:
+        template = self.templates[config["template"]]
+        return template.features(self.workload, config, self.device.limits)

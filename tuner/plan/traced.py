@@ -1,0 +1,81 @@
+"""A job whose search is MetaSchedule's: its configurations are traces, not places in a space."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from templates.records.trace import Trace
+from templates.template import Template
+from templates.workload import Workload
+from tuner.device.device import Device
+from tuner.errors import ChildFailed, NothingWorked
+from tuner.plan.evolution import Setup, propose, search_target
+from tuner.plan.plan import Config, Plan
+from tuner.process.child import Child
+from tuner.process.waiting import waited
+
+log = structlog.get_logger()
+
+ASK_SECONDS = 1800.0
+"""A generation takes one thread minutes where few schedules fit a GPU."""
+
+
+class TracedPlan(Plan):
+    """The search is a process, from the first :meth:`ask` to :meth:`close`. ``check()`` is called
+    again and again while it is waited for, and may raise. Where it fails, what has been measured
+    by then is all there is."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        device: Device,
+        seed: int,
+        threads: int,
+        among: Sequence[Template[Any]] | None,
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(workload, device, "grid", None, among)
+        self._setup = Setup(workload.key, json.dumps(search_target(device)), seed, threads)
+        self._check = check
+        self._child = Child()
+        self._untold: list[tuple[Config, float | None]] = []
+        self._worked = self._failed = False
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def ask(self, count: int) -> list[Config]:
+        """Raises NothingWorked where the search fails before anything worked."""
+        if count <= 0 or self._failed:
+            return []
+        told, self._untold = self._untold, []
+        try:
+            return waited(
+                self._child,
+                propose,
+                self._setup,
+                told,
+                count,
+                timeout=ASK_SECONDS,
+                check=self._check,
+            )
+        except ChildFailed as error:
+            self._failed = True
+            if not self._worked:
+                raise NothingWorked(f"MetaSchedule's search failed: {error}") from error
+            log.warning("search_failed", reason=str(error))
+            return []
+
+    def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
+        for config, time_us in results:
+            if config["template"] == Trace.name:
+                self._untold.append((config, time_us))
+                self._worked = self._worked or time_us is not None
+
+    def close(self) -> None:
+        self._child.close()

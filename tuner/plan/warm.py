@@ -1,0 +1,49 @@
+"""A search begins with what jobs of other shapes found out on the same device."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import ValidationError
+from sqlalchemy.engine import Engine
+
+import templates
+from db.queue import history
+from templates.errors import TemplateError
+from templates.workload import Workload
+from tuner.measure.versions import TVM
+from tuner.plan.plan import Plan
+
+WORKLOADS, TRIALS = 4, 256
+"""The nearest so many are taken, and of each the last so many trials."""
+OTHER_KIND = 8.0
+"""How far apart a field puts two workloads that is no number: as far as 256 times the length."""
+
+
+def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
+    """Tell the plan of other workloads' trials; of how many jobs and trials it makes use."""
+    known = []
+    for key in history.tried_workloads(engine, plan.workload.operator, device_id):
+        try:
+            workload = templates.parse_key(key)
+        except (ValidationError, TemplateError):  # of a release with other fields
+            continue
+        if key != plan.workload.key:
+            known.append((_distance(plan.workload, workload), key, workload))
+    past = [
+        (workload, history.latest_trials(engine, key, device_id, TVM, TRIALS))
+        for _, key, workload in sorted(known, key=lambda each: each[:2])[:WORKLOADS]
+    ]
+    return plan.warm_up(past)
+
+
+def _distance(one: Workload, other: Workload) -> float:
+    """Euclidean, on log2 of numbers."""
+    here, there = one.model_dump(), other.model_dump()
+    return math.hypot(*(_apart(here[name], there[name]) for name in here))
+
+
+def _apart(one: object, other: object) -> float:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.log2(one / other)
+    return 0.0 if one == other else OTHER_KIND

@@ -1,0 +1,168 @@
+"""A child process that lives on, runs one call at a time, and is killed at its deadline.
+
+Why not TVM's ``PopenWorker``, under MetaSchedule's builder and runner: its deadline is a timer
+thread inside the child, which a native call that holds the interpreter lock silences, so a
+kernel that hangs would hang the job; its child outlives a killed parent; and ``LocalBuilder``
+makes a new pool, importing TVM anew, for every batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from tuner.errors import ChildCrashed, ChildTimeout
+from tuner.process import channel
+from tuner.process.channel import Malformed
+from tuner.process.confine import Confinement
+
+START_SECONDS = 60.0
+ANSWER_BYTES = 64 << 20
+STDERR_TAIL = 2000
+SECRET = ("TUNER_", "PG")
+"""Variables that begin so stay here: a candidate is not told where the database is."""
+
+T = TypeVar("T")
+
+
+class Child:
+    """Runs module-level functions in a process of its own, in its own process group.
+
+    The process starts with the first call and anew after a crash, a timeout or :meth:`close`.
+    Starting does not count against a call's deadline. Not for use by two threads at once.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        niceness: int = 0,
+        confinement: Confinement | None = None,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
+        """A process whose answer is longer than ``answer_bytes`` is killed."""
+        ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
+        self._environment = {**ours, **(environment or {})}
+        self._niceness, self._confinement = niceness, confinement
+        self._answer_bytes = answer_bytes
+        if confinement is not None and confinement.folder is not None:
+            # CUDA's cache of what its driver compiled lies elsewhere
+            self._environment |= {"TMPDIR": confinement.folder, "CUDA_CACHE_DISABLE": "1"}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._calls = 0  # of the running process
+        self._stderr: Any = None
+        self._killed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The running process, None before the first call and after the end of one."""
+        return self._process.pid if self._process else None
+
+    def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
+        """``function(*arguments)`` there. Arguments and answer cross as JSON, by the annotations
+        that the function has for them.
+
+        Raises ChildError, ChildCrashed (if the answer is none, too, after the process is killed) or
+        ChildTimeout (``timeout`` in seconds).
+        """
+        request = channel.request(function, arguments)
+        connection = self._started()
+        self._calls += 1
+        deadline = time.monotonic() + timeout
+        try:
+            channel.send(connection, request, deadline)
+            answer = channel.receive(connection, self._answer_bytes, deadline)
+            return channel.read_answer(self._calls, function, answer)
+        except TimeoutError as error:
+            self.close()
+            raise ChildTimeout(f"killed after {timeout:g} s") from error
+        except Malformed as error:
+            self.close()
+            raise ChildCrashed(f"killed for an answer that is none: {error}") from error
+        except (EOFError, ConnectionError) as error:
+            raise ChildCrashed(self._post_mortem()) from error
+
+    def kill(self) -> None:
+        """End the process for good, from any thread: a call under way, and any later one, raises
+        ChildCrashed. :meth:`close` is still to be called."""
+        self._killed = True
+        self._signal()
+
+    def close(self) -> None:
+        """Kill the process with all it started, and wait for its end. Not while a call of another
+        thread is under way."""
+        if self._channel is not None:
+            self._channel.close()
+        self._signal()
+        if self._process is not None:
+            self._process.wait()
+        if self._stderr is not None:
+            self._stderr.close()
+        self._process = self._channel = self._stderr = None
+
+    def _signal(self) -> None:
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _started(self) -> socket.socket:
+        if self._process is not None and (self._process.poll() is not None or not self._silent()):
+            self.close()
+        if self._channel is None:
+            self._start()
+        assert self._channel is not None  # noqa: S101  # _start() has just set it
+        return self._channel
+
+    def _silent(self) -> bool:
+        """Or else what a candidate left to be read would be taken for the next one's answer."""
+        return self._channel is not None and channel.silent(self._channel)
+
+    def _start(self) -> None:
+        self._channel, far_end = socket.socketpair()
+        self._calls = 0
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
+        with far_end:
+            limits = json.dumps(self._confinement and asdict(self._confinement))
+            arguments = (str(far_end.fileno()), str(self._niceness), limits)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tuner.process.child_main", *arguments],
+                env=self._environment,
+                pass_fds=(far_end.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=self._stderr,
+                stderr=self._stderr,
+                start_new_session=True,
+            )
+        if self._killed:  # perhaps before there was a process to signal
+            self._signal()
+        try:
+            channel.receive(self._channel, self._answer_bytes, time.monotonic() + START_SECONDS)
+        except TimeoutError as error:
+            self.close()
+            raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error
+        except (EOFError, ConnectionError) as error:
+            raise ChildCrashed(self._post_mortem()) from error
+
+    def _post_mortem(self) -> str:
+        """How the process ended and the last it said; cleans up."""
+        assert self._process is not None  # noqa: S101  # only called with a process
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+        code = self._process.returncode
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
+        said = self._stderr.read().decode(errors="replace").strip()
+        self.close()
+        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return f"the process died ({how}){': ' + said if said else ''}"

@@ -1,0 +1,13 @@
+"""A workload as options of the command line."""
+
+from __future__ import annotations
+
+from templates.workload import USUAL_ERROR, Workload
+
+
+def as_options(workload: Workload) -> str:
+    """The workload as it is written on the command line, what is usual left out."""
+    fields = workload.model_dump(exclude_defaults=True)
+    if workload.max_error == USUAL_ERROR[workload.dtype]:
+        fields.pop("max_error", None)
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in fields.items())

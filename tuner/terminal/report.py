@@ -1,0 +1,106 @@
+"""A best for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import templates
+from db.read.in_words import peer_in_words, roofline_in_words
+from db.results.best import Best
+from db.results.fastest import fastest
+from templates.spaces.knob import brief
+
+
+def best_json(best: Best) -> dict[str, Any]:
+    """The same fields as ``GET /best``, without its links."""
+    return {
+        "operator": best.operator,
+        "workload": best.workload,
+        "device": {"kind": best.device.kind, "name": best.device.name, "arch": best.device.arch},
+        "config": best.config,
+        "template": best.template,
+        "arithmetic": arithmetic(best),
+        "time_us": best.time_us,
+        "timing": best.timing,
+        "gflops": best.gflops,
+        "roofline": best.roofline,
+        "max_error": best.max_error,
+        "baselines": best.baselines,
+        "fastest": fastest(best.timing, best.time_us, best.baselines),
+        "threads": best.threads,
+        "trials": best.trials_measured,
+        "job": best.job_id,
+        "tuned_at": best.tuned_at.isoformat(),
+        "versions": best.versions,
+        "artifacts": best.artifacts,
+    }
+
+
+def arithmetic(best: Best) -> dict[str, Any] | None:
+    """What follows from how the best's template sums; None of a template of another release."""
+    found = templates.arithmetic_of(best.operator, best.device.kind, best.template)
+    return None if found is None else asdict(found)
+
+
+def show_best(best: Best, console: Console) -> None:
+    """The configuration, and a table of its time beside what it was compared with."""
+    console.print(f"{best.operator} on {best.device.name} ({best.device.arch})")
+    knobs = "  ".join(f"{name}={brief(value)}" for name, value in best.config.items())
+    console.print(knobs, markup=False, highlight=False, soft_wrap=True)
+    table = Table(box=None)
+    table.add_column(no_wrap=True)
+    for heading in ("warm µs", "speed-up of the best", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column()
+    table.add_row("best", f"{best.time_us:.2f}", "", f"{best.max_error:.1e}", style="bold")
+    for baseline in best.baselines:
+        failure = baseline.get("error") or ""
+        table.add_row(
+            Text(baseline["name"]),
+            _number(baseline["time_us"], ".2f"),
+            _number(baseline["speedup"], ".1f"),
+            _number(baseline.get("max_error"), ".1e"),
+            Text("".join(failure.splitlines()[:1])),
+            style="red" if failure else None,
+        )
+    console.print(table)
+    for line in _beside(best):
+        console.print(line, highlight=False)
+    peer = peer_in_words(best.timing, best.time_us, best.baselines)
+    if peer is not None:
+        console.print(f"{peer}; rather call that", style="bold yellow", markup=False)
+    warn_of(best.timing.get("noise"), console)
+
+
+def warn_of(noise: dict[str, Any] | None, console: Console) -> None:
+    """That a time was measured on a machine that was not quiet, if it was not."""
+    if noise and not noise["quiet"]:
+        console.print(f"not a quiet machine: {noise['reason']}", style="yellow", markup=False)
+
+
+def _beside(best: Best) -> list[str]:
+    """Other figures of the same kernel."""
+    lines = []
+    call, cold = best.timing.get("call"), best.timing.get("cold")
+    if call:
+        lines.append(f"call from Python {call['median_us']:.2f} µs")
+    if cold:
+        lines.append(f"cold {cold['median_us']:.2f} µs, {best.gflops:.1f} GFLOP/s")
+    if best.threads:
+        lines.append(f"threads {best.threads}")
+    roofline = roofline_in_words(best.roofline, best.device.name)
+    if roofline:
+        lines.append(roofline)
+    named = arithmetic(best)
+    if named:
+        lines.append(f"arithmetic: {named['kind']}: {named['note']}")
+    return lines
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

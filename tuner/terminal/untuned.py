@@ -1,0 +1,33 @@
+"""What is said of a shape that has no best yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy.engine import Engine
+
+from db.queue.takers import answering, waiting_reason
+from db.sql.transaction import reading
+from templates.workload import Workload
+from tuner.terminal.options import as_options
+
+
+def not_tuned(
+    engine: Engine,
+    workload: Workload,
+    kind: str | None = None,
+    device: str | None = None,
+    templates: Collection[str] | None = None,
+) -> str:
+    """The job that will answer, or the command that orders one."""
+    shape = f"{workload.operator} {as_options(workload)}"
+    job = answering(engine, workload.key, kind, device)
+    if job is None:
+        options = "".join(f" --template {name}" for name in templates or ())
+        return f"nothing is tuned for {shape}; run: tuner tune {shape}{options}"
+    with reading(engine) as connection:
+        waiting = waiting_reason(connection, job)
+    return (
+        f"nothing is tuned for {shape} yet: the job {job.id} is {job.state}"
+        f"{f' ({waiting})' if waiting else ''}; wait for it: tuner jobs wait {job.id}"
+    )

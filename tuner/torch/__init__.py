@@ -1,0 +1,1 @@
+"""Tuned kernels as PyTorch modules."""

@@ -1,0 +1,1 @@
+"""Who claims jobs."""

@@ -1,0 +1,279 @@
+"""The worker: claims jobs for its device, runs them, and gives them back when it must stop.
+
+``python -m tuner.worker`` runs it until SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Collection
+from typing import Any, Literal
+
+import structlog
+from sqlalchemy.engine import Engine
+
+import templates
+from db import queue
+from db.fleet import devices, workers
+from db.queue.jobs import Job
+from db.read import events
+from db.results import signed, signers
+from db.sql.errors import DatabaseUnavailable, LeaseLost
+from templates.template import Template
+from tuner import __version__
+from tuner.build.builder import Builder
+from tuner.device.device import Device
+from tuner.errors import NoServer, TunerError
+from tuner.farm.farm import Farm
+from tuner.job.hold import Cancelled, Hold
+from tuner.job.job import JobRun, Progress
+from tuner.job.publish import signer_of
+from tuner.library.signing_key import own_key, public_key_of
+from tuner.measure.confined import bearable, exercise
+from tuner.process.stopping import Stopped, check_stopped
+from tuner.settings import Settings
+from tuner.worker.metrics import WorkerMetrics
+
+log = structlog.get_logger()
+
+BEAT_SECONDS = 20.0
+RETRY_SECONDS = 2.0
+SETTLE_SECONDS = 15.0
+"""After the database was silent, until jobs of others whose lease ran out are taken up: longer than
+a heartbeat takes to come through."""
+SERVER_SECONDS = 10.0
+"""Until a tracker without a free server is asked again."""
+NEW_TRIALS = 100  # looked for at each report; one is the rule
+
+
+class Worker:
+    """One device, one job at a time, a pool of builders that lives as long as the worker. With
+    ``only``, just the templates of those names are searched.
+
+    Raises BadSigningKey: before a search, not after it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        device: Device,
+        settings: Settings,
+        only: Collection[str] | None = None,
+        farm: Farm | None = None,
+    ) -> None:
+        self._only, self._farm = only, farm
+        self._engine, self._device, self._settings = engine, device, settings
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self._key = own_key(settings.signing_key)
+        signers.register(engine, signer_of(self._key))
+        self._device_id = devices.upsert_device(engine, device.fingerprint()).id
+        self._builder = Builder(settings.build_workers, settings.build_seconds)
+        self._seen = -BEAT_SECONDS
+        self._silent_at = -math.inf  # when the database last did not answer
+        self._left: list[Job] = []  # because of that, and not yet excused
+        self._metrics = WorkerMetrics()
+
+    def run(self, once: bool = False) -> None:
+        """Take jobs until stopped; with ``once``, only until none waits.
+
+        A database that does not answer is asked again, and so is a farm without a free server; with
+        ``once``, DatabaseUnavailable or NoServer is raised.
+        """
+        signer = signed.fingerprint(public_key_of(self._key))
+        log.info("worker_started", worker=self.name, device=self._device.name, signer=signer)
+        try:
+            with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
+                self._builder.warm_up()
+                if self._device.kind == "cuda" and self._farm is None:
+                    bearable(exercise)  # the first job would wait for it
+                self._take_jobs(once)
+        except Stopped:
+            self.give_back()
+            raise
+        finally:
+            self.close()
+
+    def _take_jobs(self, once: bool) -> None:
+        while True:
+            check_stopped()
+            try:
+                job = self._next()
+            except DatabaseUnavailable as error:
+                if once:
+                    raise
+                self._silent_at = time.monotonic()
+                log.warning("database_unavailable", reason=str(error))
+                time.sleep(RETRY_SECONDS)
+                continue
+            except NoServer as error:
+                if once:
+                    raise
+                log.warning("no_server", reason=str(error))
+                time.sleep(SERVER_SECONDS)
+                continue
+            if job is not None:
+                self.take(job)
+            elif once:
+                return
+            else:
+                time.sleep(self._settings.poll_seconds)
+
+    def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        """Run a job that this worker has claimed to its end, whichever it is. Where the database
+        stops answering it is left to its lease: whoever claims it next goes on from its trials, and
+        the attempt is uncharged with this worker's next :meth:`claim`. After Stopped, and anything
+        else that comes out, :meth:`give_back` is the caller's to call."""
+        with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
+            log.info("job_started", operator=job.operator, workload=job.workload)
+            self._metrics.job_begins(job.id)
+            outcome = "released"
+            try:
+                outcome = self._to_its_end(job, watch)
+            except LeaseLost as lost:
+                outcome = "lost"
+                log.warning("lease_lost", reason=str(lost))
+            except DatabaseUnavailable as error:
+                outcome = "left"
+                self._silent_at = time.monotonic()
+                self._left.append(job)
+                log.warning("job_left_to_its_lease", reason=str(error))
+            except NoServer as error:
+                log.warning("job_without_server", reason=str(error))
+                self._give_back(job)
+                time.sleep(SERVER_SECONDS)
+            finally:
+                self._metrics.job_ends(outcome)
+
+    def give_back(self) -> None:
+        """What it still holds when it is ended, though that came between the claim and the run."""
+        try:
+            running = queue.list_jobs(self._engine, "running", limit=1000).items
+        except DatabaseUnavailable as error:
+            log.warning("database_unavailable", reason=str(error))
+            return
+        for job in running:
+            if job.worker == self.name:
+                with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
+                    self._give_back(job)
+
+    def close(self) -> None:
+        self._builder.close()
+        if self._farm is not None:
+            self._farm.close()
+        try:
+            workers.leave(self._engine, self.name)
+        except DatabaseUnavailable as error:
+            log.warning("database_unavailable", reason=str(error))
+
+    def _next(self) -> Job | None:
+        """A job, held by this worker now; where none waits, say from time to time that it lives."""
+        if time.monotonic() - self._seen > BEAT_SECONDS:
+            self._beat(None)
+            self._seen = time.monotonic()
+        if self._farm is not None:
+            self._farm.await_free()
+        job = self.claim(self._device.kind)
+        if job is not None:
+            self._seen = -BEAT_SECONDS
+        return job
+
+    def claim(self, kind: str, job_id: str | None = None) -> Job | None:
+        """As :func:`db.queue.claim`. Jobs that were left because the database was silent are given
+        back first, uncharged."""
+        while self._left:
+            lost = self._left[-1]
+            queue.excuse(self._engine, lost.id, lost.attempt)
+            self._left.pop()
+        silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
+        return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
+
+    def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
+        """The state in which it ended."""
+        try:
+            self._run(job, watch)
+            log.info("job_succeeded")
+        except Cancelled:
+            return self._end(job, "cancelled")
+        except (LeaseLost, DatabaseUnavailable, NoServer):
+            raise
+        except TunerError as error:
+            return self._end(job, "failed", str(error))
+        except Exception as error:
+            log.exception("job_crashed")
+            return self._end(job, "failed", f"{type(error).__name__}: {error}")
+        return "succeeded"
+
+    def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
+        self._beat(job.id)
+        with Hold(self._engine, job, beat=lambda: self._beat(job.id)) as hold:
+            run = JobRun(
+                self._engine,
+                hold,
+                self._device,
+                self._device_id,
+                self._builder,
+                settings=self._settings,
+                key=self._key,
+                among=self._among(job),
+                farm=self._farm,
+                watch=self._counting(job, watch),
+            )
+            try:
+                run.run()
+            except LeaseLost:
+                if hold.silent:
+                    self._left.append(job)
+                raise
+
+    def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+        """Where metrics are asked for, each report counts the trials stored since the last one."""
+        if self._settings.metrics_port is None:
+            return watch
+        known = events.snapshot(self._engine, job.id)
+        last = known.last
+
+        def count(progress: Progress) -> None:
+            nonlocal last
+            for trial in events.trials_after(self._engine, known.seq, last, NEW_TRIALS):
+                self._metrics.trial(trial)
+                last = trial.number
+            watch(progress)
+
+        return count
+
+    def _among(self, job: Job) -> list[Template[Any]] | None:
+        if self._only is None:
+            return None
+        workload = templates.parse_key(job.workload_key)
+        serving = templates.templates_for(workload, self._device.limits)
+        return [template for template in serving if template.name in self._only]
+
+    def _end(
+        self, job: Job, state: Literal["failed", "cancelled"], error: str | None = None
+    ) -> str:
+        queue.finish(self._engine, job.id, job.attempt, state, error)
+        log.info("job_ended", state=state, error=error)
+        return state
+
+    def _give_back(self, job: Job) -> None:
+        try:
+            queue.release(self._engine, job.id, job.attempt)
+            log.info("job_released")
+        except LeaseLost as lost:
+            log.warning("lease_lost", reason=str(lost))
+        except DatabaseUnavailable as error:
+            log.warning("job_left_to_its_lease", reason=str(error))
+
+    def _beat(self, job_id: str | None) -> None:
+        workers.beat(
+            self._engine,
+            self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device_id=self._device_id,
+            version=__version__,
+            job_id=job_id,
+        )
