@@ -1,8 +1,10 @@
-"""What a user gets: a stored library loaded and called by a process that does nothing else.
+"""What a user gets: a stored library loaded and called by processes that do nothing else.
 
 python -m tests.benchmarks.delivered conv1d '{"M": 16384, "N": 32}'
 
-Of the database of TUNER_DATABASE_URL; prints the median of the call in µs, as JSON.
+Of the database of TUNER_DATABASE_URL; prints the median of the call in µs, as JSON. Each process
+measures for a second, and a row is the median of five: another machine on the same processor can
+hold one up for milliseconds.
 """
 
 from __future__ import annotations
@@ -14,18 +16,23 @@ import time
 from statistics import median
 from typing import Any
 
-SAMPLES, SAMPLE_SECONDS = 60, 3e-3
+PROCESSES, SAMPLES, SAMPLE_SECONDS = 5, 100, 10e-3
 
 
 def fresh(database: str, operator: str, workload: dict[str, Any]) -> dict[str, Any]:
-    """The same, of a database's best, in a process of its own."""
+    """The same, of a database's best, by as many processes, one after the other."""
     import os
 
     command = [sys.executable, "-m", "tests.benchmarks.delivered", operator, json.dumps(workload)]
     environment = {**os.environ, "TUNER_DATABASE_URL": database}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    found = [
+        json.loads(
+            subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+        )
+        for _ in range(PROCESSES)
+    ]
+    times = [each["call_us"] for each in found]
+    return found[0] | {"call_us": median(times), "calls_us": times}
 
 
 def main() -> None:
