@@ -1,7 +1,7 @@
 """Who wins, and what is told of the others, also if not all of them hold. Builder and runner are
 stand-ins that say what the real ones would of each library."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from templates.template import Template
 from tests.tuner.measure.planted import Planted
 from tuner.build.compile import BuildOrder, Built
 from tuner.compare.comparison import Comparison, Entry
+from tuner.compare.measuring import Delivered
+from tuner.compare.stage import of
 from tuner.device.device import Device
-from tuner.errors import ChildError, NothingWorked
+from tuner.errors import NothingWorked
 from tuner.job.final import Winner, decide
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Plan
@@ -50,11 +52,11 @@ class Builder:
 
 class Runner:
     """``broken`` are wrong when they are loaded once more. A delivered kernel takes as long as in
-    the round, and its call one microsecond more."""
+    the round, and its call one microsecond more. ``rounds`` tells what was delivered together."""
 
     def __init__(self, *broken: str, dropped: dict[str, str] | None = None) -> None:
-        self._broken, self._dropped = broken, dropped or {}
-        self.beside: list[Sequence[str]] = []
+        self._broken, self._dropped = set(broken), dropped or {}
+        self.rounds: list[tuple[list[str], list[str]]] = []
 
     def submit(self, library: Path) -> Future[Measured]:
         future: Future[Measured] = Future()
@@ -73,20 +75,17 @@ class Runner:
         entries["empty"] = entry("empty", 0.1)
         return Comparison(entries, self._dropped, {})
 
-    def deliver(
-        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
-    ) -> Comparison:
-        name = library.stem.removeprefix("final-").replace("-", " ")
-        if name in self._broken:
-            raise ChildError("WrongAnswer: error 1 on normal input")
-        assert manifest["library"]["size"] == len(library.read_bytes())
-        self.beside.append(groups)
-        entries = [
-            entry("kernel", TIMES[name], 2e-7),
-            entry("call", TIMES[name] + 1, 1e-7, level="call"),
-            *([entry("numpy.convolve", 20.0, level="call")] if "host" in groups else []),
-        ]
-        return Comparison({each.name: each for each in entries}, {}, {})
+    def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
+        self.rounds.append(([*delivered], [*groups]))
+        dropped = dict.fromkeys(delivered.keys() & self._broken, "left out: WrongAnswer: error 1")
+        entries = [entry("numpy.convolve", 20.0, level="call")] if "host" in groups else []
+        for name in delivered.keys() - self._broken:
+            path, manifest = delivered[name].library, delivered[name].manifest
+            assert path.stem == f"final-{name.replace(' ', '-')}"
+            assert manifest["library"]["size"] == len(path.read_bytes())
+            entries.append(entry(of(name, "kernel"), TIMES[name], 2e-7))
+            entries.append(entry(of(name, "call"), TIMES[name] + 1, 1e-7, level="call"))
+        return Comparison({each.name: each for each in entries}, dropped, {})
 
 
 def entry(name: str, time: float, error: float = 1e-7, level: str = "kernel") -> Entry:
@@ -130,7 +129,7 @@ def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: 
         ("naive", 40.0, 8.0, "kernel"),
     ]
     assert winner.timing["call"]["median_us"] == 6.0
-    assert runner.beside == [["host", "pytorch"]]
+    assert runner.rounds == [(["finalist 1"], ["host", "pytorch"])]
 
 
 def test_all_that_could_win_is_told_with_its_times(tmp_path: Path) -> None:
@@ -160,7 +159,10 @@ def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path:
         (parallel, 2, 5.0),
         (serial, 1, 7.0),
     ]
-    assert runner.beside == [["host", "pytorch"], []]
+    assert runner.rounds == [(["finalist 1", "default"], ["host", "pytorch"])]
+    for each in found:  # an answer is never without its peers, whichever of them it is
+        told = {row["name"]: row["speedup"] for row in each.baselines}
+        assert told["numpy.convolve"] == 20.0 / (each.time_us + 1)
 
 
 def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
@@ -191,7 +193,9 @@ def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
     runner = Runner("finalist 0", "default", dropped={"finalist 1": "error 2", "naive": "error 3"})
     with pytest.raises(NothingWorked) as raised:
         decided(tmp_path, runner)
-    assert "finalist 1: error 2; naive: error 3; default: WrongAnswer: error 1" in str(raised.value)
+    assert "finalist 1: error 2; naive: error 3; default: left out: WrongAnswer: error 1" in str(
+        raised.value
+    )
 
 
 def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:

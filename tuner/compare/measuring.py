@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from tuner.compare.comparison import Comparison
 from tuner.measure.trial import Measured
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A library with the manifest that goes with it."""
+
+    library: Path
+    manifest: dict[str, Any]
 
 
 class Measuring(Protocol):
@@ -36,10 +45,9 @@ class Measuring(Protocol):
         ChildFailed."""
         ...
 
-    def deliver(
-        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
-    ) -> Comparison:
-        """The library as its user has it, loaded by a fresh process and checked once more: its
-        ``call``, on a CPU its ``kernel`` too, in turns with those groups of peers. Raises
-        ChildFailed."""
+    def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
+        """The libraries as their users have them, each loaded by a fresh process and checked once
+        more: the call, on a CPU the kernel too (:func:`tuner.compare.stage.of` names them), in
+        turns with each other and with those groups of peers. One that is wrong there is dropped.
+        Raises ChildFailed."""
         ...

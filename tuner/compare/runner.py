@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.compare.comparison import Comparison, Stage, compare
-from tuner.compare.stage import EMPTY, KERNEL, enter_delivered, enter_libraries, enter_peers
+from tuner.compare.measuring import Delivered
+from tuner.compare.stage import EMPTY, KERNEL, enter_delivered, enter_libraries, enter_peers, of
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
@@ -115,18 +116,23 @@ class Runner:
             names = [name for name in libraries if name in found.entries]
             return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)
 
-    def deliver(
-        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
-    ) -> Comparison:
-        """The library as its user has it, loaded from disk and checked by a fresh process, in turns
-        with those groups of peers: ``call``, and on a CPU ``kernel``. Raises ChildFailed."""
-        order = self.order(library)
+    def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
+        """The libraries as their users have them, each loaded from disk and checked by a fresh
+        process: their calls, on a CPU their kernels too, in turns with those groups of peers. One
+        that is wrong is dropped. Raises ChildFailed."""
+        orders = {name: self.order(each.library) for name, each in delivered.items()}
         with self._processes() as process:
-            stage = process(RUNTIME_ONLY)
-            stage.enter(enter_delivered, order, manifest)
-            found = compare([stage, *(process({}, order, group) for group in groups)])
-            cold = stage.cold(order, [KERNEL]) if KERNEL in found.entries else {}
-            return found.with_cold(cold)
+            stages = {name: process(RUNTIME_ONLY) for name in delivered}
+            for name, stage in stages.items():
+                manifest = delivered[name].manifest
+                stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
+            any_order = next(iter(orders.values()))
+            beside = [process({}, any_order, group) for group in groups]
+            found = compare([*stages.values(), *beside])
+            for name, stage in stages.items():
+                if of(name, KERNEL) in found.entries:
+                    found = found.with_cold(stage.cold(orders[name], [of(name, KERNEL)]))
+            return found
 
     def ready(self) -> None:
         """Wait until inputs and references are there. Raises ChildFailed."""

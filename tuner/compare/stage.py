@@ -113,10 +113,12 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
     return Entered(contestants, dropped)
 
 
-def enter_delivered(order: RunOrder, manifest: dict[str, Any]) -> Entered:
+def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Entered:
     """The library as its user has it: loaded from disk by :class:`tuner.library.load.Library`, and
-    called on arrays. It is checked once more. Its contestants are ``kernel``, on a CPU, and
-    ``call``, if the device's arrays can be had here. Raises WrongAnswer."""
+    called on arrays. It is checked once more. Its contestants are its kernel, on a CPU, and its
+    call, if the device's arrays can be had here; :func:`of` gives their names. Raises
+    WrongAnswer."""
+    named_kernel, named_call = of(name, KERNEL), of(name, CALL)
     workload = templates.parse_key(order.workload_key)
     cases = read_cases(order.cases)
     library = Library(order.library, Manifest.described(manifest, signer=""))
@@ -126,9 +128,9 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any]) -> Entered:
     contestants: dict[str, Contestant] = {}
     tensors.fill(cases[0])
     if order.kind == "cpu":
-        _kernels[KERNEL] = loaded.kernel()
-        contestants[KERNEL] = _ready(
-            KERNEL, _warm(order, workload, _kernels[KERNEL]), KERNEL, error
+        _kernels[named_kernel] = loaded.kernel()
+        contestants[named_kernel] = _ready(
+            named_kernel, _warm(order, workload, _kernels[named_kernel]), KERNEL, error
         )
     call, wait = _called(library, cases[0].x, cases[0].w, order.kind)
     if call is not None:
@@ -136,8 +138,13 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any]) -> Entered:
         sampler: Sampler = (
             _warm(order, workload, kernel, "cpu") if wait is None else (_Queued(kernel, wait))
         )
-        contestants[CALL] = _ready(CALL, sampler, CALL, error)
-    return Entered(contestants, {} if contestants else {CALL: "PyTorch is not installed"})
+        contestants[named_call] = _ready(named_call, sampler, CALL, error)
+    return Entered(contestants, {} if contestants else {named_call: "PyTorch is not installed"})
+
+
+def of(name: str, level: str) -> str:
+    """The name under which a delivered library's kernel or call takes part."""
+    return f"{name}'s {level}"
 
 
 def sample(names: Sequence[str]) -> list[Sample]:

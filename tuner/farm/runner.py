@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from tuner.compare.comparison import Comparison
+from tuner.compare.measuring import Delivered
 from tuner.compare.runner import ANSWER_BYTES, REFERENCE_SECONDS
 from tuner.device.device import Device
 from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
@@ -122,12 +123,16 @@ class FarmRunner:
         given = {"libraries": names, "rivals": list(rivals), "groups": list(groups)}
         return self._compared("compare", given, libraries.values())
 
-    def deliver(
-        self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
-    ) -> Comparison:
-        """The delivered library on one server. Raises ChildFailed, NoServer."""
-        given = {"library": library.name, "manifest": manifest, "groups": list(groups)}
-        return self._compared("deliver", given, [library])
+    def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
+        """The delivered libraries on one server. Raises ChildFailed, NoServer."""
+        given = {
+            "delivered": {
+                name: {"library": each.library.name, "manifest": each.manifest}
+                for name, each in delivered.items()
+            },
+            "groups": list(groups),
+        }
+        return self._compared("deliver", given, [each.library for each in delivered.values()])
 
     def _compared(self, name: str, given: dict[str, Any], files: Iterable[Path]) -> Comparison:
         carried = {path.name: path for path in files}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from tuner.compare.measuring import Delivered
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
 from tuner.errors import ChildFailed, NoRoom
@@ -79,9 +80,12 @@ class Session:
         return wire.comparison_to_json(found)
 
     def deliver(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The uploaded ``library`` with its ``manifest``, as its user has it."""
-        library = _uploaded(given["library"])
-        found = self._opened().deliver(library, given["manifest"], given["groups"])
+        """The uploaded libraries with their manifests, as their users have them."""
+        delivered = {
+            name: Delivered(_uploaded(each["library"]), each["manifest"])
+            for name, each in given["delivered"].items()
+        }
+        found = self._opened().deliver(delivered, given["groups"])
         return wire.comparison_to_json(found)
 
     def stay(self, _: dict[str, Any]) -> dict[str, Any]:

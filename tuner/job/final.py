@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -15,8 +15,8 @@ from db.results.fastest import own_time
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.comparison import Comparison, Entry
-from tuner.compare.measuring import Measuring
-from tuner.compare.stage import CALL, EMPTY, KERNEL
+from tuner.compare.measuring import Delivered, Measuring
+from tuner.compare.stage import CALL, EMPTY, KERNEL, of
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
 from tuner.measure.versions import versions
@@ -85,24 +85,34 @@ def decide(
     """
     rivals = _round(plan, builder, runner, folder, chosen, beside)
     dropped = {name: why for name, why in rivals.round.dropped.items() if name in rivals.configs}
-    winners: list[Winner] = []
-    for entry in rivals.ranked():
-        threads = plan.threads(rivals.configs[entry.name])
-        if winners and threads != 1:
-            continue
+    ranked = rivals.ranked()
+    while ranked:
+        first = _first(plan, rivals, ranked)
         try:
-            winners.append(_delivered(plan, runner, rivals, entry, with_peers=not winners))
+            delivered = runner.deliver(
+                {entry.name: _delivered(plan, rivals, entry) for entry in first},
+                [group for group in groups(plan.device.kind) if group != DEVICE],
+            )
+            wrong = {
+                e.name: delivered.dropped[e.name] for e in first if e.name in delivered.dropped
+            }
         except ChildFailed as error:
-            dropped[entry.name] = str(error)
-            continue
-        if threads in (1, None):
-            break
-    if not winners:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
-        raise NothingWorked(
-            f"no finalist was right in the last round ({reasons or 'none was built'})"
-        )
-    return winners
+            wrong = {first[0].name: str(error)}
+        if not wrong:
+            return [_winner(plan, rivals, entry, first, delivered) for entry in first]
+        dropped |= wrong
+        ranked = [entry for entry in ranked if entry.name not in wrong]
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
+    raise NothingWorked(f"no finalist was right in the last round ({reasons or 'none was built'})")
+
+
+def _first(plan: Plan, rivals: _Rivals, ranked: Sequence[Entry]) -> list[Entry]:
+    """The fastest and, if it runs on several threads of a CPU, the fastest on one."""
+    fastest, *others = ranked
+    if plan.threads(rivals.configs[fastest.name]) in (1, None):
+        return [fastest]
+    on_one = [entry for entry in others if plan.threads(rivals.configs[entry.name]) == 1]
+    return [fastest, *on_one[:1]]
 
 
 def _round(
@@ -167,12 +177,9 @@ def _measured(
     return replace(found, dropped=found.dropped | faulty)
 
 
-def _delivered(
-    plan: Plan, runner: Measuring, rivals: _Rivals, entry: Entry, *, with_peers: bool
-) -> Winner:
-    """The rival as a user has it. Raises ChildFailed if it is wrong or faulty there."""
+def _delivered(plan: Plan, rivals: _Rivals, entry: Entry) -> Delivered:
     config, built = rivals.configs[entry.name], rivals.builds[entry.name]
-    device, library = plan.device, built.order.library.read_bytes()
+    device, library = plan.device, built.order.library
     described = artifact.manifest(
         plan.workload,
         device,
@@ -182,41 +189,61 @@ def _delivered(
         versions=versions(device.kind),
         timing={},
         max_error=0.0,
-        named=artifact.files(device.kind, library, built.source, {}),
+        named=artifact.files(device.kind, library.read_bytes(), built.source, {}),
     )
-    outside = [group for group in groups(device.kind) if group != DEVICE] if with_peers else []
-    delivered = runner.deliver(built.order.library, described, outside)
-    kernel = delivered.entries.get(KERNEL, entry)
-    call = delivered.entries.get(CALL)
-    found = rivals.round
+    return Delivered(library, described)
+
+
+def _winner(
+    plan: Plan, rivals: _Rivals, entry: Entry, first: Sequence[Entry], delivered: Comparison
+) -> Winner:
+    """One of the first, by the round in which all of them were delivered."""
+    config, built = rivals.configs[entry.name], rivals.builds[entry.name]
+    kernel = delivered.entries.get(of(entry.name, KERNEL), entry)
+    call = delivered.entries.get(of(entry.name, CALL))
     timing: dict[str, Any] = {
         **entry.timing,
         **kernel.timing,
-        "empty_us": found.empty_us,
-        "clocks": found.clocks,
-        "noise": _noise(found, entry, delivered),
+        "empty_us": rivals.round.empty_us,
+        "clocks": rivals.round.clocks,
+        "noise": _noise(rivals.round, entry, delivered),
         "finalists": [_finalist(rivals, each) for each in rivals.ranked()],
     }
     if call is not None:
         timing["call"] = call.timing["warm"]
-    errors = [each.max_error for each in (kernel, call) if each is not None]
+    ours = {of(each.name, level) for each in first for level in (KERNEL, CALL)}
     return Winner(
         config=config,
         threads=plan.threads(config),
         built=built,
-        library=library,
+        library=built.order.library.read_bytes(),
         timing=timing,
-        max_error=max(error for error in errors if error is not None),
-        baselines=_baselines(rivals, entry, delivered, timing, plan.workload.max_error),
-        empty_us=found.empty_us,
+        max_error=max(
+            each.max_error
+            for each in (kernel, call)
+            if each is not None and each.max_error is not None
+        ),
+        baselines=_baselines(
+            rivals, entry, _without(delivered, ours), timing, plan.workload.max_error
+        ),
+        empty_us=rivals.round.empty_us,
+    )
+
+
+def _without(found: Comparison, names: Collection[str]) -> Comparison:
+    """The peers of a round in which libraries were delivered."""
+    return replace(
+        found,
+        entries={name: entry for name, entry in found.entries.items() if name not in names},
+        dropped={name: why for name, why in found.dropped.items() if name not in names},
     )
 
 
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
     """Of the round, or of the delivered kernel, whichever was less quiet."""
     looks = [found.noise(entry.name)]
-    if KERNEL in delivered.entries:
-        looks.append(delivered.noise(KERNEL))
+    if of(entry.name, KERNEL) in delivered.entries:
+        looks.append(delivered.noise(of(entry.name, KERNEL)))
     return next((look for look in looks if not look["quiet"]), looks[0])
 
 
@@ -228,7 +255,7 @@ def _finalist(rivals: _Rivals, entry: Entry) -> dict[str, Any]:
 def _baselines(
     rivals: _Rivals,
     winner: Entry,
-    delivered: Comparison,
+    peers: Comparison,
     timing: Mapping[str, Any],
     allowed: float,
 ) -> list[dict[str, Any]]:
@@ -240,9 +267,8 @@ def _baselines(
     for entry in rivals.round.entries.values():
         if _is_compared(entry.name):
             rows.append(_row(entry, winner.time_us, allowed))
-    for entry in delivered.entries.values():
-        if entry.name not in (KERNEL, CALL):
-            rows.append(_row(entry, own_time(timing, kernel_us, {"level": entry.level}), allowed))
+    for entry in peers.entries.values():
+        rows.append(_row(entry, own_time(timing, kernel_us, {"level": entry.level}), allowed))
     failed = [
         {
             "name": name,
@@ -252,8 +278,8 @@ def _baselines(
             "error": reason,
             "level": None,
         }
-        for name, reason in (rivals.round.dropped | delivered.dropped).items()
-        if _is_compared(name) and name != CALL
+        for name, reason in (rivals.round.dropped | peers.dropped).items()
+        if _is_compared(name)
     ]
     return sorted(rows, key=lambda row: float(row["time_us"])) + failed
 
