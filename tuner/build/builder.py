@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from tuner.build.compile import BuildOrder, Built, build, import_compiler
+from tuner.build.compile import BuildOrder, Built, build, ready
 from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
@@ -20,6 +20,9 @@ NICENESS = 10
 """What is measured goes before what is built for later."""
 MEMORY_SHARE, LEAST_MEMORY_BYTES = 0.25, 4 << 30
 """Of the machine's memory, for each process that builds."""
+
+COMPILER = ("tvm.s_tir", "tuner.build.compile")
+"""What a process that builds imports."""
 
 T = TypeVar("T")
 
@@ -36,14 +39,16 @@ class Builder:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         limits = confinement()
-        self._children = [Child(ENVIRONMENT, NICENESS, limits) for _ in range(workers)]
+        self._children = [
+            Child(ENVIRONMENT, NICENESS, limits, importing=COMPILER) for _ in range(workers)
+        ]
         for child in self._children:
             self._idle.put(child)
 
     def warm_up(self) -> None:
         """Start the processes now, so that the first order does not wait for them to import TVM."""
         for _ in self._children:
-            self._threads.submit(self._call, import_compiler, (), self._timeout)
+            self._threads.submit(self._call, ready, (), self._timeout)
 
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Start a build as soon as a process is free. Its result is a :class:`Built`, never an

@@ -22,6 +22,8 @@ from tuner.peers import DEVICE
 from tuner.process.child import Child
 
 RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
+RUNTIME = ("tvm", "tuner.compare.stage")
+"""What a process that runs libraries imports. One with peers imports what their users would."""
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
@@ -47,6 +49,7 @@ class Runner:
             runtime_only(device),
             confinement=of_candidates(device.kind, self._folder.name),
             answer_bytes=ANSWER_BYTES,
+            importing=RUNTIME,
         )
         self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
         self._written = self._thread.submit(
@@ -154,8 +157,9 @@ class Runner:
         with ExitStack() as stack:
 
             def start(environment: dict[str, str], *peers: Any) -> Stage:
-                child = stack.enter_context(closing(Child(environment, confinement=LIMITED)))
-                stage = Stage(child)
+                importing = RUNTIME if environment else ()
+                child = Child(environment, confinement=LIMITED, importing=importing)
+                stage = Stage(stack.enter_context(closing(child)))
                 if peers:
                     stage.enter_or_drop(f"peers ({peers[1]})", enter_peers, *peers)
                 return stage

@@ -15,7 +15,7 @@ from typing import Any
 
 import templates
 from templates.workload import Workload
-from tuner.build.builder import Builder
+from tuner.build.builder import COMPILER, Builder
 from tuner.build.compile import BuildOrder, Built
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
@@ -59,7 +59,7 @@ def search(
     meanwhile, and may raise."""
     arguments = (workload.key, device, settings, trials, seed, folder)
     seconds = START_SECONDS + TRIAL_SECONDS * trials
-    with closing(Child()) as child:
+    with closing(Child(importing=COMPILER)) as child:
         try:
             return waited(child, tune, *arguments, timeout=seconds, check=check)
         except ChildFailed as error:

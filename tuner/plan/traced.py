@@ -11,6 +11,7 @@ import structlog
 from templates.records.trace import Trace
 from templates.template import Template
 from templates.workload import Workload
+from tuner.build.builder import COMPILER
 from tuner.device.device import Device
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.plan.evolution import Setup, propose, search_target
@@ -41,7 +42,7 @@ class TracedPlan(Plan):
         super().__init__(workload, device, "grid", None, among)
         self._setup = Setup(workload.key, json.dumps(search_target(device)), seed, threads)
         self._check = check
-        self._child = Child()
+        self._child = Child(importing=COMPILER)
         self._untold: list[tuple[Config, float | None]] = []
         self._worked = self._failed = False
 

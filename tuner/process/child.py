@@ -9,22 +9,21 @@ makes a new pool, importing TVM anew, for every batch.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any, TypeVar
 
 from tuner.errors import ChildCrashed, ChildTimeout
 from tuner.process import channel
 from tuner.process.channel import Malformed
 from tuner.process.confine import Confinement
+from tuner.process.fork_server import Forked, ForkServer
 
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
@@ -48,16 +47,18 @@ class Child:
         niceness: int = 0,
         confinement: Confinement | None = None,
         answer_bytes: int = ANSWER_BYTES,
+        importing: Sequence[str] = (),
     ) -> None:
-        """A process whose answer is longer than ``answer_bytes`` is killed."""
-        ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
-        self._environment = {**ours, **(environment or {})}
+        """A process whose answer is longer than ``answer_bytes`` is killed. It is forked from one
+        that has imported the modules ``importing``."""
+        self._server = _server(tuple(importing), frozenset((environment or {}).items()))
+        self._environment = _environment(environment or {})
         self._niceness, self._confinement = niceness, confinement
         self._answer_bytes = answer_bytes
         if confinement is not None and confinement.folder is not None:
             # CUDA's cache of what its driver compiled lies elsewhere
             self._environment |= {"TMPDIR": confinement.folder, "CUDA_CACHE_DISABLE": "1"}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
         self._channel: socket.socket | None = None
         self._calls = 0  # of the running process
         self._stderr: Any = None
@@ -106,6 +107,7 @@ class Child:
         self._signal()
         if self._process is not None:
             self._process.wait()
+            self._process.release()
         if self._stderr is not None:
             self._stderr.close()
         self._process = self._channel = self._stderr = None
@@ -132,18 +134,23 @@ class Child:
         self._channel, far_end = socket.socketpair()
         self._calls = 0
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
-        with far_end:
-            limits = json.dumps(self._confinement and asdict(self._confinement))
-            arguments = (str(far_end.fileno()), str(self._niceness), limits)
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.process.child_main", *arguments],
-                env=self._environment,
-                pass_fds=(far_end.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self._stderr,
-                stderr=self._stderr,
-                start_new_session=True,
-            )
+        limits = self._confinement and asdict(self._confinement)
+        try:
+            with far_end:
+                self._process = self._server.fork(
+                    "tuner.process.child_main:main",
+                    (self._niceness, limits),
+                    self._stderr.fileno(),
+                    far_end.fileno(),
+                    self._environment,
+                    START_SECONDS,
+                )
+        except TimeoutError as error:
+            self.close()
+            raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error
+        except (EOFError, ConnectionError) as error:
+            self.close()
+            raise ChildCrashed("the process that forks children died") from error
         if self._killed:  # perhaps before there was a process to signal
             self._signal()
         try:
@@ -157,12 +164,25 @@ class Child:
     def _post_mortem(self) -> str:
         """How the process ended and the last it said; cleans up."""
         assert self._process is not None  # noqa: S101  # only called with a process
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)
-        code = self._process.returncode
+        code = self._process.wait(timeout=5)
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
         said = self._stderr.read().decode(errors="replace").strip()
         self.close()
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
         return f"the process died ({how}){': ' + said if said else ''}"
+
+
+def _environment(changes: Mapping[str, str]) -> dict[str, str]:
+    ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
+    return {**ours, **changes}
+
+
+@cache
+def _server(modules: tuple[str, ...], environment: frozenset[tuple[str, str]]) -> ForkServer:
+    # threads of linear algebra would not survive a fork
+    alone = _environment(dict(environment)) | {"OPENBLAS_NUM_THREADS": "1"}
+    return ForkServer(("tuner.process.child_main", *modules), alone)
+
+
+os.register_at_fork(after_in_child=_server.cache_clear)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import os
 import signal
 import socket
 import sys
 import traceback
+from typing import Any
 
 from tuner.process import channel
 from tuner.process.confine import Confinement, confine
@@ -17,11 +17,12 @@ from tuner.process.confine import Confinement, confine
 PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
+def main(descriptor: int, niceness: int, limits: dict[str, Any] | None) -> None:
+    """Answer calls that come by the descriptor until its far end closes. ``limits`` are the fields
+    of a :class:`Confinement`."""
     die_with_parent()
-    os.nice(int(sys.argv[2]))
-    parent = socket.socket(fileno=int(sys.argv[1]))
-    limits = json.loads(sys.argv[3])
+    os.nice(niceness)
+    parent = socket.socket(fileno=descriptor)
     if limits is not None:
         confine(Confinement(**limits))
     channel.send(parent, b"ready")
@@ -49,7 +50,3 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

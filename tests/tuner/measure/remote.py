@@ -323,3 +323,17 @@ def write_cases_later(workload_key: str, directory: Path, seed: int) -> None:
 def tell_and_hang(_: str, directory: Path, __: int) -> None:
     (directory / "here").write_text(str(os.getpid()))
     hang()
+
+
+def parent() -> int:
+    return os.getppid()
+
+
+def imported(module: str) -> bool:
+    return module in sys.modules
+
+
+def open_files() -> int:
+    """Beside the standard ones and sockets."""
+    opened = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    return len(opened - {0, 1, 2} - set(descriptors()))

@@ -1,0 +1,98 @@
+"""A child is forked from a server that has imported what it needs, and is as alone as another."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure import remote
+from tests.tuner.measure.remote import gone
+from tuner.errors import ChildCrashed, ChildFailed
+from tuner.process.child import Child
+
+LONG = 30.0
+SECONDS = 20.0
+IMPORTED = "colorsys"
+"""A module that nothing else here imports."""
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child({"PLANTED": "forked"}, importing=[IMPORTED])
+    yield child
+    child.close()
+
+
+def server_of(child: Child) -> int:
+    return child.call(remote.parent, timeout=LONG)
+
+
+def test_what_is_named_is_imported_before_the_first_call(child: Child) -> None:
+    assert child.call(remote.imported, IMPORTED, timeout=LONG)
+    plain = Child({"PLANTED": "forked"})
+    assert not plain.call(remote.imported, IMPORTED, timeout=LONG)
+    plain.close()
+
+
+def test_a_module_that_is_not_there_is_left_to_the_call() -> None:
+    child = Child(importing=["no_such_module"])
+    assert child.call(remote.same, 1, timeout=LONG) == 1
+    child.close()
+
+
+def test_children_share_a_server_and_nothing_else(child: Child, tmp_path: Path) -> None:
+    other = Child({"PLANTED": "forked"}, importing=[IMPORTED])
+    assert server_of(child) == server_of(other) not in {os.getpid(), child.pid}
+    assert child.pid != other.pid
+    with pytest.raises(ChildFailed):
+        child.call(remote.crash, timeout=LONG)
+    assert other.call(remote.same, 1, timeout=LONG) == 1
+    other.close()
+
+
+def test_a_child_holds_no_way_to_its_server(child: Child) -> None:
+    """Else a candidate could ask for a process that nobody confines."""
+    assert len(child.call(remote.descriptors, timeout=LONG)) == 1
+    assert child.call(remote.open_files, timeout=LONG) == 1  # what it lists them with
+
+
+def test_a_child_works_where_its_parent_works(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LATER", "seen")
+    later = Child({"PLANTED": "forked"}, importing=[IMPORTED])
+    later.call(remote.write, Path("here"), timeout=LONG)
+    assert (tmp_path / "here").read_text() == "written"
+    assert later.call(remote.variable, "LATER", timeout=LONG) == "seen"
+    later.close()
+
+
+def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Child) -> None:
+    first, server = child.call(remote.pid, timeout=LONG), server_of(child)
+    os.kill(server, signal.SIGKILL)
+    assert gone(first)
+    assert server_of(child) != server
+
+
+def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = Child(niceness=-20)  # an unprivileged process may not
+    if os.geteuid() == 0:
+        monkeypatch.setattr(child, "_niceness", "none")
+    with pytest.raises(ChildCrashed, match=r"exit code 1\): Traceback"):
+        child.call(remote.pid, timeout=LONG)
+    child.close()
+
+
+def test_an_ended_child_leaves_no_zombie(child: Child) -> None:
+    server = server_of(child)
+    child.close()
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(server)], capture_output=True, text=True, check=False
+    )
+    assert listed.stdout.split() == []
