@@ -141,14 +141,6 @@ class Runner:
         """Wait until inputs and references are there. Raises ChildFailed."""
         self._written.result()
 
-    def fresh(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
-        """Run a function in a process that has run nothing before. The usual child is ended
-        first: two would share the device."""
-        self._written.result()
-        self._child.close()
-        with closing(Child(runtime_only(self._device), confinement=LIMITED)) as child:
-            return child.call(function, *arguments, timeout=timeout)
-
     @contextmanager
     def _processes(self) -> Iterator[Callable[..., Stage]]:
         """What starts stages; all end with the context. Given an order and a group of peers, the

@@ -1,6 +1,7 @@
 """What the processes that try and build candidates may do, on this machine and where a driver
 does not bear it."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from templates.conv1d.workload import Conv1dWorkload
-from tests.tuner.measure import remote
+from tests.tuner.measure import remote, telling
 from tests.tuner.measure.greedy import GreedyBuild
 from tests.tuner.measure.test_confine import calls
 from tuner.build.builder import LEAST_MEMORY_BYTES, Builder
 from tuner.build.compile import BuildOrder, program_of
+from tuner.compare import runner as room
 from tuner.compare.runner import Runner
+from tuner.compare.stage import EMPTY
 from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.measure import confined
@@ -82,15 +85,18 @@ def test_where_confinement_is_not_the_reason_candidates_are_confined(
 
 
 def test_the_last_rounds_process_has_limits_and_no_database(
-    device: Device, monkeypatch: pytest.MonkeyPatch
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://someone:secret@host/name")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setattr(room, "enter_libraries", telling.enter_and_tell)
     with Runner(WORKLOAD.key, device) as runner:
-        assert runner.fresh(remote.variable, "TUNER_DATABASE_URL", timeout=LONG) is None
-        limits = runner.fresh(remote.limits, timeout=LONG)
-        assert limits["RLIMIT_FSIZE"] == (FILE_BYTES, FILE_BYTES)
-        assert limits["RLIMIT_CORE"] == (0, 0)
-        assert runner.fresh(remote.run_program, timeout=LONG) == 0
+        runner.compare({EMPTY: Path("none.so")})
+    told = json.loads((tmp_path / "told").read_text())
+    assert told["RLIMIT_FSIZE"] == [FILE_BYTES, FILE_BYTES]
+    assert told["RLIMIT_CORE"] == [0, 0]
+    assert told["TUNER_DATABASE_URL"] is None
+    assert told["program"] == 0
 
 
 def test_builders_have_limits(builder: Builder) -> None:

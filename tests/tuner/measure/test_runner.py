@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tuner.compare.runner import Runner
 from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildError
+from tuner.process.child import Child
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 2.0
@@ -47,7 +47,7 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.fixture(scope="module")
 def runner(device: Device) -> Iterator[Runner]:
     with Runner(WORKLOAD.key, device) as runner:
-        runner.fresh(remote.pid, timeout=30)
+        runner.ready()
         yield runner
 
 
@@ -111,20 +111,10 @@ def test_the_inputs_are_removed_with_the_runner(device: Device, libraries: dict[
     assert not folder.exists()
 
 
-def test_a_fresh_process_is_another_and_ends_after_its_call(
-    runner: Runner, libraries: dict[str, Path]
-) -> None:
-    first, second = (runner.fresh(remote.pid, timeout=30) for _ in range(2))
-    assert first != second
-    assert gone(first) and gone(second)
-    assert runner.measure(libraries["right"]).status == "ok"
-
-
 def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device) -> None:
     with Runner(WORKLOAD.model_copy(update={"M": 0}).key, device) as runner:
         folder = Path(runner._folder.name)
-        fresh = partial(runner.fresh, remote.same, timeout=9)
-        for first_use in (runner.order, runner.measure, fresh):
+        for first_use in (runner.order, runner.measure):
             with pytest.raises(ChildError, match="ValidationError"):
                 first_use(Path("none.so"))
     assert not folder.exists()
@@ -133,9 +123,13 @@ def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device)
 
 def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: Device) -> None:
     one = replace(device, limits=replace(device.limits, units=1))
-    with Runner(WORKLOAD.key, one) as runner:
-        assert runner.fresh(remote.variable, "TVM_USE_RUNTIME_LIB", timeout=30) == "1"
-        assert runner.fresh(remote.variable, "TVM_NUM_THREADS", timeout=30) == "1"
+    child = Child(room.runtime_only(one))
+    told = [
+        child.call(remote.variable, name, timeout=30)
+        for name in ("TVM_USE_RUNTIME_LIB", "TVM_NUM_THREADS")
+    ]
+    child.close()
+    assert told == ["1", "1"]
 
 
 def test_the_inputs_are_drawn_while_others_work(
