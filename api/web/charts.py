@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from templates.ceil_div import ceil_div
+
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 380, 80, 58, 20, 24
 
 
@@ -48,7 +50,7 @@ def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
         }
         for bar in given
     ]
-    powers = range(low, high + 1, -(-(high - low) // 6)) if logarithmic else range(0)
+    powers = range(low, high + 1, ceil_div(high - low, 6)) if logarithmic else range(0)
     ticks = [{"at": along(10.0**p), "text": f"{10.0**p:,.{max(-p, 0)}f}"} for p in powers]
     return Bars(rows, ticks)
 

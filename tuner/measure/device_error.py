@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from tuner.build.cuda_compile import cubin
 from tuner.device import cuda_facts
 from tuner.device.cuda import checked
@@ -84,7 +85,7 @@ class LargestDifference:
         size = math.prod(y.shape)
         values = y.data_ptr(), reference.data_ptr(), size, self._largest.data_ptr()
         types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_void_p
-        blocks = min(BLOCKS, -(-size // THREADS))
+        blocks = min(BLOCKS, ceil_div(size, THREADS))
         default_stream = 0  # on which TVM copies
         checked(
             driver.cuLaunchKernel(
