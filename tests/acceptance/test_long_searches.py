@@ -10,7 +10,7 @@ from db.results import best
 from tests.acceptance.deceptive import SlowBuild, Small
 from tuner.build.builder import BUILD_SECONDS, Builder
 from tuner.errors import NoRoom
-from tuner.job.hold import Cancelled
+from tuner.job.lease import Cancelled
 from tuner.job.job import Progress
 
 SHAPE = {"M": 512, "N": 8}

@@ -35,7 +35,7 @@ from tuner.farm.runner import FarmRunner
 from tuner.job.eta import eta_seconds
 from tuner.job.final import Winner, decide
 from tuner.job.finalists import finalists
-from tuner.job.hold import Hold
+from tuner.job.lease import Lease
 from tuner.job.pipeline import measured
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
@@ -75,7 +75,7 @@ class JobRun:
     def __init__(
         self,
         engine: Engine,
-        hold: Hold,
+        lease: Lease,
         device: Device,
         device_id: int,
         builder: Builder,
@@ -86,13 +86,13 @@ class JobRun:
         farm: Farm | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        self._engine, self._hold, self._job = engine, hold, hold.job
+        self._engine, self._lease, self._job = engine, lease, lease.job
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
         self._farm = farm
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        self._plan = plan_of(engine, self._job, device, seed, among, hold.check)
+        self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
         self._ok: list[tuple[Config, float]] = []
         self._statuses: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class JobRun:
     def run(self) -> None:
         """Search, decide, store the best and end the job.
 
-        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner,
+        Raises Cancelled or LeaseLost as the lease does, NothingWorked where there is no winner,
         NoRoom where its files would be too large, NoServer where the farm has lost its last.
         """
         self._remember()
@@ -120,11 +120,11 @@ class JobRun:
                 self._search(runner, folder)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
-                self._hold.check()
+                self._lease.check()
                 beside = self._beside(folder)
                 chosen = finalists(self._ok, self._stored(), self._plan.threads)
                 winners = decide(self._plan, self._builder, runner, folder, chosen, beside)
-            self._hold.check()
+            self._lease.check()
             publish(
                 self._engine,
                 self._job,
@@ -175,20 +175,20 @@ class JobRun:
             self._statuses.total() or self._job.trials_requested,
             self._seed,
             inside,
-            self._hold.check,
+            self._lease.check,
         )
         log.info("metaschedule_searched", status=found.status, error=found.error)
         return {metaschedule_peer.NAME: found}
 
     def _search(self, runner: Measuring, folder: Path) -> None:
         results = measured(
-            self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
+            self._plan, self._builder, runner, folder, left=self._left, check=self._lease.check
         )
         with closing(self._plan), closing(results):
             for config, built, result in results:
                 self._store(config, built, result)
                 self._report()
-                self._hold.check()
+                self._lease.check()
 
     def _remember(self) -> None:
         """Take up what is known of this workload on this device, this job's own trials too."""
@@ -212,7 +212,7 @@ class JobRun:
         earlier attempt, or another list, may have stored it."""
         refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
         for start in range(0, len(refused), REFUSED_AT_ONCE):
-            self._hold.check()
+            self._lease.check()
             some = refused[start : start + REFUSED_AT_ONCE]
             self._store_refused(
                 [
