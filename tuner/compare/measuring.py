@@ -1,4 +1,4 @@
-"""What a job asks of whatever measures for it: the device at hand, or a farm of servers."""
+"""The interface of what measures for a job: this machine's device, or a farm of servers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tuner.measure.trial import Measured
 class Measuring(Protocol):
     """Checks and times libraries of one workload.
 
-    ``at_once`` is how many it wants before it has answered the first; ``apart`` whether what is
-    built meanwhile does not disturb it.
+    ``max_in_flight`` is how many libraries it takes before it has answered the first.
+    ``overlaps_builds`` says whether builds may run while it measures.
     """
 
     @property
-    def at_once(self) -> int: ...
+    def max_in_flight(self) -> int: ...
 
     @property
-    def apart(self) -> bool: ...
+    def overlaps_builds(self) -> bool: ...
 
     def submit(self, library: Path) -> Future[Measured]:
-        """Measure the library when its turn comes. A crash or a hang is a value too."""
+        """Queue a library to be measured. A crash or a hang is a result, not an exception."""
         ...
 
     def compare(

@@ -85,13 +85,13 @@ class Runner:
         return measured
 
     @property
-    def at_once(self) -> int:
-        """One: the next is measured when the last is stored."""
+    def max_in_flight(self) -> int:
+        """One: a library is measured when the result before it is stored."""
         return 1
 
     @property
-    def apart(self) -> bool:
-        """A CPU that builds times badly; a GPU does not mind."""
+    def overlaps_builds(self) -> bool:
+        """Builds disturb the times of a CPU, but not those of a GPU."""
         return self._device.kind == "cuda"
 
     def submit(self, library: Path) -> Future[Measured]:

@@ -67,8 +67,8 @@ class _Task:
 
 
 class FarmRunner:
-    """One thread and one child process a server. What was under way on a server that is lost goes
-    to the next that is there."""
+    """One thread and one child process for each server. What was in flight on a server that is
+    lost goes to the next server."""
 
     def __init__(
         self,
@@ -100,13 +100,13 @@ class FarmRunner:
             thread.start()
 
     @property
-    def at_once(self) -> int:
-        """Two a server, so that none waits for the worker."""
+    def max_in_flight(self) -> int:
+        """Two for each server, so that none waits for the worker."""
         return 2 * len(self._children)
 
     @property
-    def apart(self) -> bool:
-        """What is built here disturbs nobody there."""
+    def overlaps_builds(self) -> bool:
+        """Builds run on another machine than what is measured."""
         return True
 
     def submit(self, library: Path) -> Future[Measured]:
