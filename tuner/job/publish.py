@@ -58,7 +58,7 @@ def _files(
         max_error=winner.max_error,
         named=named,
     )
-    return [*named, *artifact.sealed(described, key)]
+    return [*named, *artifact.signed_manifest(described, key)]
 
 
 def _best(plan: Plan, device_id: int, winner: Winner, trials_measured: int) -> NewBest:

@@ -33,7 +33,7 @@ from tuner.job.lease import Cancelled, Lease
 from tuner.job.job import JobRun, Progress
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
-from tuner.measure.confined import bearable, exercise
+from tuner.measure.confined import can_be_confined, exercise
 from tuner.process.stopping import Stopped, check_stopped
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
@@ -88,7 +88,7 @@ class Worker:
             with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
                 self._builder.warm_up()
                 if self._device.kind == "cuda" and self._farm is None:
-                    bearable(exercise)  # the first job would wait for it
+                    can_be_confined(exercise)  # the first job would wait for it
                 self._take_jobs(once)
         except Stopped:
             self.give_back()
