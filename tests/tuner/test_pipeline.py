@@ -46,8 +46,8 @@ class Builder:
 
 
 class Runner:
-    """Measures ``max_in_flight`` libraries side by side: each is done when the one that came so many
-    later has come, or none is to come."""
+    """Measures ``max_in_flight`` libraries side by side: each is done when the one so many
+    later has come, or no more are to come."""
 
     def __init__(self, events: list[str], kind: str, max_in_flight: int = 1) -> None:
         self.events, self.max_in_flight = events, max_in_flight

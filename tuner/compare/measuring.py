@@ -29,17 +29,20 @@ class Measuring(Protocol):
         ...
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
-        """The comparison round of these libraries, ``empty`` among them, and of those groups of
-        peers (:mod:`tuner.peers`), until the first two of the ``rivals`` are told apart. Raises
+        """The round of these libraries, ``empty`` among them, and of those groups of peers
+        (:mod:`tuner.peers`), until it is settled which of the ``finalists`` is fastest. Raises
         ChildFailed."""
         ...
 
     def deliver(
         self, library: Path, manifest: dict[str, Any], groups: Sequence[str] = ()
     ) -> Comparison:
-        """The library as its user has it, loaded by a fresh process and checked once more: its
-        ``call``, on a CPU its ``kernel`` too, in turns with those groups of peers. Raises
+        """The round of one library as a user has it, loaded and checked by a fresh process, and of
+        those groups of peers. Its subjects are ``call`` and, on a CPU, ``kernel``. Raises
         ChildFailed."""
         ...

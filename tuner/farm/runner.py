@@ -115,11 +115,14 @@ class FarmRunner:
         return self._add(_Task("measure", given, files, self._timeout, _measured))
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
         """The round on one server. Raises ChildFailed, NoServer."""
         names = {name: path.name for name, path in libraries.items()}
-        given = {"libraries": names, "rivals": list(rivals), "groups": list(groups)}
+        given = {"libraries": names, "finalists": list(finalists), "groups": list(groups)}
         return self._compared("compare", given, libraries.values())
 
     def deliver(
