@@ -59,7 +59,7 @@ def roofline(
     limits: Mapping[str, Any], flops: int, moved: int, times: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """GFLOP/s against FLOP/byte of compulsory traffic, both logarithmic: the device's roof, and a
-    point for each time in µs. None where the device's peaks are unknown.
+    point for each time in µs. None if the device's peaks are unknown.
 
     Williams, Waterman, Patterson, "Roofline", 2009."""
     peak, bandwidth = limits.get("peak_flops"), limits.get("peak_bandwidth")

@@ -194,7 +194,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``rows.cu`` lays them out; one where it needs none."""
+    """32-bit words of shared memory, as ``rows.cu`` lays them out; one if it needs none."""
     if config["reads"] == "global":
         return 1
     areas = (workload.H * workload.W, workload.out_height * workload.out_width)
@@ -226,7 +226,7 @@ def _vector(width: int, columns: int, size: int) -> int:
 
 
 def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
-    """How many planes a block may stage: none where planes are large or rows long."""
+    """How many planes a block may stage: none if planes are large or rows long."""
     if workload.H * workload.W > MAX_AREA or workload.W > 32:
         return []
     return [

@@ -63,7 +63,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 def _window(
     x: NDArray[np.floating[Any]], block: Block, reach: tuple[int, ...], stride: int
 ) -> Array:
-    """The part of x that a block of outputs is computed from, with zeros where it is padding."""
+    """The part of x that a block of outputs is computed from, with zeros for the padding."""
     inside, padding = [], [(0, 0), (0, 0)]
     for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):
         first, last = piece.start * stride - r, (piece.stop - 1) * stride + r + 1

@@ -110,8 +110,8 @@ def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
 def best_of(
     plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
 ) -> tuple[Config | None, int]:
-    """The fastest of so many trials, None where none worked, and how many there were: fewer where
-    the space runs out."""
+    """The fastest configuration of ``trials`` trials, None if none worked, and how many trials
+    there were: fewer if the space runs out."""
     times: list[tuple[Config, float | None]] = []
     results = measured(
         plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None

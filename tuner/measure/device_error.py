@@ -1,5 +1,5 @@
-"""How wrong an output is, reckoned on the GPU where it lies: an output of 38 million elements takes
-longer to carry to the host and to compare there than a candidate takes to be timed."""
+"""The error of an output, computed on the GPU. To copy 38 million elements to the host and compare
+them there takes longer than to time a candidate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.device.cuda import checked
 
 THREADS = 256
 BLOCKS = 1024
-"""At most: all that the largest GPUs run at once."""
+"""At most so many blocks: the largest GPUs run no more at once."""
 
 SOURCE = """
 // In the instructions' own words: with fast math the compiler's conversions take subnormal numbers
@@ -69,7 +69,7 @@ compare_float16(const unsigned short* __restrict__ y, const double* __restrict__
 
 class LargestDifference:
     """max|y - ref| of two of TVM's tensors, y in float32 or float16, ref in float64, on one GPU;
-    NaN or infinity where y holds one."""
+    NaN or infinity if y holds one."""
 
     def __init__(self, device: Any) -> None:
         import tvm
