@@ -110,7 +110,7 @@ def restriction(
     names: Iterable[str] | None, operator_name: str, kind: str = "auto"
 ) -> tuple[str, ...] | None:
     """The templates that an order is restricted to, each once and sorted; None of None or of none.
-    Raises UnknownTemplate where the operator lacks one of them for that kind of device."""
+    Raises UnknownTemplate if the operator lacks one of them for that kind of device."""
     asked = sorted(set(names or ()))
     known = template_names(operator_name, kind)
     unknown = [name for name in asked if name not in known]

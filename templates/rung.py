@@ -28,7 +28,7 @@ class Rung:
     """``program`` is ``module:function`` of (workload, kind of target); where there are ``trials``
     it is a template's class, and the rung is the best of so many of its configurations, found by
     the usual search. ``adds`` says what it adds to the rung before. ``t4_us`` is what the document
-    measured of its own program, on a T4 and its own shape; None where it gives no figure."""
+    measured of its own program, on a T4 and its own shape; None if it gives no figure."""
 
     name: str
     document: Document
@@ -50,7 +50,7 @@ class Rung:
         return self._named()(workload, kind)
 
     def template(self) -> Template[Any]:
-        """What is searched, where there are trials."""
+        """What is searched, if there are trials."""
         template: Template[Any] = self._named()()
         return template
 

@@ -128,7 +128,7 @@ def test_every_documented_setting_exists() -> None:
     assert set(re.findall("TUNER_([A-Z_]+)", (ROOT / "README.md").read_text())) <= known
 
 
-@pytest.mark.parametrize("room", ["tuner", "db", "templates"])
+@pytest.mark.parametrize("room", ["tuner", "db.sql", "templates"])
 def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
     module = importlib.import_module(f"{room}.errors")
     own = {

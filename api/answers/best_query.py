@@ -121,7 +121,7 @@ def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldErro
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    """The JSON value that the text stands for; the text itself where it stands for none, which the
+    """The JSON value that the text stands for; the text itself if it stands for none, which the
     strict model then refuses by name."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)

@@ -23,8 +23,8 @@ def matches(if_none_match: str | None, etag: str) -> bool:
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one after the last, or None where all is to be sent: no range, several
-    of them, or one that is malformed. Raises Problem where the range lies outside."""
+    """First byte and the one after the last, or None if all is to be sent: no range, several
+    of them, or one that is malformed. Raises Problem if the range lies outside."""
     found = _RANGE.fullmatch(header or "")
     if found is None or found.groups() == ("", ""):
         return None

@@ -15,7 +15,7 @@ from templates.workload import Workload
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
-    """The bests of the closest workload that can lend its configuration, fastest first; none where
+    """The bests of the closest workload that can lend its configuration, fastest first; none if
     no candidate can. Ties go to the faster one; what was borrowed is not lent on."""
     spaces = _Spaces(workload)
     ranked = sorted(
@@ -55,7 +55,7 @@ def verification(
 
 
 def distance(workload: Workload, best: Best) -> float:
-    """Euclidean, on log2 of the extents; infinite where anything but the extents differs, or where
+    """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
     the neighbour was allowed a larger error."""
     asked, there = workload.model_dump(), best.workload
     if set(asked) != set(there):  # a field that one of two releases does not have

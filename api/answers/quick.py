@@ -2,7 +2,7 @@
 
 Looked up by an index, SQLite answers in a fifth of a millisecond: handing that to a thread and
 back costs more than it takes. It is done on the event loop, by a connection that waits for no
-lock; where there is one, and on PostgreSQL, whose answer may be long in coming, a thread waits.
+lock; if there is one, and on PostgreSQL, whose answer may be long in coming, a thread waits.
 """
 
 from __future__ import annotations

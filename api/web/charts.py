@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from templates.ceil_div import ceil_div
+
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 380, 80, 58, 20, 24
 
 
@@ -48,7 +50,7 @@ def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
         }
         for bar in given
     ]
-    powers = range(low, high + 1, -(-(high - low) // 6)) if logarithmic else range(0)
+    powers = range(low, high + 1, ceil_div(high - low, 6)) if logarithmic else range(0)
     ticks = [{"at": along(10.0**p), "text": f"{10.0**p:,.{max(-p, 0)}f}"} for p in powers]
     return Bars(rows, ticks)
 
@@ -57,7 +59,7 @@ def roofline(
     limits: Mapping[str, Any], flops: int, moved: int, times: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """GFLOP/s against FLOP/byte of compulsory traffic, both logarithmic: the device's roof, and a
-    point for each time in µs. None where the device's peaks are unknown.
+    point for each time in µs. None if the device's peaks are unknown.
 
     Williams, Waterman, Patterson, "Roofline", 2009."""
     peak, bandwidth = limits.get("peak_flops"), limits.get("peak_bandwidth")

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from db.read.views import Point
+from templates.ceil_div import ceil_div
 from templates.spaces.knob import brief
 
 MOST_POINTS = 900
@@ -20,7 +21,7 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     if len(points) <= most:
         return list(points)
     kept = {point.number: point for point in steps(points)}
-    size = -(-3 * len(points) // most)
+    size = ceil_div(3 * len(points), most)
     for first in range(0, len(points), size):
         run = points[first : first + size]
         timed = [point for point in run if _timed(point)]
@@ -38,7 +39,7 @@ def steps(points: Sequence[Point]) -> list[Point]:
     for point in points:
         if _timed(point) and (not found or _time(point) < _time(found[-1])):
             found.append(point)
-    stride = -(-len(found) // MOST_STEPS)
+    stride = ceil_div(len(found), MOST_STEPS)
     return found[::-1][::stride][::-1] if stride > 1 else found
 
 

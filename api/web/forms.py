@@ -168,7 +168,7 @@ def values_of(job: Job) -> dict[str, str]:
 
 
 def typed(text: str) -> Any:
-    """The JSON value that a form's text stands for; itself where it stands for none."""
+    """The JSON value that a form's text stands for; itself if it stands for none."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return int(text)

@@ -112,7 +112,7 @@ ENVIRONMENT = _environment()
 
 
 def render(request: Request, name: str, status: int = 200, **context: Any) -> HTMLResponse:
-    caller = getattr(request.state, "caller", None)  # none where nobody had to ask who it is
+    caller = getattr(request.state, "caller", None)  # none if nobody had to ask who it is
     html = ENVIRONMENT.get_template(name).render(path=request.url.path, caller=caller, **context)
     return HTMLResponse(html, status, HEADERS)
 

@@ -1,5 +1,6 @@
 """Reading for pages: a job's trials without their bulk, and bests by parts of their shape."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,7 +87,7 @@ def samples(
     with reading(engine) as connection:
         seq = connection.execute(select(jobs.c.seq).where(jobs.c.id == known_id(job_id))).scalar()
         count = select(func.count()).select_from(trials).where(trials.c.job_seq == seq)
-        step = -(-connection.execute(count).scalar_one() // most)
+        step = math.ceil(connection.execute(count).scalar_one() / most)
         query = select(trials.c.config, trials.c.status, trials.c.time_us)
         query = query.where(trials.c.job_seq == seq).order_by(trials.c.number)
         if step > 1:

@@ -95,7 +95,7 @@ def own(record: Record) -> dict[str, Any]:
 
 
 def metaschedule(record: Record) -> dict[str, Any] | None:
-    """The two halves of MetaSchedule's database with ours beside them; None where a best has no
+    """The two halves of MetaSchedule's database with ours beside them; None if a best has no
     record."""
     if record.metaschedule is None:
         return None

@@ -44,7 +44,7 @@ class ListedOrder:
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
     """A job for each order, and whether this call created it: an equal one that waits or runs is
-    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded where
+    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded if
     `engine` is somebody's."""
     wanted = {_key_of(order): order for order in orders}
     while True:
@@ -75,7 +75,7 @@ def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
 
 
 def of_job(engine: Engine, job_id: str) -> list[Listed]:
-    """A job's list, in its order; empty where the job searches."""
+    """A job's list, in its order; empty if the job searches."""
     query = (
         select(listed_configs)
         .join(jobs, jobs.c.seq == listed_configs.c.job_seq)

@@ -61,7 +61,7 @@ class Record:
 
 def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]:
     """All that is there now, oldest first, in batches. Raises NotFound for a job that is not
-    there, and CorruptArtifact where a stored record is not what it was."""
+    there, and CorruptArtifact if a stored record is not what it was."""
     wanted = (filters.operator, filters.device, filters.status)
     if not all(storable(text) for text in wanted if text is not None):
         return

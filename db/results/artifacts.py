@@ -48,7 +48,7 @@ def put(engine: Engine, content: bytes, kind: ArtifactKind, media_type: str) -> 
 
 
 def get(engine: Engine, sha256: str) -> Artifact:
-    """Raises NotFound, and CorruptArtifact where the stored bytes do not hash to their name."""
+    """Raises NotFound, and CorruptArtifact if the stored bytes do not hash to their name."""
     row = _find(engine, sha256, select(artifacts))
     if hashlib.sha256(row["content"]).hexdigest() != sha256:
         raise CorruptArtifact(sha256)

@@ -77,7 +77,7 @@ class Best(NewBest):
 
 
 def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
-    """Make this the best of the job's workload on its device. Raises LeaseLost, and NotFound where
+    """Make this the best of the job's workload on its device. Raises LeaseLost, and NotFound if
     an artifact it names is not stored."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)

@@ -45,7 +45,7 @@ class Signature:
         return fingerprint(self.public_key)
 
     def check(self, manifest: bytes) -> None:
-        """Raises BadSignature where this is none over those bytes."""
+        """Raises BadSignature if this is none over those bytes."""
         if hashlib.sha256(manifest).hexdigest() != self.manifest:
             raise BadSignature("is over another manifest")
         try:

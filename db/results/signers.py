@@ -52,7 +52,7 @@ def list_signers(engine: Engine) -> list[Signer]:
 
 
 def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
-    """Raises CorruptArtifact where the signature of that name, with these bytes, does not hold, the
+    """Raises CorruptArtifact if the signature of that name, with these bytes, does not hold, the
     manifest that it is over is not there whole, or its signer is not registered."""
     try:
         found = signed.parse(content)

@@ -20,7 +20,7 @@ on counting under the status that they had."""
 @dataclass(frozen=True)
 class Totals:
     jobs: dict[str, int]  # by state
-    queued_seconds: float  # how long the oldest queued job has waited, 0 where none is
+    queued_seconds: float  # how long the oldest queued job has waited, 0 if none is
     trials: dict[str, int]  # by status
     seconds: dict[tuple[str, str], float]  # spent in trials, by status and phase
     workers: dict[tuple[str, bool], int]  # living, by kind of device and whether at work

@@ -60,7 +60,7 @@ def config_key(config: dict[str, Any]) -> str:
 def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> list[Trial]:
     """Store trials of the job's workload; their numbers go on from the job's last.
 
-    All or nothing. Raises LeaseLost, and DuplicateTrial where one was measured already for the same
+    All or nothing. Raises LeaseLost, and DuplicateTrial if one was measured already for the same
     workload, device, template, template version and TVM version."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)

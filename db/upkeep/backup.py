@@ -57,7 +57,7 @@ class Restored:
 def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
     """Copy the database, whatever is writing to it, into a file that appears when it is whole.
 
-    Raises BackupRefused, also where the file is there, unless forced."""
+    Raises BackupRefused, also if the file is there, unless forced."""
     file = file.absolute()
     source = path_of(url, PG_DUMP + shlex.quote(str(file)))
     must_exist(url)
@@ -81,8 +81,8 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     """Put a backup in the place of the database, brought to this code's schema. The database that
     was there is kept beside it. At each moment there is one or the other.
 
-    Raises BackupRefused where the file is not a whole one, or, unless forced, the database is in
-    use, and SchemaMismatch where it is of a newer release."""
+    Raises BackupRefused if the file is not a whole one, or, unless forced, the database is in
+    use, and SchemaMismatch if it is of a newer release."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
     try:
@@ -145,7 +145,7 @@ def _set_aside(path: Path) -> Path:
     """The database under a second name: its first one is free to be replaced in one step."""
     aside = beside(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
-    for side in SIDES:  # there only where it is in use and that was forced
+    for side in SIDES:  # there only if it is in use and that was forced
         if beside(path, side).exists():
             beside(path, side).replace(beside(aside, side))
     return aside

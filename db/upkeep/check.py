@@ -158,7 +158,7 @@ def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _trials_of_bests(connection: Connection, findings: Findings) -> None:
-    """A default configuration that wins the last round needs no trial: one is missing only where
+    """A default configuration that wins the last round needs no trial: one is missing only if
     the workload's jobs have fewer than were counted."""
     short = {job for job, _, has, should in _disagreeing(connection) if has < should}
     untried = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from templates.ceil_div import ceil_div
+
 LONGEST = (2048, 512)
 """A float32 sum of 2048 positive terms stays within about 2.5e-6 of its value; a shorter chunk
 costs an addition more but is more exact and needs less shared memory."""
@@ -12,6 +14,6 @@ def chunk_lengths(taps: int, multiples: tuple[int, ...]) -> list[int]:
     rounded up to each of the multiples."""
     lengths = set()
     for longest in LONGEST:
-        even = -(-taps // -(-taps // longest))
-        lengths |= {-(-even // multiple) * multiple for multiple in multiples}
+        even = ceil_div(taps, ceil_div(taps, longest))
+        lengths |= {ceil_div(even, multiple) * multiple for multiple in multiples}
     return sorted(lengths, reverse=True)

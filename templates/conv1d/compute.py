@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 
 ZERO = tirx.const(0.0, "float32")
@@ -27,7 +28,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     two-level case of Higham, "The accuracy of floating point summation", 1993).
     """
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
-    outputs, chunks = -(-L // tile) * tile, -(-N // chunk)
+    outputs, chunks = ceil_div(L, tile) * tile, ceil_div(N, chunk)
     taps = chunk * chunks
     x = te.placeholder((M,), workload.dtype, name="x")
     w = te.placeholder((N,), workload.dtype, name="w")

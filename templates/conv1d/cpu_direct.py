@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -65,13 +66,13 @@ class CpuDirect(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         task = _task(config)
-        tasks = -(-workload.length // task)
+        tasks = ceil_div(workload.length, task)
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
-        chunks = -(-workload.N // config["taps_per_chunk"])
+        chunks = ceil_div(workload.N, config["taps_per_chunk"])
         return {
             "tasks": tasks,
             "threads": used,
-            "waves": -(-tasks // used),
+            "waves": ceil_div(tasks, used),
             "work_per_task": task * workload.N,
             "accumulator_bytes": 4 * config["lanes"] * config["vectors"],
             "registers": config["lanes"] * config["vectors"] * 4 / limits.vector_bytes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import FFT
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -73,8 +74,8 @@ class CpuFft(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         points, lanes, pairs = config["points"], config["lanes"], config["pairs"]
         new = outputs(workload, config)
-        blocks = -(-workload.length // new)
-        tasks = -(-blocks // (2 * pairs))
+        blocks = ceil_div(workload.length, new)
+        tasks = ceil_div(blocks, 2 * pairs)
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         parts = factors(config)
         # multiply-adds for a sample of a block: its transforms', and its share of the products
@@ -82,7 +83,7 @@ class CpuFft(Template[Conv1dWorkload]):
         return {
             "tasks": tasks,
             "threads": used,
-            "waves": -(-tasks // used),
+            "waves": ceil_div(tasks, used),
             "work_per_task": 2 * pairs * points * work,
             "transforms": len(parts),
             "registers": 2 * config["radix"] * lanes * 4 / limits.vector_bytes,
@@ -103,7 +104,7 @@ def outputs(workload: Conv1dWorkload, config: Config) -> int:
 def factors(config: Config) -> list[int]:
     """The radices of a transform down the rows: as few and as even as ``radix`` allows."""
     bits = (config["points"] // config["lanes"]).bit_length() - 1
-    parts = -(-bits // (config["radix"].bit_length() - 1))
+    parts = ceil_div(bits, config["radix"].bit_length() - 1)
     low, more = divmod(bits, parts)
     exponents = [low + 1] * more + [low] * (parts - more)
     return [2**e for e in (exponents if config["largest"] == "first" else exponents[::-1])]

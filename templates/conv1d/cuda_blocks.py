@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -60,15 +61,16 @@ class CudaBlocks(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         outputs, threads, each = config["outputs_per_block"], config["threads"], _each(config)
         step = config["taps_per_step"]
-        blocks, registers = -(-workload.length // outputs), _registers(config)
+        blocks, registers = ceil_div(workload.length, outputs), _registers(config)
         resident = max(1, min(limits.registers_per_unit // (registers * threads), 2048 // threads))
-        taps = -(-workload.N // taps_per_chunk(workload, config)) * taps_per_chunk(workload, config)
+        chunk = taps_per_chunk(workload, config)
+        taps = ceil_div(workload.N, chunk) * chunk
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": 0,
             "registers": registers,
             "outputs_per_thread": each,

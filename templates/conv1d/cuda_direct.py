@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.shared_memory import shared_bytes
@@ -78,21 +79,21 @@ class CudaDirect(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         tile = config["threads"] * config["outputs_per_thread"]
-        blocks = -(-workload.length // tile)
+        blocks = ceil_div(workload.length, tile)
         shared, registers = _shared_bytes(config), _registers(config)
         resident = min(
             max(1, limits.registers_per_unit // (registers * config["threads"])),
             max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
             max(1, 2048 // config["threads"]),
         )
-        chunks = -(-workload.N // config["taps_per_chunk"])
+        chunks = ceil_div(workload.N, config["taps_per_chunk"])
         taps = chunks * config["taps_per_chunk"]
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
-            "tail": blocks / limits.units / -(-blocks // limits.units),
-            "resident_threads": min(resident, -(-blocks // limits.units)) * config["threads"],
+            "waves": ceil_div(blocks, resident * limits.units),
+            "tail": blocks / limits.units / ceil_div(blocks, limits.units),
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * config["threads"],
             "shared_bytes": shared,
             "registers": registers,
             "work_per_thread": config["outputs_per_thread"] * workload.N,

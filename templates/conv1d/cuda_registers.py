@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -57,18 +58,18 @@ class CudaRegisters(Template[Conv1dWorkload]):
             config[name] for name in ("outputs_per_thread", "threads", "shares")
         )
         taps, registers = _taps(workload, config), _registers(workload, config)
-        blocks = -(-(workload.length + outputs - 1) // (threads // shares * outputs))
+        blocks = ceil_div(workload.length + outputs - 1, threads // shares * outputs)
         resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
         vector = min(outputs, 4)
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": 4,
             "registers": registers,
-            "loads_per_thread": -(-(outputs + 2 * taps) // vector),
+            "loads_per_thread": ceil_div(outputs + 2 * taps, vector),
             "work_per_thread": outputs * taps,
             "shares": shares,
             "padded_share": shares * taps / workload.N,
@@ -80,7 +81,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
 def _taps(workload: Conv1dWorkload, config: Config) -> int:
     """Of a lane, a multiple of what it loads at once."""
     vector = min(config["outputs_per_thread"], 4)
-    return int(-(-workload.N // (config["shares"] * vector)) * vector)
+    return ceil_div(workload.N, config["shares"] * vector) * int(vector)
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:

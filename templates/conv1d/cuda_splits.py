@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.shared_memory import shared_bytes
@@ -59,22 +60,22 @@ class CudaSplits(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, step = _threads(config), config["taps_per_step"]
-        blocks = -(-workload.length // threads)
+        blocks = ceil_div(workload.length, threads)
         resident = max(1, min(2048 // threads, 32))
         through = {name: float(config[name] == "shared") for name in ("weights", "input")}
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "row_of_threads": config["threads_x"],
             "shared_bytes": _shared_bytes(workload, config),
             "registers": 32 + step,
             "weights_shared": through["weights"],
             "input_shared": through["input"],
             "unrolled": step if config["unroll"] else 1,
-            "barriers": 2 * through["weights"] * -(-workload.N // step),
+            "barriers": 2 * through["weights"] * ceil_div(workload.N, step),
             "work_per_thread": workload.N,
             "bytes": workload.bytes,
             "flops": workload.flops,

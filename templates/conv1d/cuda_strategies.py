@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -59,15 +60,15 @@ class CudaStrategies(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         threads, each = config["threads"], outputs_per_thread(config)
         tile, chunk = outputs_per_block(workload, config), taps_per_pass(workload, config)
-        blocks, passes = -(-workload.length // tile), -(-workload.N // chunk)
+        blocks, passes = ceil_div(workload.length, tile), ceil_div(workload.N, chunk)
         resident = max(1, 2048 // threads)
         from_global = config["strategy"] == "halo_global"
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": _shared_bytes(workload, config),
             "registers": 2 * each + 24,
             "passes": passes,

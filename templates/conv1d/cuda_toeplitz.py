@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics, capability
@@ -63,22 +64,23 @@ class CudaToeplitz(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         tile, chunk = _tile(config), config["taps_per_chunk"]
-        blocks = -(-workload.length // tile)
+        blocks = ceil_div(workload.length, tile)
         shared, registers = 4 * shared_words(config), _registers(config)
         resident = min(
             max(1, limits.registers_per_unit // (registers * 32 * config["warps"])),
             max(1, 4 * limits.shared_memory_per_block // shared),
         )
-        chunks = -(-workload.N // chunk)
-        steps = -(-(chunk + 7) // 16) * chunks
+        chunks = ceil_div(workload.N, chunk)
+        steps = ceil_div(chunk + 7, 16) * chunks
+        threads = 32 * config["warps"]
         products = 3 if config["arithmetic"].endswith("x3") else 1
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
-            "tail": blocks / limits.units / -(-blocks // limits.units),
-            "resident_threads": min(resident, -(-blocks // limits.units)) * 32 * config["warps"],
-            "threads": 32 * config["warps"],
+            "waves": ceil_div(blocks, resident * limits.units),
+            "tail": blocks / limits.units / ceil_div(blocks, limits.units),
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            "threads": threads,
             "shared_bytes": shared,
             "registers": registers,
             "products": products * steps * config["row_tiles"],
@@ -108,7 +110,7 @@ def _registers(config: Config) -> int:
     halves = 2 if config["arithmetic"].endswith("x3") else 1
     tiles = config["row_tiles"]
     steps = (config["taps_per_chunk"] + 7 + 15) // 16
-    staged = 4 * -(-(_tile(config) + 16 * steps) // (128 * config["warps"]))
+    staged = 4 * ceil_div(_tile(config) + 16 * steps, 128 * config["warps"])
     return int(4 * tiles + max((4 + 4 * halves) * tiles, staged + staged // 4) + 40)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics
@@ -84,25 +85,25 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         threads, shared = _threads(config), 4 * shared_words(workload, config)
         tile, steps = _tile(config), _steps(config)
-        blocks = -(-workload.length // tile)
+        blocks = ceil_div(workload.length, tile)
         resident = min(
             max(1, limits.registers_per_unit // (_registers(config) * threads)),
             max(1, limits.shared_memory_opt_in // shared),
             max(1, 2048 // threads),
         )
-        chunks = -(-(workload.N + _pad(workload)) // config["taps_per_chunk"])
+        chunks = ceil_div(workload.N + _pad(workload), config["taps_per_chunk"])
         products = 3 if config["arithmetic"].endswith("x3") else 1
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
-            "tail": blocks / limits.units / -(-blocks // limits.units),
+            "waves": ceil_div(blocks, resident * limits.units),
+            "tail": blocks / limits.units / ceil_div(blocks, limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": shared,
             "registers": _registers(config),
             "products": products * steps * chunks * config["columns"] / config["tap_groups"],
-            "sums": -(-steps // (config["tap_groups"] * config["steps_per_sum"])) * chunks,
+            "sums": ceil_div(steps, config["tap_groups"] * config["steps_per_sum"]) * chunks,
             "staged_bytes": 4 * blocks * chunks * (tile + 2 * config["taps_per_chunk"]),
             "padded_share": blocks * tile * 16 * steps * chunks / (workload.length * workload.N),
             "bytes": workload.bytes,
@@ -114,9 +115,9 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     """32-bit words of shared memory, as ``warpgroup.cu`` lays them out: the input's rows, the
     taps' core matrices, the taps in a line; at the end the sums of the other tap groups."""
     steps, outputs = _steps(config), config["columns"] * config["groups"]
-    rows = outputs + -(-steps // 4) - 1
+    rows = outputs + ceil_div(steps, 4) - 1
     halves = 2 if config["arithmetic"].endswith("x3") else 1
-    rows_bytes, cores_bytes = -(-rows // 8) * 1024, 128 * (2 * steps + 7)
+    rows_bytes, cores_bytes = ceil_div(rows, 8) * 1024, 128 * (2 * steps + 7)
     staged = halves * (rows_bytes + cores_bytes + 2 * (16 * steps + 64) + 32) + 16
     summed = (config["tap_groups"] - 1) * outputs * ROWS * 4
     return int(1024 + max(staged, summed)) // 4
@@ -125,7 +126,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
 def _steps(config: Config) -> int:
     """Of sixteen taps, as many for each tap group."""
     parts = config["tap_groups"]
-    return int(-(-(config["taps_per_chunk"] + ROWS - 1) // (16 * parts)) * parts)
+    return int(ceil_div(config["taps_per_chunk"] + ROWS - 1, 16 * parts) * parts)
 
 
 def _threads(config: Config) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 
@@ -22,8 +23,8 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     middle, planes, dtype = workload.K // 2, B * C, workload.dtype
     taps_h, taps_w = workload.near
     top, left = taps_h // 2, taps_w // 2
-    rows = -(-workload.out_height // tile_rows) * tile_rows
-    columns = -(-workload.out_width // tile_columns) * tile_columns
+    rows = ceil_div(workload.out_height, tile_rows) * tile_rows
+    columns = ceil_div(workload.out_width, tile_columns) * tile_columns
     height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
     x = te.placeholder((B, C, H, W), dtype, name="x")
     w = te.placeholder(workload.weight_shape, dtype, name="w")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -86,19 +87,19 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         lanes, tile, each = config["lanes"], config["tile"], config["planes_per_task"]
         planes = workload.B * workload.C
-        tasks = -(-planes // each)
+        tasks = ceil_div(planes, each)
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         if config["form"] == "flat":
             patch = lanes * tile
-            computed = -(-flat_outputs(workload) // patch) * patch
+            computed = ceil_div(flat_outputs(workload), patch) * patch
         else:
             rows, columns = workload.out_height, workload.out_width
-            computed = -(-rows // tile) * tile * -(-columns // lanes) * lanes
+            computed = ceil_div(rows, tile) * tile * ceil_div(columns, lanes) * lanes
         near = tile if config["form"] == "bands" else workload.out_height
         return {
             "tasks": tasks,
             "threads": used,
-            "waves": -(-tasks // used),
+            "waves": ceil_div(tasks, used),
             "work_per_task": each * computed * workload.taps,
             "registers": lanes * tile * 4 / limits.vector_bytes,
             "tile_bytes": 2 * padded_bytes(workload, near, lanes * tile),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -73,14 +74,15 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         columns = config["lanes"] * config["vectors"]
         task_rows, task_columns = _task(workload, config)
-        down, across = -(-workload.out_height // task_rows), -(-workload.out_width // task_columns)
+        down = ceil_div(workload.out_height, task_rows)
+        across = ceil_div(workload.out_width, task_columns)
         tasks = workload.B * workload.C * down * across
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         staged = _staged_bytes(workload, config)
         return {
             "tasks": tasks,
             "threads": used,
-            "waves": -(-tasks // used),
+            "waves": ceil_div(tasks, used),
             "work_per_task": task_rows * task_columns * workload.taps,
             "registers": config["rows"] * columns * 4 / limits.vector_bytes,
             "unrolled": config["rows"] * config["vectors"] * _unrolled_taps(workload, config),
@@ -99,7 +101,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
 def strip_columns(width: int, config: Config) -> int:
     """Output columns of a task, whole patches: all of a row, or about STRIP of a wide one."""
     patch: int = config["lanes"] * config["vectors"]
-    whole = -(-width // patch) * patch
+    whole = ceil_div(width, patch) * patch
     return whole if whole <= WHOLE_ROW else STRIP // patch * patch
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -44,8 +45,8 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
         height, width = workload.out_height, workload.out_width
         rows = [r for r in (1, 2, 4, 7, 8) if r < 2 * height]
         columns = [c for c in (4, 8, 12, 16, 28, 32, 56) if c < width + 4]
-        down = {r: _shares(-(-height // r), 64) for r in rows}
-        across = {c: _shares(-(-width // c), 32) for c in columns}
+        down = {r: _shares(ceil_div(height, r), 64) for r in rows}
+        across = {c: _shares(ceil_div(width, c), 32) for c in columns}
         space = ConfigSpace(self.name, self.version)
         space.knob("rows_per_thread", rows)
         space.knob("columns_per_thread", columns)
@@ -137,8 +138,8 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
         if workload.out_height >= 4:
             config["rows_per_thread"] = 4
         for knob, extent, most in (
-            ("patches_across", -(-workload.out_width // 4), 16),
-            ("patches_down", -(-workload.out_height // config["rows_per_thread"]), 16),
+            ("patches_across", ceil_div(workload.out_width, 4), 16),
+            ("patches_down", ceil_div(workload.out_height, config["rows_per_thread"]), 16),
         ):
             for share in _shares(extent, most):
                 larger = {**config, knob: share}
@@ -161,15 +162,15 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
         )
         rows, columns = _patch(config)
         tile = config["patches_down"] * rows * config["patches_across"] * columns
-        across = -(-workload.out_width // columns)
+        across = ceil_div(workload.out_width, columns)
         multiplied = layout.pairs * layout.near_rows / (across * columns)  # for an output
         planes = config["images"] * config["channels"]
         return {
             "blocks": layout.blocks,
             "blocks_per_unit": layout.blocks / limits.units,
-            "waves": -(-layout.blocks // (resident * limits.units)),
+            "waves": ceil_div(layout.blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-layout.blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(layout.blocks, limits.units)) * threads,
             "shared_bytes": shared,
             "registers": registers,
             "outputs_per_thread": rows * columns,
@@ -212,7 +213,7 @@ class Layout:
         """Threads at one place along a row: whole warps."""
         config = self._config
         patches = config["images"] * config["channels"] * config["patches_down"]
-        return int(-(-patches // 32) * 32)
+        return ceil_div(patches, 32) * 32
 
     @property
     def threads(self) -> int:
@@ -220,7 +221,7 @@ class Layout:
         if config.get("lanes") != "columns":
             return int(config["patches_across"] * self.section)
         planes = config["images"] * config["channels"]
-        return int(-(-planes * config["patches_down"] * config["patches_across"] // 32) * 32)
+        return ceil_div(planes * config["patches_down"] * config["patches_across"], 32) * 32
 
     @property
     def tiles(self) -> int:
@@ -230,7 +231,7 @@ class Layout:
     @property
     def blocks(self) -> int:
         workload, config = self._workload, self._config
-        groups = -(-workload.B // config["images"]) * -(-workload.C // config["channels"])
+        groups = ceil_div(workload.B, config["images"]) * ceil_div(workload.C, config["channels"])
         return int(self.tiles * groups)
 
     @property
@@ -242,13 +243,13 @@ class Layout:
         stride, left = workload.stride, taps_w // 2
         high, wide = config["patches_down"] * rows, config["patches_across"] * columns
         if config["edges"] == "exact" and self._tiles_across == 1:
-            quads = -(-workload.W // 4)
+            quads = ceil_div(workload.W, 4)
         else:
-            quads = (-(-left // 4) * 4 + (wide - 1) * stride + left + 4) // 4
+            quads = (ceil_div(left, 4) * 4 + (wide - 1) * stride + left + 4) // 4
         x_plane = (min(workload.H, (high - 1) * stride + taps_h) * (quads | 1)) | 1
         y_plane = (min(high, workload.out_height) * (wide // 4 | 1)) | 1
         staged = max(x_plane, y_plane) if config["output"] == "shared" else x_plane
-        weights = config["channels"] * taps_h * (-(-taps_w // 4) | 1)
+        weights = config["channels"] * taps_h * (ceil_div(taps_w, 4) | 1)
         return int(4 * (config["images"] * config["channels"] * staged + weights))
 
     @property
@@ -259,7 +260,7 @@ class Layout:
     @property
     def pairs(self) -> int:
         """Multiply-adds of a row of outputs and a row of inputs."""
-        patches = -(-self._workload.out_width // self._config["columns_per_thread"])
+        patches = ceil_div(self._workload.out_width, self._config["columns_per_thread"])
         if self._config["edges"] == "padded":
             return int(self._pairs(0) * patches)
         codes = self._codes()
@@ -282,7 +283,9 @@ class Layout:
         rows, columns = _patch(self._config)
         taps = self._workload.near[1]
         segment = self._segment
-        return -(-self._workload.out_width // columns) * (-(-segment // (4 * rows)) + -(-taps // 4))
+        return ceil_div(self._workload.out_width, columns) * (
+            ceil_div(segment, 4 * rows) + ceil_div(taps, 4)
+        )
 
     @property
     def registers(self) -> int:
@@ -296,7 +299,7 @@ class Layout:
         weights = _weight_registers(self._workload)
         if self._config.get("weights") != "registers":
             weights = 0
-        return int(rows * columns + partial + -(-kept // 4) * 4 + weights + 36)
+        return int(rows * columns + partial + ceil_div(kept, 4) * 4 + weights + 36)
 
     @property
     def _segment(self) -> int:
@@ -310,19 +313,19 @@ class Layout:
     @property
     def _tiles_down(self) -> int:
         rows = self._config["patches_down"] * self._config["rows_per_thread"]
-        return int(-(-self._workload.out_height // rows))
+        return ceil_div(self._workload.out_height, rows)
 
     @property
     def _tiles_across(self) -> int:
         columns = self._config["patches_across"] * self._config["columns_per_thread"]
-        return int(-(-self._workload.out_width // columns))
+        return ceil_div(self._workload.out_width, columns)
 
     def _codes(self) -> dict[int, int]:
         """Places along a row with code of their own, and how many patches take it."""
         workload, columns = self._workload, self._config["columns_per_thread"]
         step, left = columns * workload.stride, workload.near[1] // 2
-        patches = -(-workload.out_width // columns)
-        first = min(patches, -(-left // step))
+        patches = ceil_div(workload.out_width, columns)
+        first = min(patches, ceil_div(left, step))
         last = workload.W - 1 - left - (columns - 1) * workload.stride
         whole = 0 if last < 0 else min(workload.out_width // columns, last // step + 1)
         found = dict.fromkeys(range(first), 1)
@@ -352,7 +355,7 @@ def _shares(extent: int, most: int) -> list[int]:
     while extent > 1:
         if extent <= most:
             found.add(extent)
-        extent = -(-extent // 2)
+        extent = ceil_div(extent, 2)
     return sorted(found)
 
 
@@ -364,7 +367,7 @@ def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
 
 def _weight_registers(workload: DepthwiseConv2dWorkload) -> int:
     taps_h, taps_w = workload.near
-    return taps_h * -(-taps_w // 4) * 4
+    return taps_h * ceil_div(taps_w, 4) * 4
 
 
 def _threads_fit(layout: Layout, limits: DeviceLimits) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -131,7 +132,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         staged = config["reads"] == "shared"
         columns = _columns(workload, config)
-        across, strips = -(-workload.out_width // columns), _strips(workload, config)
+        across, strips = ceil_div(workload.out_width, columns), _strips(workload, config)
         count, block = blocks(workload, config), threads(workload, config)
         shared, registers = 4 * shared_words(workload, config), _registers(workload, config)
         resident = min(
@@ -139,7 +140,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             max(1, 4 * limits.shared_memory_per_block // shared),
             max(1, MAX_RESIDENT // block),
         )
-        busy = min(resident, -(-count // limits.units)) * block
+        busy = min(resident, ceil_div(count, limits.units)) * block
         size = BYTES_PER_ELEMENT[workload.dtype]
         rows = _rows(workload, config)
         fetched = columns * workload.stride * (rows if staged else config["ahead"] + 1)
@@ -147,8 +148,8 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         return {
             "blocks": count,
             "blocks_per_unit": count / limits.units,
-            "waves": -(-count // (resident * limits.units)),
-            "tail": count / limits.units / -(-count // limits.units),
+            "waves": ceil_div(count, resident * limits.units),
+            "tail": count / limits.units / ceil_div(count, limits.units),
             "threads": block,
             "resident_threads": busy,
             "shared_bytes": shared,
@@ -187,13 +188,13 @@ def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     planes = workload.B * workload.C
     if config["reads"] == "shared":
-        return int(-(-planes // config["planes"]))
-    strips = planes * _strips(workload, config) * -(-workload.out_width // config["columns"])
-    return int(-(-strips // config["threads"]))
+        return ceil_div(planes, config["planes"])
+    strips = planes * _strips(workload, config) * ceil_div(workload.out_width, config["columns"])
+    return ceil_div(strips, config["threads"])
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``rows.cu`` lays them out; one where it needs none."""
+    """32-bit words of shared memory, as ``rows.cu`` lays them out; one if it needs none."""
     if config["reads"] == "global":
         return 1
     areas = (workload.H * workload.W, workload.out_height * workload.out_width)
@@ -202,7 +203,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     weights = planes // config["images"] * _taps(workload)
     if config["staging"] == "bulk":
         weights = (weights + 1) // 2 * 2 + 2
-    return int(-(-planes * pitch // 4) * 4 + weights)
+    return int(ceil_div(planes * pitch, 4) * 4 + weights)
 
 
 def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
@@ -212,8 +213,8 @@ def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
     sides = (left, max(0, left - workload.stride + 1))
     whole = columns * workload.stride + sum(side // vector * vector for side in sides)
     parts = (1 << (side % vector - 1).bit_length() for side in sides if side % vector)
-    words = -(-vector * size // 4) * (whole // vector)
-    return words + sum(-(-part * size // 4) for part in parts)
+    words = ceil_div(vector * size, 4) * (whole // vector)
+    return words + sum(ceil_div(part * size, 4) for part in parts)
 
 
 def _vector(width: int, columns: int, size: int) -> int:
@@ -225,7 +226,7 @@ def _vector(width: int, columns: int, size: int) -> int:
 
 
 def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
-    """How many planes a block may stage: none where planes are large or rows long."""
+    """How many planes a block may stage: none if planes are large or rows long."""
     if workload.H * workload.W > MAX_AREA or workload.W > 32:
         return []
     return [
@@ -247,7 +248,7 @@ def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[st
 
 
 def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    return -(-workload.out_height // int(config["rows"]))
+    return ceil_div(workload.out_height, int(config["rows"]))
 
 
 def _divides(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
@@ -298,7 +299,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     columns, rows = _columns(workload, config), config["rows"]
     if config["reads"] == "shared":
         return int(_taps(workload) + rows * columns + 2 * workload.W + 20)
-    alive = min(rows, -(-workload.near[0] // workload.stride))
+    alive = min(rows, ceil_div(workload.near[0], workload.stride))
     fetched = (config["ahead"] + 1) * row_words(workload, columns)
     unpacked = 0 if workload.dtype == "float32" else columns * workload.stride + workload.near[1]
     return int(_taps(workload) + alive * columns + fetched + unpacked + 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
@@ -78,10 +79,10 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
-            "idle_lanes": -(-threads // limits.warp_size) * limits.warp_size / threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            "idle_lanes": ceil_div(threads, limits.warp_size) * limits.warp_size / threads,
             "row_of_threads": wide,
             "shared_bytes": shared,
             "registers": 32,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -81,18 +82,18 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
         rows, columns = outputs_per_thread(config)
         high, wide = tile(workload, config)
         chunk_y, chunk_x = taps_per_pass(workload, config)
-        down, across = -(-workload.out_height // high), -(-workload.out_width // wide)
+        down, across = ceil_div(workload.out_height, high), ceil_div(workload.out_width, wide)
         blocks = workload.B * workload.C * down * across
         taps_h, taps_w = workload.near
-        passes = -(-taps_h // chunk_y) * -(-taps_w // chunk_x)
+        passes = ceil_div(taps_h, chunk_y) * ceil_div(taps_w, chunk_x)
         shared = _shared_bytes(workload, config)
         resident = max(1, 2048 // threads)
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": shared,
             "registers": 2 * rows * columns + 24,
             "passes": passes,
@@ -139,7 +140,8 @@ def taps_per_pass(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[in
     if config["strategy"] == "idle_threads":
         longest = config["threads_y"] // 2 + 1, config["threads_x"] // 2 + 1
     rows, columns = (
-        -(-taps // -(-taps // most)) for taps, most in zip(workload.near, longest, strict=True)
+        ceil_div(taps, ceil_div(taps, most))
+        for taps, most in zip(workload.near, longest, strict=True)
     )
     return rows, columns
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
@@ -98,8 +99,8 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         tile_h, tile_w = _tile(config)
-        across = -(-workload.out_width // tile_w)
-        down = -(-workload.out_height // tile_h)
+        across = ceil_div(workload.out_width, tile_w)
+        down = ceil_div(workload.out_height, tile_h)
         blocks = across * down * workload.B * workload.C // config["planes"]
         threads, shared = _threads(config), _shared_bytes(workload, config)
         registers = _registers(workload, config)
@@ -113,9 +114,9 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         return {
             "blocks": blocks,
             "blocks_per_unit": blocks / limits.units,
-            "waves": -(-blocks // (resident * limits.units)),
+            "waves": ceil_div(blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
             "shared_bytes": shared,
             "registers": registers,
             "outputs_per_thread": rows * columns,
@@ -158,7 +159,7 @@ def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
         for outputs, taps in zip(_tile(config), near, strict=True)
     )
     if config["row_pitch"] == "aligned":
-        width = -(-width // 4) * 4
+        width = ceil_div(width, 4) * 4
     planes = config["planes"]
     return shared_bytes(planes * height * width, planes * near[0] * near[1])
 

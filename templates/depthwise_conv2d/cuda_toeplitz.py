@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import ARITHMETICS, arithmetics, capability
 from templates.limits import DeviceLimits
@@ -133,9 +134,9 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         return {
             "blocks": layout.blocks,
             "blocks_per_unit": layout.blocks / limits.units,
-            "waves": -(-layout.blocks // (resident * limits.units)),
+            "waves": ceil_div(layout.blocks, resident * limits.units),
             "threads": threads,
-            "resident_threads": min(resident, -(-layout.blocks // limits.units)) * threads,
+            "resident_threads": min(resident, ceil_div(layout.blocks, limits.units)) * threads,
             "shared_bytes": layout.shared_bytes,
             "registers": layout.registers,
             "steps": layout.blocks * config["warps"] * steps,
@@ -167,16 +168,18 @@ class Layout:
         self.images: int = 16 // fragment * config["image_groups"]
         groups: int = config["warps"] * config["groups_per_warp"]
         strip: int = fragment * groups // config["image_groups"]
-        self._warp_rows: int = fragment * -(-config["groups_per_warp"] // config["image_groups"])
-        self._down = -(-workload.out_height // strip)
-        self._across = -(-workload.out_width // (8 * tiles))
+        self._warp_rows: int = fragment * ceil_div(
+            config["groups_per_warp"], config["image_groups"]
+        )
+        self._down = ceil_div(workload.out_height, strip)
+        self._across = ceil_div(workload.out_width, 8 * tiles)
 
         nearest, furthest = -((middle + 7) // 8), (middle + 7 * s) // 8
         self._origin = 0 if self._across == 1 else nearest
-        self._used = -(-workload.W // 8)
+        self._used = ceil_div(workload.W, 8)
         if self._across > 1:
             self._used = s * (tiles - 1) + furthest - nearest + 1
-        self.chunks = self._used if config["steps"] == "halved" else -(-self._used // 2) * 2
+        self.chunks = self._used if config["steps"] == "halved" else ceil_div(self._used, 2) * 2
         self._first = max(nearest, self._origin - s * (tiles - 1))
         self.distances = min(furthest, self._origin + self._used - 1) - self._first + 1
 
@@ -185,10 +188,10 @@ class Layout:
         scaled = workload.dtype == "float32" and kind != "bf16"
         quads = self.chunks * (2 if scaled or self.halves == 2 else 1)  # of words
         self._pitch = 4 * (quads | 1)
-        image = -(-self.rows // s) * s * self._pitch
+        image = ceil_div(self.rows, s) * s * self._pitch
         if fragment < 8:
             skew = 4 * fragment
-            image = -(-(image - skew) // 32) * 32 + skew
+            image = ceil_div(image - skew, 32) * 32 + skew
         self._input_words: int = self.images * image + self._pitch + 28
         words = 4 * (self.distances - 1) + (6 + 7 * s) // 2 + 1
         if words % 32 < 8:
@@ -199,7 +202,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
-        batches = -(-self._workload.B // self.images)
+        batches = ceil_div(self._workload.B, self.images)
         return self._across * self._down * self._workload.C * batches
 
     @property
@@ -215,7 +218,7 @@ class Layout:
         """That a warp goes through, on average: those that meet the plane."""
         s, last = self._workload.stride, self._workload.out_height - 1
         starts = range(0, last + 1, self._warp_rows)
-        some = starts[:: -(-len(starts) // 64)]
+        some = starts[:: ceil_div(len(starts), 64)]
         met = [
             min(self.reach, self._workload.H - 1 - s * start)
             + min(self.reach, s * min(start + self._warp_rows - 1, last))
@@ -258,7 +261,7 @@ class Layout:
 
     def _tap_rows(self, sums: str) -> int:
         steps = int(STEPS_PER_ERROR[sums] * self._workload.max_error)
-        return max(1, steps // (self.products * -(-self.distances // 2)))
+        return max(1, steps // (self.products * ceil_div(self.distances, 2)))
 
     @property
     def registers(self) -> int:
@@ -273,11 +276,11 @@ class Layout:
 
 def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
     """Those that share a row out evenly."""
-    whole = -(-workload.out_width // 8)
+    whole = ceil_div(workload.out_width, 8)
     return [
         tiles
         for tiles in range(1, min(whole, MAX_TILES) + 1)
-        if -(-whole // -(-whole // tiles)) == tiles
+        if ceil_div(whole, ceil_div(whole, tiles)) == tiles
     ]
 
 
@@ -334,4 +337,4 @@ def _shared_limit(limits: DeviceLimits) -> int:
 
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
     """Of a thread, estimated; a unit's quarters have as many each."""
-    return min(208, limits.registers_per_unit // (128 * -(-warps // 4)))
+    return min(208, limits.registers_per_unit // (128 * ceil_div(warps, 4)))

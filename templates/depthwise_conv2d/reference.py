@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.transform import smooth
 
@@ -62,7 +63,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 def _window(
     x: NDArray[np.floating[Any]], block: Block, reach: tuple[int, ...], stride: int
 ) -> Array:
-    """The part of x that a block of outputs is computed from, with zeros where it is padding."""
+    """The part of x that a block of outputs is computed from, with zeros for the padding."""
     inside, padding = [], [(0, 0), (0, 0)]
     for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):
         first, last = piece.start * stride - r, (piece.stop - 1) * stride + r + 1
@@ -76,7 +77,7 @@ def _direct(window: Array, taps: Array, stride: int) -> Array:
     height, width = (
         extent - count + 1 for extent, count in zip(window.shape[2:], taps.shape[1:], strict=True)
     )
-    result = np.zeros((*window.shape[:2], -(-height // stride), -(-width // stride)))
+    result = np.zeros((*window.shape[:2], ceil_div(height, stride), ceil_div(width, stride)))
     for ky, kx in np.ndindex(taps.shape[1:]):
         shifted = window[:, :, ky : ky + height : stride, kx : kx + width : stride]
         result += shifted * taps[:, ky, kx, None, None]

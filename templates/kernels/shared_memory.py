@@ -1,5 +1,7 @@
 """Shared memory of a CUDA block."""
 
+from templates.ceil_div import ceil_div
+
 ALIGNMENT = 64
 
 
@@ -7,5 +9,5 @@ def shared_bytes(*floats: int) -> int:
     """Bytes of float32 arrays of these lengths, each placed as TVM places them."""
     end = 0
     for count in floats:
-        end = -(-end // ALIGNMENT) * ALIGNMENT + 4 * count
+        end = ceil_div(end, ALIGNMENT) * ALIGNMENT + 4 * count
     return end

@@ -222,7 +222,7 @@ def _scalar(value: Any, whole: bool) -> bool:
 
 
 def _place(*steps: str | int) -> str:
-    """The field; the record where there is none, as of a name with half a character in it."""
+    """The field; the record if there is none, as of a name with half a character in it."""
     return ".".join(str(step) or "''" for step in steps) or "record"
 
 

@@ -57,7 +57,7 @@ def _is_trace(value: Any) -> bool:
 
 
 def _must_be_harmless(trace: Any) -> None:
-    """Raises InvalidConfig where a step could bring code of its own into the program: a trace may
+    """Raises InvalidConfig if a step could bring code of its own into the program: a trace may
     come from whoever writes to the database, and what is built from it is signed."""
     strange = next((text for text in _texts(trace) if not _WORD.fullmatch(text)), None)
     if strange is not None:

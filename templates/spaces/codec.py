@@ -1,4 +1,4 @@
-"""Combinations of knobs as numbers in a mixed radix: one digit a knob, 0 where it is absent."""
+"""Combinations of knobs as numbers in a mixed radix: one digit a knob, 0 if it is absent."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

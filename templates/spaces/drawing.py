@@ -10,7 +10,7 @@ def draw(
 ) -> list[int]:
     """`count` different integers of `whole`, none of them in `exclude`, uniformly.
 
-    Fewer where fewer are left. Takes time in proportion to `count` while much is left.
+    Fewer if fewer are left. Takes time in proportion to `count` while much is left.
     """
     drawn: dict[int, None] = {}
     first, size = whole.start, len(whole)

@@ -16,7 +16,7 @@ MAX_TRIED = 2**22
 
 @dataclass(frozen=True)
 class Constraint:
-    """What must hold between knobs. `holds` is None where only the name came over, from JSON.
+    """What must hold between knobs. `holds` is None if only the name came over, from JSON.
 
     `reads` names the knobs that decide it, empty for "any": with it, whole branches are cut
     before the remaining knobs are tried.
@@ -29,7 +29,7 @@ class Constraint:
     def depth(self, knobs: Sequence[Knob]) -> int:
         """How many of the knobs, in their order, are set when the constraint can be judged.
 
-        Raises InvalidSpace where it reads a knob that is not among them.
+        Raises InvalidSpace if it reads a knob that is not among them.
         """
         place = {knob.name: depth + 1 for depth, knob in enumerate(knobs)}
         for name in self.reads:
@@ -41,7 +41,7 @@ class Constraint:
 def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Codes:
     """The codes of all combinations that every constraint accepts, ascending.
 
-    Raises SpaceTooLarge, and InvalidSpace where a constraint reads a knob that is not there.
+    Raises SpaceTooLarge, and InvalidSpace if a constraint reads a knob that is not there.
     """
     worth = weights(knobs)
     last = len(knobs)

@@ -29,7 +29,7 @@ def _exact(value: object) -> Hashable:
 
 @dataclass(frozen=True)
 class Knob:
-    """A choice between `values`, present only where each knob in `when` has one of those values.
+    """A choice between `values`, present only if each knob in `when` has one of those values.
 
     The values are distinct JSON scalars, or lists of integers for a split.
     """
@@ -58,7 +58,7 @@ class Knob:
         object.__setattr__(self, "_digits", digits)
 
     def digit(self, value: object) -> int | None:
-        """The place of `value` among the values, None where it is not one of them."""
+        """The place of `value` among the values, None if it is not one of them."""
         key = _exact(value)
         return None if key is None else self._digits.get(key)
 
@@ -77,7 +77,7 @@ class Knob:
 def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Condition:
     """`{"weights": "shared"}` or `{"weights": ["shared", "registers"]}`, checked against `earlier`.
 
-    Raises InvalidSpace where a knob is not declared yet or never has the value.
+    Raises InvalidSpace if a knob is not declared yet or never has the value.
     """
     pairs = []
     for name, asked in (when or {}).items():

@@ -35,7 +35,7 @@ class ConfigSpace:
     ) -> None:
         """A choice between `values`: distinct JSON scalars, whose order is kept.
 
-        With `when`, the knob exists only where each knob named there has that value, or one of
+        With `when`, the knob exists only if each knob named there has that value, or one of
         that list of values.
         """
         if any(isinstance(value, list) for value in values):
@@ -153,8 +153,8 @@ class ConfigSpace:
         exclude: Container[int] = (),
         within: range | None = None,
     ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
-        `within` where there is one."""
+        """`count` different indices outside `exclude`, fewer if fewer are left; of the range
+        `within` if there is one."""
         return draw(rng, range(len(self)) if within is None else within, count, exclude)
 
     def neighbours(self, index: int) -> list[int]:

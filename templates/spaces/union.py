@@ -17,7 +17,7 @@ from templates.spaces.space import ConfigSpace
 class UnionSpace:
     """Several templates' spaces as one sequence; a configuration's "template" says whose it is.
 
-    Raises InvalidSpace where two of them are of one template, and whatever freezing them raises.
+    Raises InvalidSpace if two of them are of one template, and whatever freezing them raises.
     """
 
     def __init__(self, spaces: Sequence[ConfigSpace]) -> None:
@@ -41,7 +41,7 @@ class UnionSpace:
 
     @property
     def parts(self) -> tuple[range, ...]:
-        """The indices of each template, none where it has no configuration."""
+        """The indices of each template, none if it has no configuration."""
         return tuple(starmap(range, pairwise(self._starts)))
 
     def __len__(self) -> int:
@@ -80,8 +80,8 @@ class UnionSpace:
         exclude: Container[int] = (),
         within: range | None = None,
     ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer where fewer are left; of the range
-        `within` where there is one."""
+        """`count` different indices outside `exclude`, fewer if fewer are left; of the range
+        `within` if there is one."""
         return draw(rng, range(len(self)) if within is None else within, count, exclude)
 
     def neighbours(self, index: int) -> list[int]:

@@ -12,8 +12,8 @@ from templates.template import Template
 from tuner.build.builder import Builder
 from tuner.compare.runner import RUN_SECONDS
 from tuner.device.device import Device
-from tuner.job.hold import Hold
 from tuner.job.job import JobRun, Progress
+from tuner.job.lease import Lease
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
@@ -41,10 +41,10 @@ class Bench:
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
         settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
-        with Hold(database.engine, held) as hold:
+        with Lease(database.engine, held) as lease:
             JobRun(
                 database.engine,
-                hold,
+                lease,
                 self.device,
                 self.device_id(database),
                 self.builder,

@@ -15,8 +15,8 @@ from db import queue
 from db.fleet import workers
 from db.sql.errors import DatabaseUnavailable
 from tests.acceptance.impatient_worker import impatient
-from tuner.job.hold import Cancelled, Hold
 from tuner.job.job import Progress
+from tuner.job.lease import Cancelled, Lease
 from tuner.settings import Settings
 from tuner.worker import worker
 
@@ -98,7 +98,7 @@ def test_a_hold_outlives_a_failed_heartbeat(database: Database) -> None:
     assert held is not None
     beats: list[None] = []
     engine = impatient(database.url)
-    with capture_logs() as said, Hold(engine, held, lambda: beats.append(None), seconds=0.05):
+    with capture_logs() as said, Lease(engine, held, lambda: beats.append(None), seconds=0.05):
         with locked(database):
             until(lambda: said, 10)
             count = len(beats)

@@ -10,8 +10,8 @@ from db.results import best
 from tests.acceptance.deceptive import SlowBuild, Small
 from tuner.build.builder import BUILD_SECONDS, Builder
 from tuner.errors import NoRoom
-from tuner.job.hold import Cancelled
 from tuner.job.job import Progress
+from tuner.job.lease import Cancelled
 
 SHAPE = {"M": 512, "N": 8}
 

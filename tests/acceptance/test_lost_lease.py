@@ -13,8 +13,8 @@ from db.sql.errors import LeaseLost
 from db.sql.models import metadata
 from db.sql.transaction import reading
 from tests.tuner.measure.planted import Planted
-from tuner.job.hold import Hold
 from tuner.job.job import Progress
+from tuner.job.lease import Lease
 
 SHAPE = {"M": 64, "N": 8}
 
@@ -60,11 +60,11 @@ def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
     held = queue.claim(database.engine, "one", ["cpu"])
     assert held is not None
     beats: list[None] = []
-    with Hold(database.engine, held, lambda: beats.append(None), seconds=0.02) as hold:
-        hold.check()
+    with Lease(database.engine, held, lambda: beats.append(None), seconds=0.02) as lease:
+        lease.check()
         taken(database, job)
         rows = everything(database)
         with pytest.raises(LeaseLost):
-            hold.check()
+            lease.check()
         time.sleep(0.2)  # its heartbeat notices too, without a fuss
     assert everything(database) == rows

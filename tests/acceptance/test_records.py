@@ -19,8 +19,8 @@ from db.results import best as bests
 from db.results.best import Best
 from tuner.cli import records
 from tuner.errors import NothingWorked
-from tuner.job.hold import Cancelled, Hold
 from tuner.job.job import JobRun
+from tuner.job.lease import Cancelled, Lease
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
@@ -92,10 +92,10 @@ def test_a_cancel_is_heard_while_a_list_is_refused(
     assert held is not None
     queue.cancel(database.engine, job.id)
     settings = Settings()
-    with Hold(database.engine, held) as hold, pytest.raises(Cancelled):
+    with Lease(database.engine, held) as lease, pytest.raises(Cancelled):
         JobRun(
             database.engine,
-            hold,
+            lease,
             bench.device,
             bench.device_id(database),
             bench.builder,

@@ -21,7 +21,7 @@ from tests.tuner.measure.planted import PlantedSlow
 from tuner.build.compile import BuildOrder, program_of
 from tuner.cli import records
 from tuner.job import final
-from tuner.job.hold import Cancelled
+from tuner.job.lease import Cancelled
 from tuner.measure.versions import TVM
 
 SHAPE = {"M": 3000, "N": 16}

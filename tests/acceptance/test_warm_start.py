@@ -10,7 +10,7 @@ from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
 from tuner.job.eta import eta_seconds
-from tuner.job.hold import Cancelled
+from tuner.job.lease import Cancelled
 
 
 def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -> queue.Job:

@@ -32,7 +32,7 @@ def signer(key: Ed25519PrivateKey = KEY) -> signers.NewSigner:
     return signers.NewSigner(key.public_key().public_bytes_raw().hex(), "gpu-host")
 
 
-def sealed(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
+def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
     named = [*FILES, NewArtifact(b'{"trace": []}', "record", "application/json")]
     said: dict[str, Any] = {
         file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named
@@ -51,7 +51,7 @@ def tuned(engine: Engine, length: int = 64, **changes: Any) -> dict[str, str]:
     job, gpu = claimed(engine), device(engine).id
     with suppress(DuplicateTrial):
         trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
-    files = sealed(job.workload_key, **changes)
+    files = signed_files(job.workload_key, **changes)
     best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu), files, signer())
     return {file.kind: file.sha256 for file in files}
 

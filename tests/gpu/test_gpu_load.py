@@ -67,7 +67,7 @@ def library(
         max_error=1e-7,
         named=artifact.files("cuda", path.read_bytes(), built.source, {}),
     )
-    made = artifact.sealed(manifest, own_key(default_path()))
+    made = artifact.signed_manifest(manifest, own_key(default_path()))
     for file, suffix in zip(made, (".json", ".sig"), strict=True):
         path.with_suffix(suffix).write_bytes(file.content)
     return load(path)

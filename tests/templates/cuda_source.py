@@ -5,6 +5,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from templates.ceil_div import ceil_div
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
@@ -44,7 +45,7 @@ def declared(text: str) -> Declared:
     assert len(arrays) == text.count("__shared__")
     size = 0
     for alignment, floats in arrays:
-        size = -(-size // int(alignment)) * int(alignment) + 4 * int(floats)
+        size = ceil_div(size, int(alignment)) * int(alignment) + 4 * int(floats)
     return Declared(size, int(threads))
 
 

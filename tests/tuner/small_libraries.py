@@ -76,7 +76,7 @@ def _build(child: Child, path: Path, device: Device) -> Path:
 
 def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = None) -> None:
     """Write a manifest and its signature beside the library."""
-    made = artifact.sealed(described, key or own_key(default_path()))
+    made = artifact.signed_manifest(described, key or own_key(default_path()))
     for file, suffix in zip(made, (".json", ".sig"), strict=True):
         path.with_suffix(suffix).write_bytes(file.content)
 

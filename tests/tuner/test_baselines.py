@@ -18,7 +18,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.compare import stage
 from tuner.compare.comparison import Comparison, Entry
 from tuner.errors import ChildCrashed
-from tuner.job.final import _baselines, _measured, _Rivals
+from tuner.job.final import _baselines, _FinalRound, _measured
 from tuner.measure.kernel import Kernel
 from tuner.measure.trial import Measured, RunOrder, write_cases
 from tuner.terminal.report import show_best
@@ -56,8 +56,8 @@ TIMING = {"warm": {"median_us": 2.0}, "call": {"median_us": 4.0}}
 
 
 def rows_of_all() -> list[dict[str, Any]]:
-    rivals = _Rivals({"finalist 0": {}}, {}, ROUND)
-    return _baselines(rivals, ROUND.entries["finalist 0"], DELIVERED, TIMING, 1e-5)
+    final = _FinalRound({"finalist 0": {}}, {}, ROUND)
+    return _baselines(final, ROUND.entries["finalist 0"], DELIVERED, TIMING, 1e-5)
 
 
 def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
@@ -155,7 +155,7 @@ class Runner:
         return future
 
     def compare(
-        self, given: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self, given: dict[str, Path], finalists: Collection[str] = (), groups: Sequence[str] = ()
     ) -> Comparison:
         if any(path.name in self._crashing for path in given.values()):
             raise ChildCrashed("signal 11")
@@ -216,8 +216,8 @@ def test_a_peer_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert found.dropped == {
         step: f"RuntimeError: no {step} today" for step in ("prepare", "output", "call")
     }
-    assert found.contestants.keys() == {"wrong", "right"}
-    right, wrong = (found.contestants[name].max_error for name in ("right", "wrong"))
+    assert found.subjects.keys() == {"wrong", "right"}
+    right, wrong = (found.subjects[name].max_error for name in ("right", "wrong"))
     assert right is not None and right < 1e-6
     assert wrong is not None and wrong > 1e-2
-    assert found.contestants["right"].level == "call"
+    assert found.subjects["right"].level == "call"

@@ -64,9 +64,12 @@ class Runner:
         return future
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
-        assert set(rivals) <= {*libraries, *self._dropped, "finalist 1"}
+        assert set(finalists) <= {*libraries, *self._dropped, "finalist 1"}
         entries = {
             name: entry(name, TIMES[name])
             for name in libraries

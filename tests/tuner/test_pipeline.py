@@ -46,29 +46,30 @@ class Builder:
 
 
 class Runner:
-    """``at_once`` libraries are measured side by side: each is done when the one that came so many
-    later has come, or none is to come."""
+    """Measures ``max_in_flight`` libraries side by side: each is done when the one so many
+    later has come, or no more are to come."""
 
-    def __init__(self, events: list[str], kind: str, at_once: int = 1) -> None:
-        self.events, self.apart, self.at_once = events, kind == "cuda", at_once
-        self.under_way: list[tuple[Path, Future[Measured]]] = []
+    def __init__(self, events: list[str], kind: str, max_in_flight: int = 1) -> None:
+        self.events, self.max_in_flight = events, max_in_flight
+        self.overlaps_builds = kind == "cuda"
+        self.in_flight: list[tuple[Path, Future[Measured]]] = []
         self.most = 0
 
     def submit(self, library: Path) -> Future[Measured]:
         assert library.exists()
         self.events.append(f"run {library.stem}")
         future: Future[Measured] = Future()
-        self.under_way.append((library, future))
-        self.most = max(self.most, sum(not each.done() for _, each in self.under_way))
-        if self.at_once == 1:
+        self.in_flight.append((library, future))
+        self.most = max(self.most, sum(not each.done() for _, each in self.in_flight))
+        if self.max_in_flight == 1:
             future.set_result(FAST)
-        elif self.most >= self.at_once:
+        elif self.most >= self.max_in_flight:
             self.finish()
         return future
 
     def finish(self) -> None:
         """The last first."""
-        for _, future in reversed(self.under_way):
+        for _, future in reversed(self.in_flight):
             if not future.done():
                 future.set_result(FAST)
 
@@ -146,7 +147,7 @@ class Busy(Runner):
 
 def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
     """The round that follows has the device for itself."""
-    runner, builder = Busy([], "cuda", at_once=SIZE), Builder([], late="right 0")
+    runner, builder = Busy([], "cuda", max_in_flight=SIZE), Builder([], late="right 0")
     wanted = iter([20, 0])
 
     def check() -> None:
@@ -157,8 +158,8 @@ def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
             builder.futures[0].set_result(Built("build_error", order))
 
     run("cuda", tmp_path, 0, builder, runner, left=lambda: next(wanted), check=check)
-    assert runner.under_way
-    assert all(future.done() for _, future in runner.under_way)
+    assert runner.in_flight
+    assert all(future.done() for _, future in runner.in_flight)
 
 
 @pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 4)])
@@ -183,12 +184,12 @@ def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
     assert len(run(kind, tmp_path, 1000, Builder(events), Runner(events, kind))) == SIZE
 
 
-@pytest.mark.parametrize("at_once", [2, 6, 12])
-def test_a_farm_is_given_several_at_once(at_once: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("max_in_flight", [2, 6, 12])
+def test_a_farm_is_given_several_at_once(max_in_flight: int, tmp_path: Path) -> None:
     """Results still come in the order of the proposals, though the last are measured first."""
     events: list[str] = []
-    runner = Runner(events, "cuda", at_once)
-    wanted = SIZE - SIZE % at_once
+    runner = Runner(events, "cuda", max_in_flight)
+    wanted = SIZE - SIZE % max_in_flight
     results = run("cuda", tmp_path, wanted, Builder(events), runner, check=runner.finish)
     assert [result[0] for result in results] == [f"right {n}" for n in range(wanted)]
-    assert runner.most == at_once
+    assert runner.most == max_in_flight

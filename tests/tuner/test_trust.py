@@ -268,7 +268,7 @@ def test_what_is_signed_is_signed_as_a_manifest(library: Path) -> None:
     right.check(content)
     with pytest.raises(signed.BadSignature):
         bare.check(content)
-    assert artifact.sealed(json.loads(content), KEY)[1].content == right.to_json()
+    assert artifact.signed_manifest(json.loads(content), KEY)[1].content == right.to_json()
 
 
 def test_a_local_database_is_of_the_key_that_its_settings_name(

@@ -30,7 +30,7 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
 
 
 class Builder:
-    """Builds up to ``workers`` libraries at once. Raises NoLinker where none can be linked."""
+    """Builds up to ``workers`` libraries at once. Raises NoLinker if none can be linked."""
 
     def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
         linker()

@@ -1,1 +1,1 @@
-"""The round in which finalists and baselines take turns."""
+"""The runner, and the round in which finalists and baselines are compared."""

@@ -1,4 +1,4 @@
-"""The comparison round: all that is compared takes turns, until the first two are told apart."""
+"""The comparison round: everything is timed in turns until it is settled which is fastest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.compare.stage import EMPTY, KERNEL, Contestant, Entered, cold, sample
+from tuner.compare.stage import EMPTY, KERNEL, Entered, Subject, cold, sample
 from tuner.device.cuda_facts import clocks
 from tuner.errors import ChildFailed
 from tuner.measure.clock import Sample, Summary, summarise
@@ -18,22 +18,22 @@ from tuner.measure.trial import RunOrder
 from tuner.process.child import Child
 
 TURNS, FEWEST_TURNS = 20, 3
-"""Turns of a round, and the fewest that a slow contestant takes."""
+"""Turns of a round, and the fewest that a slow subject takes."""
 SECONDS = 0.5
-"""What a contestant's samples may take; a slower one sits some turns out."""
+"""Seconds that a subject's samples may take. A slower one sits out some turns."""
 FURTHER_TURNS = 10
 FURTHER_SECONDS = 4.0
-"""For the turns beyond the first twenty, if the first two are not yet told apart."""
+"""For the turns after the first twenty, as long as the round is not settled."""
 SAME = 0.01
-"""Two whose times differ by less need not be told apart."""
+"""A smaller relative difference between two times does not matter."""
 ROUND_SECONDS = 900.0
-"""What entering, or all samples of a process, may take."""
+"""Limit for entering, and for all samples of a process."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What was measured of one contestant. ``timing`` holds ``warm`` and, for a library, perhaps
-    ``cold`` summaries; ``level`` says whether the time is that of the kernel or of the call."""
+    """The result of one subject. ``timing`` has a ``warm`` summary and, for some libraries, a
+    ``cold`` one. ``level`` says if the time is that of the kernel or of the call."""
 
     name: str
     timing: dict[str, Summary]
@@ -71,32 +71,32 @@ class Comparison:
         return replace(self, entries=self.entries | entries)
 
     def noise(self, name: str) -> dict[str, Any]:
-        """How quiet it was while the one of that name was measured."""
+        """How quiet the machine was while that subject was measured."""
         warm = self.entries[name].timing["warm"]
         probe = self.entries[EMPTY].timing["warm"] if EMPTY in self.entries else None
         return noise(probe, self.load, warm)
 
 
 class Stage:
-    """A process in which some of the contestants are ready."""
+    """A child process in which some of the subjects are ready to be timed."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
-        self.contestants: dict[str, Contestant] = {}
+        self.subjects: dict[str, Subject] = {}
         self.dropped: dict[str, str] = {}
 
     def enter(self, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """Have them made ready by a function of :mod:`tuner.compare.stage`. Raises ChildFailed."""
+        """Make subjects ready by a function of :mod:`tuner.compare.stage`. Raises ChildFailed."""
         found = self._child.call(enter, *arguments, timeout=ROUND_SECONDS)
-        self.contestants |= found.contestants
+        self.subjects |= found.subjects
         self.dropped |= found.dropped
 
     def enter_or_drop(self, name: str, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """The same; a process that fails is a reason beside the name, and no more."""
+        """As :meth:`enter`. If the process fails, ``name`` is dropped with the reason."""
         try:
             self.enter(enter, *arguments)
         except ChildFailed as error:
-            self.contestants.clear()
+            self.subjects.clear()
             self.dropped[name] = f"left out: {error}"
 
     def sample(self, names: Sequence[str]) -> list[Sample]:
@@ -112,20 +112,20 @@ class Stage:
         return self._child.call(clocks, timeout=ROUND_SECONDS)
 
 
-def compare(stages: Sequence[Stage], rivals: Collection[str] = ()) -> Comparison:
-    """Take turns. ``rivals`` are those of whom the fastest is looked for: as long as it is not
-    told apart from the second, and seconds are left, there are further turns.
+def compare(stages: Sequence[Stage], finalists: Collection[str] = ()) -> Comparison:
+    """Time the subjects of all stages in turns. After the first twenty turns the round goes on, up
+    to FURTHER_SECONDS, until it is settled which of the ``finalists`` is fastest.
 
     Raises ChildFailed if a process ends.
     """
     others = Others()
-    ready = {name: c for stage in stages for name, c in stage.contestants.items()}
+    ready = {name: c for stage in stages for name, c in stage.subjects.items()}
     samples: dict[str, dict[int, Sample]] = {name: {} for name in ready}
-    wanted = {name: _turns(contestant) for name, contestant in ready.items()}
+    wanted = {name: _turns(subject) for name, subject in ready.items()}
     _take(stages, samples, wanted, range(TURNS + 1))
     left, turn = FURTHER_SECONDS, TURNS + 1
     seconds = FURTHER_TURNS * sum(c.seconds for c in ready.values())
-    while not _told_apart(samples, rivals) and left > 0:
+    while not _is_settled(samples, finalists) and left > 0:
         _take(stages, samples, wanted, range(turn, turn + FURTHER_TURNS))
         left, turn = left - max(seconds, 1e-3), turn + FURTHER_TURNS
     entries = {
@@ -141,11 +141,11 @@ def compare(stages: Sequence[Stage], rivals: Collection[str] = ()) -> Comparison
     return Comparison(entries, dropped, load=others.load())
 
 
-def _turns(contestant: Contestant) -> int:
-    """Of the twenty, how many a contestant takes."""
-    most = TURNS if contestant.most is None else contestant.most
+def _turns(subject: Subject) -> int:
+    """How many of the twenty turns a subject takes."""
+    most = TURNS if subject.most is None else subject.most
     least = min(FEWEST_TURNS, most)
-    return max(least, min(most, int(SECONDS / max(contestant.seconds, 1e-9))))
+    return max(least, min(most, int(SECONDS / max(subject.seconds, 1e-9))))
 
 
 def _take(
@@ -154,15 +154,15 @@ def _take(
     wanted: dict[str, int],
     turns: range,
 ) -> None:
-    """Into ``samples``, by turn. A single process is asked for all turns at once: a GPU would idle
-    between them."""
+    """Add to ``samples``, by turn. A single process is asked for all turns at once, because a GPU
+    would idle between them."""
     blocks = [turns] if len(stages) == 1 else [range(turn, turn + 1) for turn in turns]
     for block in blocks:
         for stage in stages:
             asked = [
                 (name, turn)
                 for turn in block
-                for name in stage.contestants
+                for name in stage.subjects
                 if _is_in(turn, wanted[name])
             ]
             if not asked:
@@ -173,20 +173,21 @@ def _take(
 
 
 def _is_in(turn: int, wanted: int) -> bool:
-    """Whether one that takes so many of twenty turns takes this one; they are spread evenly. The
-    first is dropped later."""
+    """Whether a subject that takes ``wanted`` of the twenty turns takes this one. They are spread
+    evenly. The first turn is dropped later."""
     if turn == 0:
         return wanted > 1
     return turn * wanted // TURNS > (turn - 1) * wanted // TURNS
 
 
-def _told_apart(samples: dict[str, dict[int, Sample]], rivals: Collection[str]) -> bool:
-    """Whether the faster of the first two is so beyond doubt: the 95 % interval of the median of
-    their ratio, turn by turn, leaves 1 out, or is as good as 1. By order statistics (Conover,
-    "Practical Nonparametric Statistics", 3.2), the normal approximation."""
+def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> bool:
+    """Whether it is settled which finalist is fastest. It is if the 95 % interval of the median
+    ratio of the first two, turn by turn, leaves out 1, or if it lies within SAME of 1. The interval
+    is that of order statistics (Conover, "Practical Nonparametric Statistics", 3.2), in the normal
+    approximation."""
     times = {
         name: {turn: s.seconds for turn, s in samples[name].items() if turn > 0}
-        for name in rivals
+        for name in finalists
         if len(samples.get(name, {})) > 1
     }
     if len(times) < 2:

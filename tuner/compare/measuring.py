@@ -1,4 +1,4 @@
-"""What a job asks of whatever measures for it: the device at hand, or a farm of servers."""
+"""The interface of what measures for a job: this machine's device, or a farm of servers."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ class Delivered:
 class Measuring(Protocol):
     """Checks and times libraries of one workload.
 
-    ``at_once`` is how many it wants before it has answered the first; ``apart`` whether what is
-    built meanwhile does not disturb it.
+    ``max_in_flight`` is how many libraries it takes before it has answered the first.
+    ``overlaps_builds`` says whether builds may run while it measures.
     """
 
     @property
-    def at_once(self) -> int: ...
+    def max_in_flight(self) -> int: ...
 
     @property
-    def apart(self) -> bool: ...
+    def overlaps_builds(self) -> bool: ...
 
     def submit(self, library: Path) -> Future[Measured]:
-        """Measure the library when its turn comes. A crash or a hang is a value too."""
+        """Queue a library to be measured. A crash or a hang is a result, not an exception."""
         ...
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
-        """The comparison round of these libraries, ``empty`` among them, and of those groups of
-        peers (:mod:`tuner.peers`), until the first two of the ``rivals`` are told apart. Raises
+        """The round of these libraries, ``empty`` among them, and of those groups of peers
+        (:mod:`tuner.peers`), until it is settled which of the ``finalists`` is fastest. Raises
         ChildFailed."""
         ...
 

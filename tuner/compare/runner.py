@@ -27,7 +27,7 @@ RUNTIME = ("tvm", "tuner.compare.stage")
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
-"""Of a process that tries candidates: what it has to say is short, and a candidate can say more."""
+"""Limit for an answer of a process that runs candidates. A candidate can make it send more."""
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ T = TypeVar("T")
 class Runner:
     """Checks and times libraries of one workload on one device, one at a time.
 
-    The inputs and their references are drawn once, into a folder that :meth:`close` removes. That
-    takes seconds for large workloads: it goes on while the first libraries are built. What first
-    asks for them waits, and raises a ChildFailed where they can't be had.
+    The inputs are drawn and their references computed once, into a folder that :meth:`close`
+    removes. For large workloads that takes seconds, during which the first libraries are built.
+    The first method that needs them waits, and raises ChildFailed if they can't be made.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Runner:
             answer_bytes=ANSWER_BYTES,
             importing=RUNTIME,
         )
-        self._thread = ThreadPoolExecutor(1)  # kept: the child dies with the thread that started it
+        self._thread = ThreadPoolExecutor(1)
         self._written = self._thread.submit(
             self._child.call,
             write_cases,
@@ -62,7 +62,7 @@ class Runner:
         )
 
     def order(self, library: Path) -> RunOrder:
-        """What a process is to measure, the cases being there."""
+        """The order to measure a library. Waits for the cases."""
         self._written.result()
         return RunOrder(
             self._workload_key,
@@ -73,7 +73,7 @@ class Runner:
         )
 
     def measure(self, library: Path) -> Measured:
-        """What came of the library; a crash or a hang of its process is a value too."""
+        """The result of a library. A crash or a hang of its process is a result, too."""
         order = self.order(library)
         try:
             measured = self._child.call(measure, order, timeout=self._timeout)
@@ -85,17 +85,17 @@ class Runner:
             self._child.close()  # a CUDA error stays with the process it happened in
             return Measured("run_error", error=str(error))
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
-            self._child.close()  # it may have written into the references, which lie there
+            self._child.close()  # it may have written into the references on the device
         return measured
 
     @property
-    def at_once(self) -> int:
-        """One: the next is measured when the last is stored."""
+    def max_in_flight(self) -> int:
+        """One: a library is measured when the result before it is stored."""
         return 1
 
     @property
-    def apart(self) -> bool:
-        """A CPU that builds times badly; a GPU does not mind."""
+    def overlaps_builds(self) -> bool:
+        """Builds disturb the times of a CPU, but not those of a GPU."""
         return self._device.kind == "cuda"
 
     def submit(self, library: Path) -> Future[Measured]:
@@ -103,10 +103,13 @@ class Runner:
         return self._thread.submit(self.measure, library)
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
         """The round of these libraries, ``empty`` among them, and of those groups of peers, in
-        processes that have run nothing before. Raises ChildFailed."""
+        fresh processes. Raises ChildFailed."""
         order = self.order(libraries[EMPTY])
         with self._processes() as process:
             stage = process(runtime_only(self._device))
@@ -114,7 +117,7 @@ class Runner:
             if DEVICE in groups:
                 stage.enter(enter_peers, order, DEVICE)
             beside = [process({}, order, group) for group in groups if group != DEVICE]
-            found = compare([stage, *beside], rivals)
+            found = compare([stage, *beside], finalists)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
             return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)
@@ -143,8 +146,8 @@ class Runner:
 
     @contextmanager
     def _processes(self) -> Iterator[Callable[..., Stage]]:
-        """What starts stages; all end with the context. Given an order and a group of peers, the
-        stage is entered by them."""
+        """A function that starts stages, which end with the context. Given an order and a group of
+        peers, it enters those peers into the stage."""
         self._child.close()
         with ExitStack() as stack:
 
@@ -172,8 +175,8 @@ class Runner:
 
 
 def runtime_only(device: Device) -> dict[str, str]:
-    """Environment of a process that runs kernels: TVM without its compiler, as many threads as
-    the device has."""
+    """The environment of a process that runs kernels: TVM without its compiler, and as many
+    threads as the device has."""
     if device.kind == "cpu":
         return RUNTIME_ONLY | threading_environment(device.limits.units)
     return RUNTIME_ONLY

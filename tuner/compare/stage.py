@@ -1,6 +1,6 @@
-"""One process's part in a comparison: what is ready to be timed there, and its samples.
+"""One process of a comparison round: what is ready to be timed in it, and its samples.
 
-Runs in a child. What is entered stays until the process ends.
+This runs in a child process. What is entered stays until the process ends.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ EMPTY = "empty"
 KERNEL, CALL = "kernel", "call"
 """What a time is of: the kernel, or the call from Python that reaches it."""
 SLOW_SECONDS = 2.0
-"""What takes longer for one call is timed once."""
+"""A subject whose call takes longer is timed once."""
 SAMPLE_SECONDS = 20e-3
 COLD_SAMPLES = 10
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """``seconds`` is about what one sample takes; ``most`` how many are wanted at most, None if as
-    many as there are turns."""
+class Subject:
+    """Something that is ready to be timed. One sample takes about ``seconds``. At most ``most``
+    samples are wanted, or one each turn if that is None."""
 
     seconds: float
     calls: int
@@ -50,9 +50,9 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Entered:
-    """What is ready, by name, and what is not, with the reason."""
+    """What is ready, by name, and what was dropped, with the reason."""
 
-    contestants: dict[str, Contestant]
+    subjects: dict[str, Subject]
     dropped: dict[str, str]
 
 
@@ -61,11 +61,11 @@ _kernels: dict[str, Kernel] = {}
 
 
 def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
-    """Check the libraries by name, ``empty`` among them. What is wrong is dropped; what is faulty
-    raises, or ends the process."""
+    """Check and enter libraries by name, ``empty`` among them. A wrong one is dropped. One that
+    crashes raises, or ends the process."""
     workload = templates.parse_key(order.workload_key)
     cases, tensors = read_cases(order.cases), Tensors(workload, order.kind)
-    contestants: dict[str, Contestant] = {}
+    subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
     errors: dict[str, float | None] = {}
     slow: set[str] = set()
@@ -89,16 +89,16 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
     for name, error in errors.items():
         kernel = _kernels[name]
         sampler = _Once(kernel, tensors) if name in slow else _warm(order, workload, kernel)
-        contestants[name] = _ready(name, sampler, KERNEL, error, 1 if name in slow else None)
-    return Entered(contestants, dropped)
+        subjects[name] = _ready(name, sampler, KERNEL, error, 1 if name in slow else None)
+    return Entered(subjects, dropped)
 
 
 def enter_peers(order: RunOrder, group: str) -> Entered:
-    """Prepare a group of peers. One that fails is dropped. One that is wrong is timed all the same:
-    its error stands beside its time."""
+    """Enter a group of peers. One that fails is dropped. One that is wrong is timed all the same,
+    and its error is reported with its time."""
     workload = templates.parse_key(order.workload_key)
     case = read_cases(order.cases)[0]
-    contestants: dict[str, Contestant] = {}
+    subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
     for peer in peers(workload, order.kind, group):
         try:
@@ -107,15 +107,15 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
             kind = order.kind if captured else "cpu"
             sampler = _warm(order, workload, kernel, kind)
             level = KERNEL if captured else CALL
-            contestants[peer.name] = _ready(peer.name, sampler, level, error)
+            subjects[peer.name] = _ready(peer.name, sampler, level, error)
         except Exception as failed:
             dropped[peer.name] = reason(failed)
-    return Entered(contestants, dropped)
+    return Entered(subjects, dropped)
 
 
 def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Entered:
     """The library as its user has it: loaded from disk by :class:`tuner.library.load.Library`, and
-    called on arrays. It is checked once more. Its contestants are its kernel, on a CPU, and its
+    called on arrays. It is checked once more. Its subjects are its kernel, on a CPU, and its
     call, if the device's arrays can be had here; :func:`of` gives their names. Raises
     WrongAnswer."""
     named_kernel, named_call = of(name, KERNEL), of(name, CALL)
@@ -125,11 +125,11 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
     tensors = Tensors(workload, order.kind)
     loaded = Loaded(order.library, tensors)
     error = check(loaded.error, cases, workload.max_error)
-    contestants: dict[str, Contestant] = {}
+    subjects: dict[str, Subject] = {}
     tensors.fill(cases[0])
     if order.kind == "cpu":
         _kernels[named_kernel] = loaded.kernel()
-        contestants[named_kernel] = _ready(
+        subjects[named_kernel] = _ready(
             named_kernel, _warm(order, workload, _kernels[named_kernel]), KERNEL, error
         )
     call, wait = _called(library, cases[0].x, cases[0].w, order.kind)
@@ -138,8 +138,8 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
         sampler: Sampler = (
             _warm(order, workload, kernel, "cpu") if wait is None else (_Queued(kernel, wait))
         )
-        contestants[named_call] = _ready(named_call, sampler, CALL, error)
-    return Entered(contestants, {} if contestants else {named_call: "PyTorch is not installed"})
+        subjects[named_call] = _ready(named_call, sampler, CALL, error)
+    return Entered(subjects, {} if subjects else {named_call: "PyTorch is not installed"})
 
 
 def of(name: str, level: str) -> str:
@@ -148,8 +148,8 @@ def of(name: str, level: str) -> str:
 
 
 def sample(names: Sequence[str]) -> list[Sample]:
-    """A sample of each, one after the other. Before others have the processor, what still spins
-    here comes to rest."""
+    """A sample of each, one after the other. Then wait until no thread of this process spins,
+    because other processes are timed next."""
     samples = [taken(_samplers[name]) for name in names]
     rest()
     return samples
@@ -167,12 +167,12 @@ def cold(order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
 
 
 def reason(error: Exception) -> str:
-    """Of what failed, in a line or two."""
+    """Why something failed, in a line or two."""
     return f"{type(error).__name__}: {error}"[:500]
 
 
 class _Once:
-    """One call by the host's clock: for what takes seconds."""
+    """One call by the host's clock, for subjects that take seconds."""
 
     calls, disturbed = 1, False
 
@@ -187,7 +187,7 @@ class _Once:
 
 
 class _Queued:
-    """Calls that return before the device has done its work, and one wait for all of them."""
+    """Many calls that return before the device is done, and one wait for all of them."""
 
     calls, disturbed = 1000, False
 
@@ -207,8 +207,8 @@ class _Queued:
 def _called(
     library: Library, x: Any, w: Any, kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
-    """``library(x, w, out=y)`` on arrays of the device, and what waits for it on a GPU. None
-    without PyTorch there."""
+    """The call ``library(x, w, out=y)`` on arrays of the device and, on a GPU, what waits for it.
+    (None, None) on a GPU without PyTorch."""
     output = np.empty(library.workload.output_shape, library.workload.dtype)
     arrays: list[Any] = [np.array(x), np.array(w), output]
     if kind == "cpu":
@@ -235,8 +235,8 @@ def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None 
 
 def _ready(
     name: str, sampler: Sampler, level: str, error: float | None, most: int | None = None
-) -> Contestant:
+) -> Subject:
     _samplers[name] = sampler
     once = sampler.sample()
     seconds = (min(once, sampler.sample()) if most is None else once) * sampler.calls
-    return Contestant(seconds, sampler.calls, level, error, most)
+    return Subject(seconds, sampler.calls, level, error, most)

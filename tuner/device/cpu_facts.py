@@ -88,7 +88,7 @@ def name() -> str:
 
 
 def _clock_hz() -> float:
-    """The highest clock the system reports, 0 where it reports none. Times lanes and two fused
+    """The highest clock the system reports, 0 if it reports none. Times lanes and two fused
     multiply-adds a cycle (as on current x86 cores) it bounds the float32 rate."""
     import psutil
 

@@ -18,7 +18,7 @@ DEVICE_FILES = ("nvidia*", "dxg")
 
 
 def missing() -> str | None:
-    """Why CUDA can't be used here, or None where it can."""
+    """Why CUDA can't be used here, or None if it can."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -105,7 +105,7 @@ def device_files() -> tuple[str, ...]:
 
 
 def clocks() -> dict[str, Any]:
-    """Clocks (MHz), temperature (°C) and power (W) of GPU 0 of those visible, now; empty where
+    """Clocks (MHz), temperature (°C) and power (W) of GPU 0 of those visible, now; empty if
     NVML is not installed."""
     try:
         import pynvml

@@ -11,7 +11,7 @@ from tuner.errors import NoDevice
 def chosen(asked: str) -> list[str]:
     """``all`` that are visible, or those of a list of numbers, counted among the visible.
 
-    Raises NoDevice where there is none, or none of that number."""
+    Raises NoDevice if there is none, or none of that number."""
     missing = cuda_facts.missing()
     if missing is not None:
         raise NoDevice(missing)

@@ -68,8 +68,8 @@ class _Task:
 
 
 class FarmRunner:
-    """One thread and one child process a server. What was under way on a server that is lost goes
-    to the next that is there."""
+    """One thread and one child process for each server. What was in flight on a server that is
+    lost goes to the next server."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class FarmRunner:
             thread.start()
 
     @property
-    def at_once(self) -> int:
-        """Two a server, so that none waits for the worker."""
+    def max_in_flight(self) -> int:
+        """Two for each server, so that none waits for the worker."""
         return 2 * len(self._children)
 
     @property
-    def apart(self) -> bool:
-        """What is built here disturbs nobody there."""
+    def overlaps_builds(self) -> bool:
+        """Builds run on another machine than what is measured."""
         return True
 
     def submit(self, library: Path) -> Future[Measured]:
@@ -116,11 +116,14 @@ class FarmRunner:
         return self._add(_Task("measure", given, files, self._timeout, _measured))
 
     def compare(
-        self, libraries: dict[str, Path], rivals: Collection[str] = (), groups: Sequence[str] = ()
+        self,
+        libraries: dict[str, Path],
+        finalists: Collection[str] = (),
+        groups: Sequence[str] = (),
     ) -> Comparison:
         """The round on one server. Raises ChildFailed, NoServer."""
         names = {name: path.name for name, path in libraries.items()}
-        given = {"libraries": names, "rivals": list(rivals), "groups": list(groups)}
+        given = {"libraries": names, "finalists": list(finalists), "groups": list(groups)}
         return self._compared("compare", given, libraries.values())
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:

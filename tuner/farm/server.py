@@ -17,7 +17,7 @@ import structlog
 from tuner.device.detect import detect
 from tuner.farm.runner import ENVIRONMENT
 from tuner.farm.session import Session
-from tuner.measure.confined import bearable, exercise
+from tuner.measure.confined import can_be_confined, exercise
 from tuner.process import logs
 from tuner.process.child import Child
 from tuner.settings import Settings
@@ -41,7 +41,7 @@ def serve(
     finally:
         child.close()
     if device.kind == "cuda":
-        bearable(exercise)  # sessions are forked from here, and know it then
+        can_be_confined(exercise)  # sessions are forked from here, and know it then
     os.environ |= ENVIRONMENT  # nothing is compiled here
     import tvm_ffi
     from tvm.rpc.server import PopenRPCServerState

@@ -76,7 +76,7 @@ class Session:
     def compare(self, given: dict[str, Any]) -> dict[str, Any]:
         """The round of the uploaded ``libraries`` by name, with ``groups`` of peers."""
         libraries = {name: _uploaded(file) for name, file in given["libraries"].items()}
-        found = self._opened().compare(libraries, given["rivals"], given["groups"])
+        found = self._opened().compare(libraries, given["finalists"], given["groups"])
         return wire.comparison_to_json(found)
 
     def deliver(self, given: dict[str, Any]) -> dict[str, Any]:

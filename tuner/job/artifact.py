@@ -22,7 +22,7 @@ SOURCE_TYPES = {"cuda": "text/x-cuda", "cpu": "text/x-asm"}
 
 
 def files(kind: str, library: bytes, source: str, record: dict[str, Any]) -> list[NewArtifact]:
-    """What a manifest names, of a winner on that kind of device."""
+    """The files that a winner's manifest names."""
     return [
         NewArtifact(library, "library", "application/x-sharedlib"),
         NewArtifact(source.encode(), "source", SOURCE_TYPES[kind]),
@@ -42,7 +42,7 @@ def manifest(
     max_error: float,
     named: Sequence[NewArtifact],
 ) -> dict[str, Any]:
-    """What a user must know of a library to call it and to trust it."""
+    """What a user must know of a library in order to call it and to trust it."""
     arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
     arguments = (
         ("input", workload.input_shape),
@@ -75,7 +75,7 @@ def manifest(
     } | {file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named}
 
 
-def sealed(described: dict[str, Any], key: Ed25519PrivateKey) -> list[NewArtifact]:
+def signed_manifest(described: dict[str, Any], key: Ed25519PrivateKey) -> list[NewArtifact]:
     """The manifest and its signature."""
     content = _json(described)
     return [

@@ -1,4 +1,4 @@
-"""How long a search still takes, as far as anybody can say."""
+"""An estimate of how long a search still takes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def eta_seconds(
     patience_left: int | None = None,
     budget_seconds: float | None = None,
 ) -> float | None:
-    """Seconds to the end of the search if nothing faster is found; None where nothing is known.
+    """Seconds to the end of the search if nothing faster is found; None if nothing is known.
 
-    ``fresh`` trials took ``elapsed`` seconds, ``left`` are wanted. ``patience_left`` says after
-    how many more that are no faster the search ends, None where it does not; ``budget_seconds``
-    how long it may take in all.
+    ``fresh`` trials took ``elapsed`` seconds, and ``left`` more are wanted. The search ends after
+    ``patience_left`` more trials that are no faster, and after ``budget_seconds`` in all; None
+    means no such limit.
     """
     if patience_left is not None:
         left = min(left, max(0, patience_left))

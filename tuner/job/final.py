@@ -1,4 +1,4 @@
-"""From measured trials to the winner: the finalists' round and what is kept of it."""
+"""From measured trials to the winner: the last round and what is kept of it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ DEFAULT = "default"
 NAIVE = "naive"
 PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
-"""Beyond these one call of the naive schedule takes a second."""
+"""Above these, one call of the naive schedule takes more than a second."""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The best configuration on so many threads of a CPU (None on a GPU), with its library as it
-    lay on disk when it was checked last."""
+    """The best configuration for a number of CPU threads (None on a GPU), with the library as it
+    lay on disk when it was last checked."""
 
     config: Config
     threads: int | None
@@ -53,17 +53,17 @@ class Winner:
 
 
 @dataclass(frozen=True)
-class _Rivals:
-    """All that was built for a round, by name; ``configs`` are of those that may win."""
+class _FinalRound:
+    """The last round: what was built for it, by name. ``configs`` has those that may win."""
 
     configs: dict[str, Config]
     builds: dict[str, Built]
-    round: Comparison
+    comparison: Comparison
 
     def ranked(self) -> list[Entry]:
         """Those that may win, fastest first."""
         return sorted(
-            (entry for name, entry in self.round.entries.items() if name in self.configs),
+            (entry for name, entry in self.comparison.entries.items() if name in self.configs),
             key=lambda entry: entry.time_us,
         )
 
@@ -76,21 +76,21 @@ def decide(
     chosen: Sequence[Config],
     beside: Mapping[str, Built] = MappingProxyType({}),
 ) -> list[Winner]:
-    """Measure the chosen again in one round, with the default configuration and the naive schedule
-    as their rivals, and what was built to stand beside them. The fastest that is right once more,
-    loaded from disk as its user would, wins. If it runs on several threads of a CPU, the fastest on
-    one thread follows it.
+    """The winner of the last round, in which ``chosen``, the default configuration and the naive
+    schedule are measured again with the baselines in ``beside``. The winner is the fastest that is
+    right once more when it is loaded from disk, as a user loads it. If it runs on several CPU
+    threads, the fastest configuration on one thread follows.
 
     Raises NothingWorked if none of them can be built and run again.
     """
-    rivals = _round(plan, builder, runner, folder, chosen, beside)
-    dropped = {name: why for name, why in rivals.round.dropped.items() if name in rivals.configs}
-    ranked = rivals.ranked()
+    final = _round(plan, builder, runner, folder, chosen, beside)
+    dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
+    ranked = final.ranked()
     while ranked:
-        first = _first(plan, rivals, ranked)
+        first = _first(plan, final, ranked)
         try:
             delivered = runner.deliver(
-                {entry.name: _delivered(plan, rivals, entry) for entry in first},
+                {entry.name: _delivered(plan, final, entry) for entry in first},
                 [group for group in groups(plan.device.kind) if group != DEVICE],
             )
             wrong = {
@@ -99,19 +99,19 @@ def decide(
         except ChildFailed as error:
             wrong = {first[0].name: str(error)}
         if not wrong:
-            return [_winner(plan, rivals, entry, first, delivered) for entry in first]
+            return [_winner(plan, final, entry, first, delivered) for entry in first]
         dropped |= wrong
         ranked = [entry for entry in ranked if entry.name not in wrong]
     reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
     raise NothingWorked(f"no finalist was right in the last round ({reasons or 'none was built'})")
 
 
-def _first(plan: Plan, rivals: _Rivals, ranked: Sequence[Entry]) -> list[Entry]:
+def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
     """The fastest and, if it runs on several threads of a CPU, the fastest on one."""
     fastest, *others = ranked
-    if plan.threads(rivals.configs[fastest.name]) in (1, None):
+    if plan.threads(final.configs[fastest.name]) in (1, None):
         return [fastest]
-    on_one = [entry for entry in others if plan.threads(rivals.configs[entry.name]) == 1]
+    on_one = [entry for entry in others if plan.threads(final.configs[entry.name]) == 1]
     return [fastest, *on_one[:1]]
 
 
@@ -122,7 +122,7 @@ def _round(
     folder: Path,
     chosen: Sequence[Config],
     beside: Mapping[str, Built],
-) -> _Rivals:
+) -> _FinalRound:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
     naive = plan.naive()
@@ -133,7 +133,7 @@ def _round(
     libraries = {name: built.order.library for name, built in compared.items()}
     found = _measured(runner, libraries, configs, plan.device.kind)
     missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
-    return _Rivals(configs, builds, replace(found, dropped=found.dropped | missing))
+    return _FinalRound(configs, builds, replace(found, dropped=found.dropped | missing))
 
 
 def _build(
@@ -154,9 +154,9 @@ def _build(
 def _measured(
     runner: Measuring, libraries: dict[str, Path], configs: Mapping[str, Config], kind: str
 ) -> Comparison:
-    """What the runner finds right takes part: a stored trial says that its configuration was, and
-    not that it is, and the round's process is not confined. A GPU's peers are in that process; one
-    that takes it down must not take the job."""
+    """The round of what the runner finds right. It checks again, because a stored trial only says
+    that its configuration was right once, and the round's process is not confined. On a GPU the
+    peers are in that process. If one of them ends it, the round is run without peers."""
     looks = {name: runner.submit(path) for name, path in libraries.items() if name != EMPTY}
     faulty = {
         name: f"{measured.status}: {measured.error}"
@@ -177,8 +177,8 @@ def _measured(
     return replace(found, dropped=found.dropped | faulty)
 
 
-def _delivered(plan: Plan, rivals: _Rivals, entry: Entry) -> Delivered:
-    config, built = rivals.configs[entry.name], rivals.builds[entry.name]
+def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
+    config, built = final.configs[entry.name], final.builds[entry.name]
     device, library = plan.device, built.order.library
     described = artifact.manifest(
         plan.workload,
@@ -195,19 +195,19 @@ def _delivered(plan: Plan, rivals: _Rivals, entry: Entry) -> Delivered:
 
 
 def _winner(
-    plan: Plan, rivals: _Rivals, entry: Entry, first: Sequence[Entry], delivered: Comparison
+    plan: Plan, final: _FinalRound, entry: Entry, first: Sequence[Entry], delivered: Comparison
 ) -> Winner:
     """One of the first, by the round in which all of them were delivered."""
-    config, built = rivals.configs[entry.name], rivals.builds[entry.name]
+    config, built = final.configs[entry.name], final.builds[entry.name]
     kernel = delivered.entries.get(of(entry.name, KERNEL), entry)
     call = delivered.entries.get(of(entry.name, CALL))
     timing: dict[str, Any] = {
         **entry.timing,
         **kernel.timing,
-        "empty_us": rivals.round.empty_us,
-        "clocks": rivals.round.clocks,
-        "noise": _noise(rivals.round, entry, delivered),
-        "finalists": [_finalist(rivals, each) for each in rivals.ranked()],
+        "empty_us": final.comparison.empty_us,
+        "clocks": final.comparison.clocks,
+        "noise": _noise(final.comparison, entry, delivered),
+        "finalists": [_finalist(final, each) for each in final.ranked()],
     }
     if call is not None:
         timing["call"] = call.timing["warm"]
@@ -224,9 +224,9 @@ def _winner(
             if each is not None and each.max_error is not None
         ),
         baselines=_baselines(
-            rivals, entry, _without(delivered, ours), timing, plan.workload.max_error
+            final, entry, _without(delivered, ours), timing, plan.workload.max_error
         ),
-        empty_us=rivals.round.empty_us,
+        empty_us=final.comparison.empty_us,
     )
 
 
@@ -240,31 +240,31 @@ def _without(found: Comparison, names: Collection[str]) -> Comparison:
 
 
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
-    """Of the round, or of the delivered kernel, whichever was less quiet."""
+    """The noise of the round, or that of the delivered kernel if only that was noisy."""
     looks = [found.noise(entry.name)]
     if of(entry.name, KERNEL) in delivered.entries:
         looks.append(delivered.noise(of(entry.name, KERNEL)))
     return next((look for look in looks if not look["quiet"]), looks[0])
 
 
-def _finalist(rivals: _Rivals, entry: Entry) -> dict[str, Any]:
+def _finalist(final: _FinalRound, entry: Entry) -> dict[str, Any]:
     warm = entry.timing["warm"]
-    return {"name": entry.name, "config": rivals.configs[entry.name], **warm}
+    return {"name": entry.name, "config": final.configs[entry.name], **warm}
 
 
 def _baselines(
-    rivals: _Rivals,
+    final: _FinalRound,
     winner: Entry,
     peers: Comparison,
     timing: Mapping[str, Any],
     allowed: float,
 ) -> list[dict[str, Any]]:
-    """What the winner is compared with, fastest first, then what could not be timed. ``error``
-    says why a row is no fair comparison: it failed, or it is wrong by more than is allowed. A row
-    is compared with the winner's time of the same ``level`` and of the same round."""
+    """The baselines, fastest first, then those that could not be timed. ``error`` says why a row
+    is no fair comparison: the baseline failed, or its error exceeds ``allowed``. ``speedup`` is
+    relative to the winner's time of the same ``level`` and the same round."""
     rows = []
     kernel_us = float(timing["warm"]["median_us"])
-    for entry in rivals.round.entries.values():
+    for entry in final.comparison.entries.values():
         if _is_compared(entry.name):
             rows.append(_row(entry, winner.time_us, allowed))
     for entry in peers.entries.values():
@@ -278,7 +278,7 @@ def _baselines(
             "error": reason,
             "level": None,
         }
-        for name, reason in (rivals.round.dropped | peers.dropped).items()
+        for name, reason in (final.comparison.dropped | peers.dropped).items()
         if _is_compared(name)
     ]
     return sorted(rows, key=lambda row: float(row["time_us"])) + failed

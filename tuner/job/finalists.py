@@ -17,9 +17,9 @@ def finalists(
     stored: Sequence[Config],
     threads: Callable[[Config], int | None],
 ) -> list[Config]:
-    """The five fastest; up to eight, those within 10 % of the fastest; of those that run on one
-    thread the two fastest, for who has no more; and the ``stored`` bests, which the round may
-    replace. Fastest first, each once."""
+    """The five fastest configurations, and up to eight if they are within 10 % of the fastest. The
+    two fastest on one thread, for programs that have no more. The ``stored`` bests, which the round
+    may replace. Fastest first, each once."""
     ranked = sorted(trials, key=lambda trial: trial[1])
     close = [
         config

@@ -35,7 +35,7 @@ from tuner.farm.runner import FarmRunner
 from tuner.job.eta import eta_seconds
 from tuner.job.final import Winner, decide
 from tuner.job.finalists import finalists
-from tuner.job.hold import Hold
+from tuner.job.lease import Lease
 from tuner.job.pipeline import measured
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
@@ -54,12 +54,12 @@ log = structlog.get_logger()
 
 RECORD_SECONDS = 120.0
 REFUSED_AT_ONCE = 100
-"""Trials that are stored between two looks at whether the job is to go on."""
+"""Trials that are stored between two checks of the lease."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a job stands; times in µs and seconds."""
+    """How far a job is; times in µs and seconds."""
 
     requested: int
     measured: int
@@ -75,7 +75,7 @@ class JobRun:
     def __init__(
         self,
         engine: Engine,
-        hold: Hold,
+        lease: Lease,
         device: Device,
         device_id: int,
         builder: Builder,
@@ -86,13 +86,13 @@ class JobRun:
         farm: Farm | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        self._engine, self._hold, self._job = engine, hold, hold.job
+        self._engine, self._lease, self._job = engine, lease, lease.job
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
         self._farm = farm
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        self._plan = plan_of(engine, self._job, device, seed, among, hold.check)
+        self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
         self._ok: list[tuple[Config, float]] = []
         self._statuses: Counter[str] = Counter()
@@ -106,8 +106,8 @@ class JobRun:
     def run(self) -> None:
         """Search, decide, store the best and end the job.
 
-        Raises Cancelled or LeaseLost as the hold does, NothingWorked where there is no winner,
-        NoRoom where its files would be too large, NoServer where the farm has lost its last.
+        Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
+        NoRoom if its files would be too large, NoServer if the farm has lost its last server.
         """
         self._remember()
         self._look()
@@ -120,11 +120,11 @@ class JobRun:
                 self._search(runner, folder)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
-                self._hold.check()
+                self._lease.check()
                 beside = self._beside(folder)
                 chosen = finalists(self._ok, self._stored(), self._plan.threads)
                 winners = decide(self._plan, self._builder, runner, folder, chosen, beside)
-            self._hold.check()
+            self._lease.check()
             publish(
                 self._engine,
                 self._job,
@@ -137,12 +137,12 @@ class JobRun:
             )
 
     def _look(self) -> None:
-        """Say if this machine, where it is the one that measures, is not quiet."""
+        """Log a warning if this machine measures and is not quiet."""
         if self._farm is None and not (seen := look())["quiet"]:
             log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _stored(self) -> list[Config]:
-        """The bests so far, if they can be built again: a round must not lose a better kernel."""
+        """The stored bests that can be built again, so that a round loses no better kernel."""
         found = bests.stored(self._engine, self._job.workload_key, self._device_id)
         return [
             best.config
@@ -155,7 +155,7 @@ class JobRun:
         return self._builder.call(metaschedule_record, order, seconds, timeout=RECORD_SECONDS)
 
     def _runner(self) -> Runner | FarmRunner:
-        """What measures: the device here, or servers that have such a one."""
+        """What measures: this machine's device, or servers that have such a device."""
         key, timeout = self._plan.workload.key, self._settings.run_seconds
         if self._farm is not None:
             return self._farm.runner(key, self._seed, timeout)
@@ -163,7 +163,7 @@ class JobRun:
         return Runner(key, self._device, self._seed, timeout)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
-        """What else is searched for, by name, where settings ask for it."""
+        """Baselines that need a search of their own, by name, if settings ask for them."""
         if not self._settings.metaschedule:
             return {}
         inside = folder / metaschedule_peer.NAME
@@ -175,23 +175,23 @@ class JobRun:
             self._statuses.total() or self._job.trials_requested,
             self._seed,
             inside,
-            self._hold.check,
+            self._lease.check,
         )
         log.info("metaschedule_searched", status=found.status, error=found.error)
         return {metaschedule_peer.NAME: found}
 
     def _search(self, runner: Measuring, folder: Path) -> None:
         results = measured(
-            self._plan, self._builder, runner, folder, left=self._left, check=self._hold.check
+            self._plan, self._builder, runner, folder, left=self._left, check=self._lease.check
         )
         with closing(self._plan), closing(results):
             for config, built, result in results:
                 self._store(config, built, result)
                 self._report()
-                self._hold.check()
+                self._lease.check()
 
     def _remember(self) -> None:
-        """Take up what is known of this workload on this device, this job's own trials too."""
+        """Tell the plan all trials of this workload on this device, this job's own included."""
         known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
@@ -208,11 +208,11 @@ class JobRun:
         log.info("job_planned", space=self._plan.size, known=len(current))
 
     def _refuse(self, known: Collection[tuple[str, int]]) -> None:
-        """What a list names and this device's space lacks is a trial too, with the reason; an
-        earlier attempt, or another list, may have stored it."""
+        """Store, as trials with a reason, the listed configurations that this device's space lacks,
+        unless an earlier attempt or another list has stored them."""
         refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
         for start in range(0, len(refused), REFUSED_AT_ONCE):
-            self._hold.check()
+            self._lease.check()
             some = refused[start : start + REFUSED_AT_ONCE]
             self._store_refused(
                 [
@@ -246,8 +246,8 @@ class JobRun:
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before a trial, nor
-        patience before one that worked: without any there is no best."""
+        """How many more trials are wanted. The budget ends the search, but not before the first
+        trial. Patience ends it, but not before a trial that worked: a best needs one."""
         patience = self._patience_left()
         if patience is not None and patience <= 0:
             return 0
@@ -258,7 +258,7 @@ class JobRun:
         return max(0, self._job.trials_requested - self._statuses.total())
 
     def _patience_left(self) -> int | None:
-        """How many more trials that are no faster end the search, None where they do not."""
+        """After how many more trials that are no faster the search ends; None if it does not."""
         patience = self._job.patience
         return patience - self._no_faster if patience is not None and self._ok else None
 

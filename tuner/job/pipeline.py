@@ -49,19 +49,18 @@ def measured(
     left: Callable[[], int],
     check: Callable[[], None],
 ) -> Generator[tuple[Config, Built, Measured | None]]:
-    """Results in the order in which the plan proposed them; None where the build failed.
+    """Results in the order in which the plan proposed them; None if the build failed.
 
-    ``left()`` says how many more are wanted; at 0 what was built ahead is dropped. ``check()``
-    is called again and again while something is waited for, and may raise. Where building does not
-    disturb the runner the next batch is built while one runs; else a batch is built before any of
-    it runs.
+    ``left()`` says how many more are wanted. At 0, what was built ahead is dropped. ``check()``
+    is called again and again during every wait, and may raise. If the runner ``overlaps_builds``,
+    the next batch is built while one runs. Otherwise a batch is built before any of it runs.
     """
-    batch = max(BATCH, builder.workers, 2 * runner.at_once)
+    batch = max(BATCH, builder.workers, 2 * runner.max_in_flight)
     pending: deque[_Candidate] = deque()
     numbers = itertools.count()
     try:
         while (wanted := left()) > 0:
-            if not pending or (runner.apart and len(pending) <= batch):
+            if not pending or (runner.overlaps_builds and len(pending) <= batch):
                 for config in plan.ask(min(batch, wanted - len(pending))):
                     library = folder / f"{next(numbers)}.so"
                     build = builder.submit(plan.order(config, library))
@@ -69,12 +68,12 @@ def measured(
             if not pending:
                 return
             builds = [each.build for each in pending]
-            while not runner.apart and wait(builds, CHECK_SECONDS).not_done:
+            while not runner.overlaps_builds and wait(builds, CHECK_SECONDS).not_done:
                 check()
             while not pending[0].ended:
                 _run(pending, runner)
-                under_way = [each for one in pending for each in one.futures if not each.done()]
-                if pending[0].ended or wait(under_way, CHECK_SECONDS, FIRST_COMPLETED).done:
+                in_flight = [each for one in pending for each in one.futures if not each.done()]
+                if pending[0].ended or wait(in_flight, CHECK_SECONDS, FIRST_COMPLETED).done:
                     continue
                 check()
             head = pending.popleft()
@@ -83,10 +82,10 @@ def measured(
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
             yield head.config, built, result
-        _drop(pending)  # what runs still would disturb what is measured next
+        _drop(pending)  # what still runs would disturb what is measured next
         while wait([each.run for each in pending if each.run], CHECK_SECONDS).not_done:
             check()
-    finally:  # a job that ends early leaves no builds before the next one's
+    finally:  # builds of a job that ends early would delay the next job's
         _drop(pending)
 
 
@@ -98,21 +97,21 @@ def _drop(pending: Iterable[_Candidate]) -> None:
 
 
 def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
-    """Give the runner what is built, the first first, up to what it takes at once."""
-    under_way = sum(each.run is not None and not each.run.done() for each in pending)
+    """Submit what is built, in order, until the runner has as many in flight as it takes."""
+    in_flight = sum(each.run is not None and not each.run.done() for each in pending)
     for each in pending:
-        if under_way >= runner.at_once:
+        if in_flight >= runner.max_in_flight:
             return
         if each.measurable:
             each.run = runner.submit(each.build.result().order.library)
-            under_way += 1
+            in_flight += 1
 
 
 def best_of(
     plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
 ) -> tuple[Config | None, int]:
-    """The fastest of so many trials, None where none worked, and how many there were: fewer where
-    the space runs out."""
+    """The fastest configuration of ``trials`` trials, None if none worked, and how many trials
+    there were: fewer if the space runs out."""
     times: list[tuple[Config, float | None]] = []
     results = measured(
         plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None

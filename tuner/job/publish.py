@@ -1,4 +1,4 @@
-"""The winners into the storage: bests, signed artifacts and the job's end, all or nothing."""
+"""Storing the winners: bests, signed artifacts and the end of the job, all or nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _files(
         max_error=winner.max_error,
         named=named,
     )
-    return [*named, *artifact.sealed(described, key)]
+    return [*named, *artifact.signed_manifest(described, key)]
 
 
 def _best(plan: Plan, device_id: int, winner: Winner, trials_measured: int) -> NewBest:
@@ -85,5 +85,5 @@ def _best(plan: Plan, device_id: int, winner: Winner, trials_measured: int) -> N
 
 
 def signer_of(key: Ed25519PrivateKey) -> NewSigner:
-    """As whom this host is registered."""
+    """The signer as which this host is registered."""
     return NewSigner(public_key_of(key), socket.gethostname())

@@ -17,7 +17,7 @@ from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse")
 FEW = 32
-"""Outputs; among more, one is large."""
+"""A workload with more outputs than this always has a large one."""
 
 Array = NDArray[np.floating[Any]]
 """Of the workload's dtype."""
@@ -107,9 +107,9 @@ def _headroom(workload: Workload) -> np.float32:
 
 
 def _cancels(workload: Workload, x: Array, w: Array, reference: Reference) -> bool:
-    """Whether every output is far smaller than such sums are, or too small for all digits of the
-    dtype. The error is measured by the largest output: an unlucky draw for a workload with few
-    would make right programs wrong."""
+    """Whether every output is far smaller than such sums usually are, or below the normal range of
+    the dtype. The error is relative to the largest output, so an unlucky draw for a workload with
+    few outputs would fail right programs."""
     if math.prod(workload.output_shape) > FEW:
         return False
     deviation = math.sqrt(reference(workload, x**2, w**2).max())

@@ -1,4 +1,4 @@
-"""Are the numbers right? Asked of every candidate before it is timed."""
+"""Whether a candidate's numbers are right, which is checked before it is timed."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def check(
 
 
 def relative_error(y: Array, reference: NDArray[np.float64], scale: float | None = None) -> float:
-    """max|y - ref| / max|ref| on the host; NaN where y holds one.
+    """max|y - ref| / max|ref| on the host; NaN if y holds one.
 
-    ``scale`` is max|ref| where it is known already.
+    ``scale`` is max|ref| if it is known already.
     """
     flat, exact = y.reshape(-1), reference.reshape(-1)
 
@@ -54,7 +54,7 @@ def relative_error(y: Array, reference: NDArray[np.float64], scale: float | None
 
 
 def relative(largest: float, scale: float) -> float:
-    """max|y - ref| by max|ref|. An all-zero reference must be met."""
+    """max|y - ref| / max|ref|. If the reference is all zero, y must be zero, too."""
     if scale == 0:
         return 0.0 if largest == 0 else float("inf")
     return largest / scale

@@ -12,15 +12,15 @@ from pydantic import Field, FiniteFloat
 PROTOCOL = 3
 """Raise it when a change would make times of old and new records incomparable."""
 STEADY = 0.25
-"""Samples whose 10th and 90th percentile are further apart than this part of their median are
-spread: more of them are taken."""
+"""Samples are spread if their 10th and 90th percentile differ by more than this share of the
+median. Then more of them are taken."""
 MORE = 4
-"""How many times the samples, and the seconds, spread ones may take."""
+"""Spread samples may be so many times as many, and take so many times as long."""
 FEWEST = 5
-"""So many samples must be left for the disturbed ones to be passed over."""
+"""Disturbed samples are left out if at least so many others remain."""
 
 Summary = dict[str, Annotated[int, Field(le=2**53)] | FiniteFloat]
-"""Of samples: :func:`summarise` has its names."""
+"""A summary of samples, with the names of :func:`summarise`."""
 
 
 class Sampler(Protocol):
@@ -62,8 +62,8 @@ def taken(sampler: Sampler) -> Sample:
 
 
 def summarise(samples: Sequence[Sample], calls: int) -> Summary:
-    """Median, 10th and 90th percentile in µs. The first sample is dropped. Disturbed ones are
-    passed over if enough others are left; their share is told."""
+    """Median, 10th and 90th percentile in µs. The first sample is dropped. Disturbed samples are
+    left out if enough others remain; ``disturbed`` is their share."""
     kept = samples[1:] if len(samples) > 1 else samples
     calm = [sample for sample in kept if not sample.disturbed]
     counted = np.asarray([s.seconds for s in (calm if len(calm) >= FEWEST else kept)]) * 1e6
@@ -79,14 +79,14 @@ def summarise(samples: Sequence[Sample], calls: int) -> Summary:
 
 
 def spread(summary: Mapping[str, Any]) -> float:
-    """How far the 10th and the 90th percentile are apart, as a part of the median."""
+    """The 90th minus the 10th percentile, as a share of the median."""
     return float((summary["p90_us"] - summary["p10_us"]) / summary["median_us"])
 
 
 def take(sampler: Sampler, count: int, budget_seconds: float) -> Summary:
-    """The summary of up to ``count`` samples, after one that is dropped; fewer, but at least
-    two, if the budget is spent earlier. Spread samples are given up to four times as many and as
-    long."""
+    """The summary of up to ``count`` samples, after one that is dropped. There are fewer, but at
+    least two, if the budget is spent earlier. If samples are spread, up to four times as many are
+    taken in up to four times the time."""
     samples: list[Sample] = []
     spent = 0.0
     while True:

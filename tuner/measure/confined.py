@@ -1,4 +1,4 @@
-"""How the processes that try candidates are confined, and whether a GPU's driver bears it."""
+"""How processes that run candidates are confined, and whether a GPU's driver allows it."""
 
 from __future__ import annotations
 
@@ -31,33 +31,34 @@ from tuner.process.confine import Confinement
 log = structlog.get_logger()
 
 RUN_MEMORY = 0.75
-"""Of the machine's memory, for the one process that tries candidates."""
+"""Share of the machine's memory for the one process that runs candidates."""
 EXERCISE_SECONDS = 60.0
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
-"""No memory bound: what starts processes, as PyTorch may, is not known beforehand."""
+"""No bound on memory: PyTorch may start processes, and nobody knows how many."""
 
 
 def of_candidates(kind: str, folder: str) -> Confinement:
-    """What tries candidates on a device of that kind may do, its files being in the folder."""
+    """The limits of a process that runs candidates on that kind of device, with its files in
+    ``folder``."""
     if kind == "cpu":
         return _in_folder(folder, ())
-    return _in_folder(folder, device_files()) if bearable(exercise) else LIMITED
+    return _in_folder(folder, device_files()) if can_be_confined(exercise) else LIMITED
 
 
-def bearable(asked: Callable[[Path], None]) -> bool:
-    """Whether what a trial asks of the GPU's driver works in a confined process; ``asked`` gets
-    the folder that may be written. Where it works in others alone, that is logged. Once there is
-    an answer, which takes seconds, this process asks no more."""
+def can_be_confined(asked: Callable[[Path], None]) -> bool:
+    """Whether the GPU's driver works in a confined process. ``asked`` does what a trial does; it
+    gets the folder that may be written. A driver that works only without limits is logged. The
+    answer takes seconds and is kept for the life of this process."""
     try:
-        return _borne(asked)
+        return _works_confined(asked)
     except ChildFailed:
         return True  # it works in neither: trials say why
 
 
 @cache
-def _borne(asked: Callable[[Path], None]) -> bool:
-    """The same. Raises ChildFailed where it works in no process, and then knows nothing."""
+def _works_confined(asked: Callable[[Path], None]) -> bool:
+    """As above. Raises ChildFailed if it works in no process at all; that is not kept."""
     with TemporaryDirectory(prefix="convtune-confined-") as folder:
         try:
             _try(asked, folder, _in_folder(folder, device_files()))
@@ -69,8 +70,8 @@ def _borne(asked: Callable[[Path], None]) -> bool:
 
 
 def exercise(folder: Path) -> None:
-    """What a trial asks of the driver, but for a candidate: memory, a kernel compiled, loaded and
-    launched, a graph timed. Raises what CUDA or TVM raise."""
+    """Do with the driver what a trial does, without a candidate: allocate memory, compile, load
+    and launch a kernel, time a graph. Raises what CUDA and TVM raise."""
     from cuda.bindings import runtime
 
     write_cases(EMPTY_WORKLOAD.key, folder, 0)

@@ -1,4 +1,4 @@
-"""Time on a CPU: TVM's loop around a compiled function, the interpreter's clock around others."""
+"""Time on a CPU, by TVM's loop for compiled functions and the interpreter's clock for others."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from tuner.measure.kernel import Kernel
 
 SAMPLE_SECONDS = 10e-3
 WAKE_SECONDS = 3e-3
-"""Of calls before another's turn is timed: its threads sleep, and its data left the caches."""
+"""Seconds of calls before a kernel's turn: they wake its threads and load its data."""
 MAX_CALLS = 10_000
 REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
-"""Before another's turn: threads of OpenMP spin for milliseconds after their work, on the cores
-that the next one needs. They are looked at after each of the first; the second is the longest that
-is waited for them."""
+"""Before the next turn: OpenMP's threads spin for milliseconds after their work, on cores that the
+next kernel needs. The first is the pause between two looks at them, the second the longest wait."""
 TASKS = Path("/proc/self/task")
 
 
 class CpuClock:
-    """``cache_bytes`` is the last cache of the CPU: cold calls are made after writing thrice as
-    much."""
+    """``cache_bytes`` is the size of the CPU's last cache. Three times as much is written before
+    each cold call."""
 
     def __init__(self, cache_bytes: int) -> None:
         self._flush_bytes = 3 * cache_bytes
@@ -33,7 +32,7 @@ class CpuClock:
         self._latest: Kernel | None = None
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Each sample is a loop of about ten milliseconds, shorter where the budget is."""
+        """Each sample is a loop of about ten milliseconds, or of the budget if that is shorter."""
         self.turn(kernel)
         once = _interpreted(kernel, 1)
         span = min(SAMPLE_SECONDS, budget_seconds)
@@ -52,7 +51,7 @@ class CpuClock:
         self._trash += 1
 
     def turn(self, kernel: Kernel) -> None:
-        """Where another was timed before, let its threads come to rest and wake this one's."""
+        """If another kernel was timed before, wait for its threads to stop and wake this one's."""
         if kernel is not self._latest:
             rest()
             _wake(kernel)
@@ -101,8 +100,8 @@ def rest() -> None:
 
 
 def others_run() -> bool:
-    """Whether another thread of this process has a core or waits for one; yes where the system does
-    not say. The process's own clock can't tell: Linux adds what others used once a tick of 4 ms."""
+    """Whether another thread of this process runs or waits for a core; yes if the system does not
+    say. The process's own CPU time can't tell: Linux updates that of running threads every 4 ms."""
     if not TASKS.exists():
         return True
     own = str(threading.get_native_id())
@@ -117,8 +116,7 @@ def _wake(kernel: Kernel) -> None:
 
 
 def _interruptions() -> int:
-    """How often the system took a processor from a thread of this process that had not asked to
-    wait: others want it."""
+    """How often the system has preempted a thread of this process in favour of others."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 

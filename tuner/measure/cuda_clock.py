@@ -15,15 +15,15 @@ from tuner.measure.kernel import Kernel
 COPIES = 100
 SAMPLE_SECONDS = 1e-3
 MOST_REPLAYS = 10
-"""Replays of a graph in one sample: the start of the first takes some tens of microseconds, which a
-hundred copies of a small kernel alone would each bear a part of."""
+"""Replays of a graph in one sample. The start of the first takes some tens of microseconds, too
+much to be shared by only a hundred copies of a small kernel."""
 ROTATED_SETS = 50
 ROTATED_BYTES = 2**30
 WARM_UP_SECONDS = 5e-3
 
 
 class CudaClock:
-    """One stream, on which everything that is timed runs.
+    """One stream on which everything that is timed runs.
 
     A graph takes the host out of the measurement: back-to-back launches of a kernel below about
     4 µs measure how quickly the host can launch.
@@ -120,12 +120,12 @@ class CudaClock:
 
 
 def _copies(once: float, budget_seconds: float) -> int:
-    """As many as a sample's budget holds, at most a hundred."""
+    """How many copies fit the budget of a sample, at most a hundred."""
     return max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
 
 
 def _replays(seconds: float) -> int:
-    """Of a graph that takes so long: what a sample needs, at most ten."""
+    """How many replays of a graph that takes ``seconds`` a sample needs, at most ten."""
     return max(1, min(MOST_REPLAYS, math.ceil(SAMPLE_SECONDS / max(seconds, 1e-7))))
 
 

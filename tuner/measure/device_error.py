@@ -1,5 +1,5 @@
-"""How wrong an output is, reckoned on the GPU where it lies: an output of 38 million elements takes
-longer to carry to the host and to compare there than a candidate takes to be timed."""
+"""The error of an output, computed on the GPU. To copy 38 million elements to the host and compare
+them there takes longer than to time a candidate."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from tuner.build.cuda_compile import cubin
 from tuner.device import cuda_facts
 from tuner.device.cuda import checked
 
 THREADS = 256
 BLOCKS = 1024
-"""At most: all that the largest GPUs run at once."""
+"""At most so many blocks: the largest GPUs run no more at once."""
 
 SOURCE = """
 // In the instructions' own words: with fast math the compiler's conversions take subnormal numbers
@@ -68,7 +69,7 @@ compare_float16(const unsigned short* __restrict__ y, const double* __restrict__
 
 class LargestDifference:
     """max|y - ref| of two of TVM's tensors, y in float32 or float16, ref in float64, on one GPU;
-    NaN or infinity where y holds one."""
+    NaN or infinity if y holds one."""
 
     def __init__(self, device: Any) -> None:
         import tvm
@@ -84,7 +85,7 @@ class LargestDifference:
         size = math.prod(y.shape)
         values = y.data_ptr(), reference.data_ptr(), size, self._largest.data_ptr()
         types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_void_p
-        blocks = min(BLOCKS, -(-size // THREADS))
+        blocks = min(BLOCKS, ceil_div(size, THREADS))
         default_stream = 0  # on which TVM copies
         checked(
             driver.cuLaunchKernel(

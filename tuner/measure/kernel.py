@@ -19,12 +19,12 @@ from tuner.measure.check import relative, relative_error
 from tuner.measure.device_error import LargestDifference
 
 KEPT = 0.25
-"""Of a GPU's free memory, for cases that stay there."""
+"""Share of a GPU's free memory for cases that stay there."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the clocks need of something that is timed; only ``call`` must be there.
+    """What the clocks need of something that is timed. Only ``call`` is required.
 
     ``call()`` runs it once on its tensors. ``evaluator(number, repeat)`` is TVM's loop around a
     compiled function, seconds for each repeat. ``rotated(n)`` gives calls on n separate sets of
@@ -39,7 +39,7 @@ class Kernel:
 
 
 def device(kind: str) -> Any:
-    """TVM's name of device 0 of that kind, its runtime loaded."""
+    """TVM's device 0 of that kind. Loads its runtime."""
     import tvm
 
     if kind == "cuda":
@@ -49,7 +49,7 @@ def device(kind: str) -> Any:
 
 
 class Tensors:
-    """One set of input, weight and output on a device, shared by all that is compared."""
+    """One set of input, weight and output on a device, shared by all subjects of a round."""
 
     def __init__(self, workload: Workload, kind: str) -> None:
         import tvm
@@ -87,7 +87,7 @@ class Tensors:
         self.device.sync()
 
     def output(self) -> Array:
-        """The output as it is now; good until the next call."""
+        """The output as it is now, valid until the next call."""
         self.y.copyto(self._host)
         self.device.sync()
         result: Array = np.from_dlpack(self._host).view(self.workload.dtype)
@@ -101,8 +101,8 @@ class Tensors:
         return relative(self._largest(self.y, reference), case.scale)
 
     def _keep(self, case: Case, part: str) -> Any:
-        """A part of a case on the device, where it stays, so that it is carried there once however
-        many candidates it checks; None where that would fill too much of the device."""
+        """A part of a case on the device, where it stays: it is copied once for all candidates.
+        None if it would take too much of the device's memory."""
         key = case.name, part
         if key not in self._kept:
             array = getattr(case, part)
@@ -114,7 +114,7 @@ class Tensors:
 
 
 def _free_bytes(kind: str) -> float:
-    """What is left of a GPU's memory; a CPU is not asked."""
+    """Free bytes of a GPU's memory; unlimited on a CPU."""
     if kind != "cuda":
         return math.inf
     from cuda.bindings import runtime
@@ -133,7 +133,7 @@ class Loaded:
         self._main = self._module["main"]
 
     def run(self, case: Case) -> None:
-        """Compute the output for a case, into a tensor that was full of NaN."""
+        """Compute the output for a case, into a tensor that is filled with NaN before."""
         tensors = self._tensors
         tensors.fill(case)
         self._main(tensors.x, tensors.w, tensors.y)

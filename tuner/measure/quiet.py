@@ -1,4 +1,4 @@
-"""Whether the machine is quiet enough for its times to be believed."""
+"""Whether the machine is quiet enough for its times to be trusted."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tuner.device.cpu_facts import threads
 from tuner.measure.clock import STEADY, Sample, spread, summarise
 
 BUSY = 0.15
-"""Of all processors: what others may use of them."""
+"""Share of all processors that other processes may use."""
 LOOK_SECONDS, LOOK_SAMPLES, LOOK_SIZE = 0.3, 100, 4096
 WAY_OUT = "end what else runs here, or tune again when it is quiet"
 
 
 class Others:
-    """What other processes use of the processors, from its making on."""
+    """Measures how busy other processes keep the processors from now on."""
 
     def __init__(self) -> None:
         self._time, self._all, self._own = time.monotonic(), _busy(), _own()
 
     def load(self) -> float:
-        """How many processors others kept busy, on average."""
+        """How many processors other processes kept busy, on average."""
         seconds = time.monotonic() - self._time
         elsewhere = (_busy() - self._all) - (_own() - self._own)
         return max(0.0, elsewhere) / max(seconds, 1e-3)
@@ -36,7 +36,7 @@ class Others:
 def noise(
     probe: Mapping[str, Any] | None, load: float, winner: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is stored beside a time: ``quiet``, and if not, the ``reason`` with what to do.
+    """What is stored with a time: ``quiet`` and, if it is false, the ``reason`` with a way out.
 
     ``probe`` is the summary of the empty program, a small fixed kernel that took part in every
     turn, None if there was none; ``load`` how many processors others kept busy; ``winner`` the
@@ -60,7 +60,7 @@ def noise(
 
 
 def look() -> dict[str, Any]:
-    """The same of a third of a second in which nothing of ours runs but a small NumPy kernel."""
+    """:func:`noise` of a third of a second in which only a small NumPy kernel of ours runs."""
     others = Others()
     a = np.ones(LOOK_SIZE, np.float32)
     call = partial(np.multiply, a, a, a)
@@ -85,8 +85,7 @@ def _busy() -> float:
 
 
 def _own() -> float:
-    """Processor seconds of this process and of all that it started and that live or were waited
-    for."""
+    """Processor seconds of this process and of its children, living or waited for."""
     process = psutil.Process()
     total = float(sum(process.cpu_times()[:4]))
     for child in process.children(recursive=True):

@@ -1,4 +1,4 @@
-"""How far a time is from what the device allows."""
+"""How close a time is to what the device allows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def roofline(
 ) -> dict[str, Any]:
     """``floor_us`` is the larger of flops over the float32 peak and compulsory bytes over the
     peak bandwidth (Williams, Waterman, Patterson, "Roofline", 2009), or the empty kernel's time
-    where that is larger still; ``bound`` says which, ``fraction`` is floor over time. All are
-    None where the device's peaks are unknown.
+    if that is larger still. ``bound`` says which it is, and ``fraction`` is floor over time. All
+    are None if the device's peaks are unknown.
     """
     if not (limits.peak_flops and limits.peak_bandwidth):
         return {"bound": None, "floor_us": None, "fraction": None}

@@ -24,7 +24,7 @@ ERROR_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class RunOrder:
-    """What to measure: a library of a workload, on the device of ``kind`` whose last cache holds
+    """What to measure: a workload's library, on the device of ``kind`` whose last cache has
     ``cache_bytes``, against the cases in a directory."""
 
     workload_key: str
@@ -36,7 +36,7 @@ class RunOrder:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it. A candidate can make it up, hence the bounds."""
+    """The result. A candidate can make it up, hence the bounds."""
 
     status: Literal["ok", "wrong_answer", "run_error", "run_timeout"]
     error: Annotated[str | None, Field(max_length=ERROR_CHARACTERS)] = None
@@ -85,7 +85,7 @@ def _tensors(workload_key: str, kind: str) -> Tensors:
 
 @lru_cache(maxsize=2)
 def clock_for(kind: str, cache_bytes: int, set_bytes: int) -> Clock:
-    """The clock of this process's device; ``set_bytes`` is what one set of tensors takes."""
+    """The clock of this process's device. ``set_bytes`` is the size of one set of tensors."""
     if kind == "cuda":
         from tuner.measure.cuda_clock import CudaClock
 

@@ -1,4 +1,4 @@
-"""What a result depends on beside its configuration."""
+"""The versions that a result depends on."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
@@ -86,7 +87,7 @@ def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int
     import torch
 
     step = block - workload.N + 1
-    blocks = -(-workload.length // step)
+    blocks = ceil_div(workload.length, step)
     right = (blocks - 1) * step + block - workload.left - workload.M
     padded = torch.nn.functional.pad(signal.float(), (workload.left, right))  # right < 0 crops
     spectrum = torch.fft.rfft(weights.float(), block)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
 from tuner.measure.cases import Array
@@ -65,7 +66,7 @@ class TritonPeer:
         from tuner.peers.triton_kernel import conv1d_kernel
 
         workload = self._workload
-        conv1d_kernel[(-(-workload.length // BLOCK),)](
+        conv1d_kernel[(ceil_div(workload.length, BLOCK),)](
             self._x,
             self._w,
             self._y,

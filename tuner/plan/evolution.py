@@ -49,8 +49,8 @@ def search_target(device: Device) -> dict[str, Any]:
 
 
 def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: int) -> list[Config]:
-    """The next configurations to try, none twice; fewer, at last none, where there is nothing new.
-    ``told`` are results since the last call, in µs, None where one failed: the process keeps what
+    """The next configurations to try, none twice; fewer, at last none, if there is nothing new.
+    ``told`` are results since the last call, in µs, None if one failed: the process keeps what
     it was told before."""
     search = _search(setup)
     search.tell(told)

@@ -93,7 +93,7 @@ def plan_of(
     check: Callable[[], None],
 ) -> Plan:
     """The job's plan: its list, where it has one, or its search. ``check()`` is called again and
-    again where the search is waited for, and may raise. Raises NothingWorked where the order's
+    again where the search is waited for, and may raise. Raises NothingWorked if the order's
     templates leave nothing to try."""
     workload = templates.parse_key(job.workload_key)
     others = job.templates is None

@@ -1,6 +1,6 @@
 """MetaSchedule's own search over the naive computation: its rules, its evolution, its cost model.
 
-Unlike the other peers it takes as long as a job, so it is searched only where settings ask for it.
+Unlike the other peers it takes as long as a job, so it is searched only if settings ask for it.
 Its candidates are built, checked and timed as ours are; one that is wrong counts as failed."""
 
 from __future__ import annotations

@@ -50,15 +50,15 @@ class Plan:
 
     @property
     def size(self) -> int | None:
-        """How many configurations there are, None where nobody can tell."""
+        """How many configurations there are, None if nobody can tell."""
         return len(self.space)
 
     def ask(self, count: int) -> list[Config]:
-        """The next configurations to try, none twice; fewer where the space runs out."""
+        """The next configurations to try, none twice; fewer if the space runs out."""
         return [self.space[index] for index in self.search.ask(count)]
 
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
-        """Configurations with their time in µs, None where they failed. What is no longer in
+        """Configurations with their time in µs, None if they failed. What is no longer in
         the space is passed over."""
         known = []
         for config, time_us in results:

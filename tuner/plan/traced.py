@@ -27,7 +27,7 @@ ASK_SECONDS = 1800.0
 
 class TracedPlan(Plan):
     """The search is a process, from the first :meth:`ask` to :meth:`close`. ``check()`` is called
-    again and again while it is waited for, and may raise. Where it fails, what has been measured
+    again and again while it is waited for, and may raise. If it fails, what has been measured
     by then is all there is."""
 
     def __init__(
@@ -51,7 +51,7 @@ class TracedPlan(Plan):
         return None
 
     def ask(self, count: int) -> list[Config]:
-        """Raises NothingWorked where the search fails before anything worked."""
+        """Raises NothingWorked if the search fails before anything worked."""
         if count <= 0 or self._failed:
             return []
         told, self._untold = self._untold, []

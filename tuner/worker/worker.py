@@ -29,11 +29,11 @@ from tuner.build.builder import Builder
 from tuner.device.device import Device
 from tuner.errors import NoServer, TunerError
 from tuner.farm.farm import Farm
-from tuner.job.hold import Cancelled, Hold
 from tuner.job.job import JobRun, Progress
+from tuner.job.lease import Cancelled, Lease
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
-from tuner.measure.confined import bearable, exercise
+from tuner.measure.confined import can_be_confined, exercise
 from tuner.process.stopping import Stopped, check_stopped
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
@@ -88,7 +88,7 @@ class Worker:
             with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
                 self._builder.warm_up()
                 if self._device.kind == "cuda" and self._farm is None:
-                    bearable(exercise)  # the first job would wait for it
+                    can_be_confined(exercise)  # the first job would wait for it
                 self._take_jobs(once)
         except Stopped:
             self.give_back()
@@ -208,10 +208,10 @@ class Worker:
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
-        with Hold(self._engine, job, beat=lambda: self._beat(job.id)) as hold:
+        with Lease(self._engine, job, beat=lambda: self._beat(job.id)) as lease:
             run = JobRun(
                 self._engine,
-                hold,
+                lease,
                 self._device,
                 self._device_id,
                 self._builder,
@@ -224,7 +224,7 @@ class Worker:
             try:
                 run.run()
             except LeaseLost:
-                if hold.silent:
+                if lease.silent:
                     self._left.append(job)
                 raise
 

@@ -1,5 +1,5 @@
 """The strategies of seed 002, a lecture on tiled convolution, along one dimension: blocks of 256
-threads, four outputs a thread where there are several."""
+threads, four outputs a thread if there are several."""
 
 from __future__ import annotations
 

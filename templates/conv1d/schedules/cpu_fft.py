@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.cpu_fft import factors, outputs
 from templates.conv1d.schedules.radix import Complex, dft, multiply
 from templates.conv1d.schedules.rows import Rows
@@ -67,7 +68,7 @@ class _Program:
                 self._fill_roots()
                 with self.loop(0, 2) as half:
                     self._transform_weights(half)
-                with self.loop(0, -(-L // (2 * self.pairs * self.new))) as task:
+                with self.loop(0, ceil_div(L, 2 * self.pairs * self.new)) as task:
                     self._convolve(task)
         return builder.get()
 

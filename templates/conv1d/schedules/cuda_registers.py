@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import filled, program
 
@@ -19,7 +20,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         workload,
         "conv1d_registers",
         _source(workload, config),
-        blocks=-(-(workload.length + config["outputs_per_thread"] - 1) // outputs),
+        blocks=ceil_div(workload.length + config["outputs_per_thread"] - 1, outputs),
         threads=config["threads"],
         words=1,
     )

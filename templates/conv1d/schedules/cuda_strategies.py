@@ -13,6 +13,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.cuda_strategies import (
     outputs_per_block,
     outputs_per_thread,
@@ -36,7 +37,7 @@ def _halo_global(workload: Conv1dWorkload, config: dict[str, Any], kind: str) ->
     first, sign = (N - 1, -1) if workload.kind == "convolve" else (0, 1)
     middle = N // 2
     threads, chunk = config["threads"], taps_per_pass(workload, config)
-    chunks, blocks = -(-N // chunk), -(-L // threads)
+    chunks, blocks = ceil_div(N, chunk), ceil_div(L, threads)
     block, thread, shared = frames(kind)
 
     @T.prim_func(s_tir=True)
@@ -91,8 +92,8 @@ def _tiled(workload: Conv1dWorkload, config: dict[str, Any], kind: str) -> Any:
     first, sign = (N - 1, -1) if workload.kind == "convolve" else (0, 1)
     threads, each = config["threads"], outputs_per_thread(config)
     outputs, chunk = outputs_per_block(workload, config), taps_per_pass(workload, config)
-    span, blocks, chunks = outputs + chunk - 1, -(-L // outputs), -(-N // chunk)
-    loads = -(-span // threads)
+    span, blocks, chunks = outputs + chunk - 1, ceil_div(L, outputs), ceil_div(N, chunk)
+    loads = ceil_div(span, threads)
     block, thread, shared = frames(kind)
 
     @T.prim_func(s_tir=True)

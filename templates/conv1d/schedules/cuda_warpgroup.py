@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.cuda_warpgroup import shared_words
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import ARITHMETICS, HALVES
@@ -21,7 +22,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         workload,
         "conv1d_warpgroup",
         _source(workload, config),
-        blocks=-(-workload.length // (64 * config["columns"] * groups)),
+        blocks=ceil_div(workload.length, 64 * config["columns"] * groups),
         threads=128 * groups * config["tap_groups"],
         words=shared_words(workload, config),
     )

@@ -1,5 +1,5 @@
 """The strategies of seed 002, a lecture on tiled convolution, in two dimensions: blocks of 16 by 16
-threads, two by two outputs a thread where there are several."""
+threads, two by two outputs a thread if there are several."""
 
 from __future__ import annotations
 

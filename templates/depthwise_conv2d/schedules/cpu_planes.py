@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
@@ -61,7 +62,7 @@ class _Program:
                         args, (planes * inputs, workload.C * taps, planes * outputs), strict=True
                     )
                 )
-                with self.loop(0, -(-planes // self.each)) as task:
+                with self.loop(0, ceil_div(planes, self.each)) as task:
                     self._task(task, planes)
         return builder.get()
 
@@ -70,12 +71,12 @@ class _Program:
         with ir.sblock("task"):
             ir.reads()
             ir.writes()
-            vectors = -(-padded_bytes(self.workload, self.near, patch) // (4 * self.lanes))
+            vectors = ceil_div(padded_bytes(self.workload, self.near, patch), 4 * self.lanes)
             padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
             with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
                 ir.buffer_store(padded, tirx.const(0.0, "float32"), [i * self.lanes + lane])
             if self.flat:
-                size = -(-flat_outputs(self.workload) // patch) * patch
+                size = ceil_div(flat_outputs(self.workload), patch) * patch
             else:
                 size = self.rows * self.lanes
             sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
@@ -141,7 +142,7 @@ class _Program:
         half = self.workload.W // 2
         if half > 1:
             lanes = min(self.lanes, 1 << (half.bit_length() - 1))
-            with ir.serial(0, -(-half // lanes)) as vector:
+            with ir.serial(0, ceil_div(half, lanes)) as vector:
                 start = ir.Bind(tirx.min(vector * lanes, half - lanes))
                 pairs = self.x[tirx.Ramp(here + 2 * start, 1, 2 * lanes)]
                 both = ir.Bind(pairs.astype(f"float32x{2 * lanes}"))
@@ -155,7 +156,7 @@ class _Program:
     def _copy_row(self, source: Any, here: Any, target: Any, there: Any, count: int) -> None:
         """The elements as whole vectors, the last of them overlapping the one before."""
         lanes = min(self.lanes, 1 << (count.bit_length() - 1))
-        with ir.serial(0, -(-count // lanes)) as vector:
+        with ir.serial(0, ceil_div(count, lanes)) as vector:
             start = ir.Bind(tirx.min(vector * lanes, count - lanes))
             with ir.vectorized(0, lanes) as lane:
                 value = source[here + start + lane].astype(target.dtype)
@@ -187,11 +188,11 @@ class _Program:
         top, span = height // 2, (tile - 1) * s + height
         inside = range(top, min(top + H, span)) if tile == rows else range(span)
         weights = self._weights(plane)
-        with ir.serial(0, -(-rows // tile)) as band:
+        with ir.serial(0, ceil_div(rows, tile)) as band:
             i = ir.Bind(tirx.min(band * tile, rows - tile))
             if self.bands:
                 self._stage_band(padded, plane, i)
-            with ir.serial(0, -(-columns // lanes)) as vector:
+            with ir.serial(0, ceil_div(columns, lanes)) as vector:
                 j = ir.Bind(tirx.min(vector * lanes, max(0, columns - lanes)))
                 terms = [
                     (self._row(h), row, (h - row * s) * self.workload.K)

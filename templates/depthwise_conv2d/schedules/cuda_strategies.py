@@ -13,6 +13,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda_strategies import (
     outputs_per_thread,
     taps_per_pass,
@@ -43,7 +44,7 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
     first_h, first_w = K // 2 - pad_h, K // 2 - pad_w
     rows, columns = workload.out_height, workload.out_width
     ty, tx = config["threads_y"], config["threads_x"]
-    down, across = -(-rows // ty), -(-columns // tx)
+    down, across = ceil_div(rows, ty), ceil_div(columns, tx)
     block, thread, shared = frames(kind)
 
     @T.prim_func(s_tir=True)
@@ -117,10 +118,10 @@ def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str)
     each_y, each_x = outputs_per_thread(config)
     high, wide = tile_of(workload, config)
     chunk_y, chunk_x = taps_per_pass(workload, config)
-    down, across = -(-rows // high), -(-columns // wide)
-    passes_y, passes_x = -(-taps_h // chunk_y), -(-taps_w // chunk_x)
+    down, across = ceil_div(rows, high), ceil_div(columns, wide)
+    passes_y, passes_x = ceil_div(taps_h, chunk_y), ceil_div(taps_w, chunk_x)
     span_y, span_x = (high - 1) * s + chunk_y, (wide - 1) * s + chunk_x
-    loads_y, loads_x = -(-span_y // ty), -(-span_x // tx)
+    loads_y, loads_x = ceil_div(span_y, ty), ceil_div(span_x, tx)
     block, thread, shared = frames(kind)
 
     @T.prim_func(s_tir=True)

@@ -109,7 +109,7 @@ class TestOneRunner:
     def test_two_servers_measure_side_by_side(
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
-        assert runner.at_once == 4
+        assert runner.max_in_flight == 4
         for future in [runner.submit(libraries["right"]) for _ in range(4)]:
             future.result(60)
         until(lambda: runner._connected == 2)
@@ -233,7 +233,7 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
         with closing(Farm(tracker.address, "sleepy")) as farm:
             farm.await_free()
             with capture_logs() as log, farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
-                assert runner.at_once == 4
+                assert runner.max_in_flight == 4
                 until(lambda: runner._sessions == 1)
                 monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 0.1)
                 first = runner.submit(libraries["right"])

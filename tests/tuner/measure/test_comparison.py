@@ -1,4 +1,4 @@
-"""Who takes which turn, and when the first two are told apart. The processes are stand-ins."""
+"""Who takes which turn, and when a round is settled. The processes are stand-ins."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,13 +9,13 @@ import pytest
 
 from tuner.compare import comparison
 from tuner.compare.comparison import FEWEST_TURNS, TURNS, Stage, compare
-from tuner.compare.stage import Contestant, Entered
+from tuner.compare.stage import Entered, Subject
 from tuner.errors import ChildCrashed
 from tuner.measure.clock import Sample
 
 
 class Process:
-    """Its contestants take seconds as their functions say; ``log`` keeps who was asked."""
+    """Its subjects take seconds as their functions say; ``log`` keeps who was asked."""
 
     def __init__(self, log: list[str], **times: Callable[[], float]) -> None:
         self._log, self._times = log, times
@@ -31,7 +31,7 @@ class Process:
 def staged(log: list[str], seconds: float = 1e-4, **times: Callable[[], float]) -> Stage:
     process: Any = Process(log, **times)
     stage = Stage(process)
-    ready = {name: Contestant(seconds, 1, "kernel", 1e-7) for name in times}
+    ready = {name: Subject(seconds, 1, "kernel", 1e-7) for name in times}
     stage.enter(lambda: Entered(ready, {}))
     return stage
 
@@ -67,7 +67,7 @@ def test_a_slow_contestant_sits_turns_out_evenly(seconds: float, turns: int) -> 
     assert max(gaps) - min(gaps) <= 2
 
 
-def test_rivals_that_are_close_take_further_turns() -> None:
+def test_finalists_that_are_close_take_further_turns() -> None:
     random.seed(0)
     log: list[str] = []
     near = {
@@ -86,7 +86,7 @@ def test_rivals_that_are_close_take_further_turns() -> None:
     assert len(log) > 3 * (TURNS + 1)
 
 
-def test_rivals_that_are_as_good_as_equal_do_not() -> None:
+def test_finalists_that_are_as_good_as_equal_do_not() -> None:
     log: list[str] = []
     compare([staged(log, a=always(1.0), b=always(1.001))], ["a", "b"])
     assert len(log) == 2 * (TURNS + 1)

@@ -40,9 +40,9 @@ def builder() -> Iterator[Builder]:
 
 @pytest.fixture
 def nothing_tried() -> Iterator[None]:
-    confined._borne.cache_clear()
+    confined._works_confined.cache_clear()
     yield
-    confined._borne.cache_clear()
+    confined._works_confined.cache_clear()
 
 
 def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_where_confinement_is_not_the_reason_candidates_are_confined(
         found = confined.of_candidates("cuda", str(tmp_path))
     assert logs == []
     assert found.folder == str(tmp_path)
-    assert confined._borne.cache_info().currsize == answers
+    assert confined._works_confined.cache_info().currsize == answers
 
 
 def test_the_last_rounds_process_has_limits_and_no_database(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from templates.spaces.space import ConfigSpace
 from templates.spaces.union import UnionSpace
 from tuner.search.strategy import Result, Strategy
@@ -66,14 +67,14 @@ def direct(length: int = 16384, taps: int = 32, units: int = 132) -> Surface:
     space.knob("unroll", [True, False])
 
     def featurize(c: Config) -> dict[str, float]:
-        blocks = -(-length // (c["threads"] * c["outputs"]))
+        blocks = ceil_div(length, c["threads"] * c["outputs"])
         return {"blocks_per_unit": blocks / units, "registers": c["outputs"] * 2 + c["step"] + 24}
 
     def cost(c: Config) -> float | None:
         registers = featurize(c)["registers"] * c["threads"]
         if registers > 24_000 or luck(c, "build") < 0.03:
             return None
-        blocks = -(-length // (c["threads"] * c["outputs"]))
+        blocks = ceil_div(length, c["threads"] * c["outputs"])
         resident = min(65536 // int(registers), 2048 // c["threads"]) * c["threads"]
         busy = min(blocks / units * c["threads"], resident)
         hidden = min(1.0, busy * math.sqrt(c["outputs"]) / 900)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from templates.ceil_div import ceil_div
 from templates.spaces.space import ConfigSpace
 from tests.tuner.search.surfaces import luck, rugged
 from tuner.errors import TunerError, UnknownStrategy
@@ -17,7 +18,7 @@ IN_SPACES = [name for name in strategies() if name != METASCHEDULE]
 
 def small(size: int) -> ConfigSpace:
     space = ConfigSpace("small", 1)
-    space.knob("tile", list(range(1, 1 + -(-size // 3))))
+    space.knob("tile", list(range(1, 1 + ceil_div(size, 3))))
     space.knob("stage", ["one", "two", "three"])
     space.constraint("size", lambda c: 3 * c["tile"] + len(c["stage"]) % 3 <= size + 3)
     return space

@@ -1,4 +1,4 @@
-"""Holding a job: the lease is renewed in the background, its loss or a cancel noticed on asking."""
+"""A worker's lease on a job. A thread renews it; :meth:`Lease.check` says if it is lost."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Cancelled(Exception):
     """The user cancelled the job."""
 
 
-class Hold:
-    """A context in which a job is held. ``beat`` is called with each heartbeat."""
+class Lease:
+    """Renews the lease as long as its context lasts. ``beat`` is called with each heartbeat."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Hold:
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def check(self) -> None:
-        """Raises Cancelled, LeaseLost or Stopped; to be called between trials. It asks the
-        database: a user who cancels does not wait for the next heartbeat."""
+        """Raises Cancelled, LeaseLost or Stopped. To be called between trials. It asks the
+        database, so a user who cancels does not wait for the next heartbeat."""
         check_stopped()
         now = queue.get(self._engine, self.job.id)
         if (now.state, now.attempt) != ("running", self.job.attempt):
@@ -66,7 +66,7 @@ class Hold:
                 log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))
                 pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> Lease:
         self._thread.start()
         return self
 
