@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, DeviceView
+from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256
+from db.contract.job import DeviceView
 from db.results.best import Best
 from db.results.fastest import fastest
 from templates import arithmetic_of
@@ -224,7 +225,7 @@ def _device_time(best: Best, time_us: float | None) -> DeviceTime:
 def _provenance(best: Best) -> dict[str, Any]:
     return {
         "operator": best.operator,
-        "device": DeviceView.of(best.device),
+        "device": DeviceView.model_validate(best.device),
         "config": best.config,
         "template": best.template,
         "threads": best.threads,

@@ -20,7 +20,7 @@ from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
 from tuner.errors import NotTuned
-from tuner.job.order import STRATEGIES, restricted, terms, workload_of
+from tuner.job.order import ordered, restricted, split, taking_terms, terms, workload_of
 from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
@@ -69,49 +69,29 @@ class Local(Source):
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
         return self._answer(found)
 
+    @taking_terms
     def tune(
         self,
         operator: str,
         workload: Mapping[str, Any] | None = None,
         *,
-        trials: int = 64,
-        target: str = "auto",
-        search: str = STRATEGIES[0],
-        on_existing: str = "reuse",
-        budget_seconds: float | None = None,
-        seed: int | None = None,
-        patience: int | None = None,
-        warm_start: bool = True,
-        templates: Sequence[str] | None = None,
         bar: bool = False,
-        **shape: Any,
+        **given: Any,
     ) -> Best:
         """Search here and now; the best once it is found. Stopped, it gives the job back: the same
         call goes on from its trials, and so does a living worker, which the interruption then says
         in a note. Raises BadOrder, before anything is stored, and TunerError if there is no
         winner."""
-        wanted = workload_of(operator, workload, shape)
-        how = terms(
-            {
-                "target": target,
-                "trials": trials,
-                "search": search,
-                "on_existing": on_existing,
-                "budget_seconds": budget_seconds,
-                "seed": seed,
-                "patience": patience,
-                "warm_start": warm_start,
-                "templates": templates,
-            }
-        )
+        said, shape = split(given)
+        wanted, how = workload_of(operator, workload, shape), terms(said)
         if not structlog.is_configured():
             logs.quietly(self._settings.log_format)
         linker()
         device = detect(how.target)
         with scratch(), JobBar() if bar else nullcontext() as shown:
-            job = ordered_here(self._engine, self._settings, how.of(wanted, device.kind))
+            job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
             tuned_here(self._engine, self._settings, device, job, shown)
-        return self.best(operator, wanted.model_dump(), target=device.kind, templates=templates)
+        return self.best(operator, wanted.model_dump(), target=device.kind, templates=how.templates)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -133,7 +133,7 @@ def _order(length: int, **more: Any) -> queue.JobOrder:
     workload |= {"dtype": "float32", "max_error": 1e-5}
     key = json.dumps({"operator": "conv1d", **workload}, sort_keys=True, separators=(",", ":"))
     values = {"target": "auto", "trials": 4, "search": "xgb", "on_existing": "retune", **more}
-    return queue.JobOrder("conv1d", key, workload, **values)
+    return queue.JobOrder(operator="conv1d", workload_key=key, workload=workload, **values)
 
 
 def _begun(engine: Engine, length: int, device: int, status: str = "ok") -> queue.Job:
