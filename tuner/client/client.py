@@ -14,9 +14,10 @@ from urllib.parse import quote
 import httpx2
 
 import templates
+from db.contract.best import ArtifactLink
 from db.contract.job import Shown
 from templates.errors import TemplateError
-from tuner.client.answers import Artifact, Best, Job, Signer, Signers, Trial, Trials
+from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
 from tuner.client.listening import Listening
 from tuner.client.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
@@ -269,7 +270,7 @@ class Client(Source):
         return trust.served(self.url, pinned)
 
     @contextmanager
-    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
+    def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:

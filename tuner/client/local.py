@@ -9,13 +9,15 @@ from typing import Any, Self
 
 import structlog
 
+from db.contract.best import ArtifactLink
 from db.results import artifacts as files
 from db.results import best as bests
+from db.results.shown import shown
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
 from tuner.build.linker import linker
-from tuner.client.answers import Artifact, Best
+from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
@@ -27,7 +29,7 @@ from tuner.process import logs
 from tuner.process.scratch import scratch
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
-from tuner.terminal.report import best_json
+from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
 from tuner.worker.in_process import ordered_here, tuned_here
 
@@ -67,7 +69,7 @@ class Local(Source):
         found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
         if not found:
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
-        return self._answer(found)
+        return Best(match="exact", verified=True, **shown(found, arithmetic(found[0])))
 
     @taking_terms
     def tune(
@@ -106,26 +108,5 @@ class Local(Source):
         return trust.own(self._settings.signing_key, self._named)
 
     @contextmanager
-    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
+    def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:
         yield iter([files.get(self._engine, artifact.sha256).content])
-
-    def _answer(self, found: list[bests.Best]) -> Best:
-        best = found[0]
-        links = {
-            kind: {"url": f"/artifacts/{sha256}", "sha256": sha256, "size": info.size}
-            for kind, sha256 in best.artifacts.items()
-            if (info := files.info(self._engine, sha256))
-        }
-        devices = [
-            {
-                "kind": each.device.kind,
-                "name": each.device.name,
-                "arch": each.device.arch,
-                "time_us": each.time_us,
-            }
-            for each in found
-        ]
-        return Best.model_validate(
-            best_json(best)
-            | {"match": "exact", "verified": True, "devices": devices, "artifacts": links}
-        )
