@@ -80,6 +80,15 @@ def terms_of(said: Terms) -> dict[str, Any]:
     return {each.name: getattr(said, each.name) for each in fields(Terms)}
 
 
+def chosen(said: Terms) -> dict[str, Any]:
+    """The terms that are not at their default."""
+    return {
+        each.name: value
+        for each in fields(Terms)
+        if (value := getattr(said, each.name)) != each.default
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobOrder(Terms):
     """The terms with their workload. ``templates`` are sorted, each named once; ``search`` may

@@ -10,11 +10,14 @@ from rich.console import Console
 
 import templates
 from db.contract.job import Job, JobShown, shown
+from db.contract.order import chosen
 from db.fleet.devices import Device
 from db.results.trials import Trial
 from templates.spaces.knob import brief
 from tuner.terminal.options import as_options
 
+ELSEWHERE = ("target", "trials", "search")
+"""Of the terms those that are shown whatever they are."""
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
@@ -56,11 +59,10 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         "operator": f"{job.operator} {_shape(job)}",
         "target": job.target,
         "device": device and f"{device.name} ({device.arch})",
-        "search": job.search if job.seed is None else f"{job.search}, seed {job.seed}",
-        "templates": job.templates and ", ".join(job.templates),
+        "search": job.search,
         "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
-        "budget": job.budget_seconds and f"{job.budget_seconds:g} s",
+        **{name: _in_words(value) for name, value in chosen(job).items() if name not in ELSEWHERE},
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
@@ -95,6 +97,10 @@ def _knobs(config: dict[str, Any]) -> str:
 
 def _shape(job: Job) -> str:
     return as_options(templates.parse_key(job.workload_key))
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _iso(time: datetime | None) -> str | None:
