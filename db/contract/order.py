@@ -17,6 +17,10 @@ MAX_TRIALS = 100_000
 MAX_BUDGET_SECONDS = 604_800  # a week
 MAX_SEED = 2**31 - 1
 
+PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$"
+"""No control characters, breaks of lines, nor what is unseen or turns the direction of text."""
+
+NEVER_COMPARED = ("label",)
 ALWAYS_COMPARED = ("target", "trials", "search", "on_existing", "budget_seconds", "seed")
 """The terms of the first release. Those that came later are compared where they are not at their
 default: orders of earlier releases are still equal to the same ones of today."""
@@ -73,6 +77,16 @@ class Terms:
             max_length=32,
         ),
     ] = None
+    label: Annotated[
+        str | None,
+        Spec(
+            "your own name for the job, to find it by; printable. Orders that differ in nothing "
+            "else are equal, and get the job that is there, under its first label",
+            min_length=1,
+            max_length=200,
+            pattern=PRINTABLE,
+        ),
+    ] = None
 
 
 def terms_of(said: Terms) -> dict[str, Any]:
@@ -113,13 +127,15 @@ class JobOrder(Terms):
         """What two orders are equal by."""
         said = asdict(self)
         for each in fields(Terms):
-            if each.name not in ALWAYS_COMPARED and said[each.name] == each.default:
+            usual = each.name not in ALWAYS_COMPARED and said[each.name] == each.default
+            if usual or each.name in NEVER_COMPARED:
                 del said[each.name]
         return said
 
     def to_row(self) -> dict[str, Any]:
         """The columns of jobs that hold the terms."""
-        return {COLUMNS.get(name, name): value for name, value in terms_of(self).items()}
+        row = {COLUMNS.get(name, name): value for name, value in terms_of(self).items()}
+        return row | {"label_folded": self.label and self.label.casefold()}
 
 
 COLUMNS = {"trials": "trials_requested"}
@@ -132,6 +148,9 @@ class JobFilter:
 
     state: Annotated[JobState | None, Spec("only in this state")] = None
     operator: Annotated[str | None, Spec("only of this operator")] = None
+    label: Annotated[
+        str | None, Spec("only those whose label has this in it, in any case", max_length=200)
+    ] = None
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> Self:

@@ -80,6 +80,9 @@ def list_jobs(
         query = query.where(jobs.c.state == wanted.state, part)
     if wanted.operator is not None:
         query = query.where(workloads.c.operator == wanted.operator)
+    if wanted.label is not None:
+        part_of = wanted.label.casefold()
+        query = query.where(jobs.c.label_folded.contains(part_of, autoescape=True))
     if cursor is not None:
         query = query.where(jobs.c.seq < read_cursor("jobs", cursor))
     if not all(storable(text) for text in vars(wanted).values() if text is not None):
