@@ -15,13 +15,11 @@ import grimp
 import pytest
 from pydantic_settings import BaseSettings
 
-from api.schemas import order
 from api.settings import Settings as ApiSettings
 from templates.conv1d.cpu_direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build.compile import BuildOrder, program_of
 from tuner.device import cpu_facts
-from tuner.job import order as ours
 from tuner.job.record import metaschedule_record
 from tuner.process.child import Child
 from tuner.settings import Settings
@@ -139,9 +137,3 @@ def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
     drawn = re.findall(r"^[│├└─ ]*([A-Z]\w+)(?: {2,}.*)?$", module.__doc__ or "", re.MULTILINE)
     assert sorted(drawn) == sorted(own)
     assert [name for name, kind in own.items() if not (kind.__doc__ or "").strip()] == []
-
-
-def test_shell_and_service_have_the_same_limits() -> None:
-    assert ours.MAX_TRIALS == order.MAX_TRIALS
-    assert ours.MAX_SEED == order.MAX_SEED
-    assert ours.MAX_BUDGET_SECONDS == order.MAX_BUDGET_SECONDS

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.schemas.best import ArtifactLinks
+from db.contract.best import ArtifactLinks
 from templates import operators
 
 

@@ -47,7 +47,7 @@ def verification(
         operator=workload.operator,
         workload_key=workload.key,
         workload=workload.model_dump(),
-        target=lender.device.kind,
+        target=lender.device.kind,  # type: ignore[arg-type]  # it is one of them
         search=NEIGHBOUR,
         listed=[Listed(lender.config, lender.template_version, source)],
         templates=templates,

@@ -18,10 +18,11 @@ from api.answers.nearest import nearest, verification
 from api.answers.quick import quickly
 from api.dependencies import EngineDep
 from api.problems.problems import Problem, documented
-from api.schemas.best import BestView, Call, Neighbour
+from api.schemas.best import BestView, Call
 from api.schemas.jobs import JobView
 from api.schemas.nearest import EXAMPLES, NearestOrder
 from db import queue
+from db.contract.best import Neighbour
 from db.queue.takers import answering
 from db.records import listed
 from db.results import best as bests

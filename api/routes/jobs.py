@@ -14,6 +14,7 @@ from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
 from api.schemas.order import ORDER_EXAMPLES, Order
 from api.schemas.trials import TrialView
 from db import queue
+from db.contract.order import JobFilter
 from db.results import trials
 
 router = APIRouter(tags=["jobs"])
@@ -58,7 +59,7 @@ def order_job(
 
 @router.get("/jobs", summary="The jobs, newest first")
 def list_jobs(query: Annotated[JobsQuery, Query()], engine: EngineDep) -> Listing[JobView]:
-    page = queue.list_jobs(engine, query.state, query.operator, query.limit, query.cursor)
+    page = queue.list_jobs(engine, JobFilter.of(vars(query)), query.limit, query.cursor)
     return Listing(items=job_views(engine, page.items), next_cursor=page.next_cursor)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -14,6 +16,7 @@ from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials
 from api.web.pages import PageRoute, render, sent_form
 from db import queue
+from db.contract.order import JobFilter
 from db.fleet import workers
 from db.fleet.devices import list_devices
 from db.queue.takers import answering
@@ -36,7 +39,6 @@ def jobs_page(
     engine: EngineDep,
     operator: str = "",
     duplicate: str = "",
-    state: str = "",
     cursor: str = "",
 ) -> Response:
     """Jobs for people; for programs, which do not ask for HTML, the index of the routes."""
@@ -50,15 +52,13 @@ def jobs_page(
     elif operator and any(name.startswith("workload.") for name in request.query_params):
         values = dict(request.query_params)
     chosen = find_operator(operator) if operator else operators()[0]
-    listing = _listing(engine, state, cursor)
+    listing = _listing(engine, request.query_params, cursor)
     return render(request, "jobs.html", form=forms.order_form(chosen, values), **listing)
 
 
 @router.get("/ui/jobs")
-def jobs_fragment(
-    request: Request, engine: EngineDep, state: str = "", cursor: str = ""
-) -> Response:
-    return render(request, "parts/jobs.html", **_listing(engine, state, cursor))
+def jobs_fragment(request: Request, engine: EngineDep, cursor: str = "") -> Response:
+    return render(request, "parts/jobs.html", **_listing(engine, request.query_params, cursor))
 
 
 @router.post("/ui/jobs")
@@ -67,7 +67,7 @@ def order(request: Request, sent: FormDep, engine: EngineDep) -> Response:
     read = forms.read_order(operator.name, sent)
     if isinstance(read, list):
         form = forms.order_form(operator, sent, read)
-        return render(request, "jobs.html", 422, form=form, **_listing(engine, "", ""))
+        return render(request, "jobs.html", 422, form=form, **_listing(engine, {}, ""))
     job, created = queue.submit(engine, read.order())
     request.state.log |= {"job_id": job.id, "created": created}
     known = "" if created else "?known=1"
@@ -197,10 +197,12 @@ def ladder(
     )
 
 
-def _listing(engine: Any, state: str, cursor: str) -> dict[str, Any]:
-    page = queue.list_jobs(engine, state or None, None, LISTED, cursor or None)
+def _listing(engine: Any, query: Mapping[str, str], cursor: str) -> dict[str, Any]:
+    wanted = replace(JobFilter.of(query), operator=None)  # that is the form's
+    page = queue.list_jobs(engine, wanted, LISTED, cursor or None)
     devices = {device.id: device for device in list_devices(engine)}
-    return {"page": page, "devices": devices, "states": STATES, "state": state, "cursor": cursor}
+    asked = {name: text or "" for name, text in vars(wanted).items()}
+    return {"page": page, "devices": devices, "states": STATES, "asked": asked, "cursor": cursor}
 
 
 def _devices(engine: Any) -> dict[str, Any]:

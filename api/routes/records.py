@@ -17,7 +17,7 @@ from api.schemas.records import (
     ImportView,
     RecordsQuery,
 )
-from db.queue.jobs import JobOrder
+from db.contract.order import JobOrder
 from db.records import imports, listed
 from db.records.formats import WRITERS, export
 from db.records.listed import Listed, ListedOrder
@@ -110,8 +110,5 @@ def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> I
         )
         for each in read.configs
     ]
-    shapes = [
-        JobOrder(each.workload.operator, each.workload.key, each.workload.model_dump(), each.target)
-        for each in read.shapes
-    ]
+    shapes = [JobOrder.of(each.workload, target=each.target) for each in read.shapes]
     return ImportView.of(read, imports.store(engine, configs, shapes))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from db.fleet.devices import Device
 from templates import operators
 
 T = TypeVar("T")
@@ -64,17 +63,3 @@ class Listing(BaseModel, Generic[T]):
 
     items: list[T]
     next_cursor: str | None = Field(None, examples=[None])
-
-
-class DeviceView(BaseModel):
-    """A machine part that results belong to."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [DEVICE]})
-
-    kind: str
-    name: str
-    arch: str
-
-    @classmethod
-    def of(cls, device: Device) -> Self:
-        return cls(kind=device.kind, name=device.name, arch=device.arch)

@@ -6,10 +6,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import CONFIG, DEVICE, DeviceView
-from api.schemas.jobs import BestSoFar, JobView, TrialCounts
+from api.schemas.common import CONFIG, DEVICE
+from db.contract.job import Job, Progress, shown
 from db.fleet.devices import Device
-from db.queue import Job
 from db.results.trials import Trial
 
 _BEST: dict[str, Any] = {"number": 17, "time_us": 1.71, "gflops": 614.3, "config": CONFIG}
@@ -41,17 +40,11 @@ class BestEvent(BaseModel):
         )
 
 
-class ProgressEvent(BaseModel):
+class ProgressEvent(Progress):
     """How far the job is; the fields are the job's own."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PROGRESS]})
 
-    device: DeviceView | None
-    trials: TrialCounts
-    best: BestSoFar | None
-    eta_seconds: float | None
-
     @classmethod
     def of(cls, job: Job, device: Device | None) -> Self:
-        view = JobView.of(job, device, waiting=None)
-        return cls(**{name: getattr(view, name) for name in cls.model_fields})
+        return cls(**shown(job, device, waiting=None))

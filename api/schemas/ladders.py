@@ -7,7 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import DEVICE, DeviceView, PageQuery
+from api.schemas.common import DEVICE, PageQuery
+from db.contract.job import DeviceView
 from db.results.ladders import Ladder
 
 _SHAPE = {"M": 16384, "N": 32, "mode": "full", "kind": "convolve"}
@@ -93,7 +94,7 @@ class LadderView(BaseModel):
         return cls(
             operator=ladder.operator,
             workload=ladder.workload,
-            device=DeviceView.of(ladder.device),
+            device=DeviceView.model_validate(ladder.device),
             rows=[RowView.model_validate(row) for row in ladder.rows],
             documents=[DocumentView.model_validate(each) for each in ladder.documents],
             clocks=ladder.clocks,

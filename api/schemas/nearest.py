@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from api.schemas.order import Target, names_of
+from api.schemas.order import names_of
+from db.contract.order import Target
 from templates import Operator, operators
 from templates.workload import Workload
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from api.schemas.common import JOB_ID, OperatorName
 from api.schemas.jobs import TrialStatus
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.records.imports import Stored
 from db.records.listed import IMPORTED
 from db.records.records import Filters
@@ -135,7 +135,7 @@ class ImportedJob(BaseModel):
             operator=job.operator,
             workload=job.workload,
             target=job.target,
-            configurations=job.trials_requested if job.search == IMPORTED else None,
+            configurations=job.trials if job.search == IMPORTED else None,
             created=created,
         )
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import DEVICE, JOB_ID, DeviceView
+from api.schemas.common import DEVICE, JOB_ID
+from db.contract.job import DeviceView
 from db.fleet.workers import Worker
 
 _EXAMPLE: dict[str, Any] = {
@@ -44,7 +45,7 @@ class WorkerView(BaseModel):
             name=worker.name,
             host=worker.host,
             pid=worker.pid,
-            device=None if worker.device is None else DeviceView.of(worker.device),
+            device=None if worker.device is None else DeviceView.model_validate(worker.device),
             version=worker.version,
             job=worker.job_id,
             alive=worker.alive,

@@ -12,7 +12,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from api.problems.messages import FieldError, field_errors
 from api.schemas.order import Order, OrderBase
-from db.queue import Job
+from db.contract.job import Job
+from db.contract.order import terms_of
+from db.contract.sent import SentTerms
 from templates import Operator
 from templates.workload import Workload
 
@@ -74,8 +76,7 @@ def order_form(
     workload = shape_fields(operator, given, said, "workload.")
     options = [
         form_field(name, schema, given.get(name), said.get(name))
-        for name, schema in _properties(OrderBase).items()
-        if name not in ("operator", "workload")
+        for name, schema in _properties(SentTerms).items()
     ]
     shown = {field.name for field in (*workload, *options)}
     rest = [error for error in errors or [] if error.field not in shown]
@@ -113,15 +114,14 @@ def shape_fields(
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
     """The order that a sent form stands for, or what is wrong with it."""
     order: dict[str, Any] = {"operator": operator, "workload": {}}
+    terms = _properties(SentTerms)
     for name, text in values.items():
         if text.strip() == "":
             continue
         if name.startswith("workload."):
             order["workload"][name.removeprefix("workload.")] = typed(text)
-        elif name == "templates":
-            order[name] = [each.strip() for each in text.split(",")]
         elif name != "operator":
-            order[name] = typed(text)
+            order[name] = _sent(text, terms.get(name, {}))
     try:
         return _adapter.validate_python(order)
     except ValidationError as error:
@@ -155,16 +155,23 @@ def read_shape(
 def values_of(job: Job) -> dict[str, str]:
     """A job's order as the form would send it."""
     values = {f"workload.{name}": _text(value) for name, value in job.workload.items()}
-    options = {name: getattr(job, name, None) for name in _properties(OrderBase)}
-    options["trials"] = job.trials_requested
+    options = terms_of(job)
     if job.state == "succeeded":
         options["on_existing"] = "retune"  # reuse would only show this job again
     values |= {
-        name: ", ".join(value) if name == "templates" else _text(value)
+        name: _text(value) if isinstance(value, str | int | float) else ", ".join(value)
         for name, value in options.items()
-        if value is not None and name not in ("operator", "workload")
+        if value is not None
     }
     return values
+
+
+def _sent(text: str, schema: Mapping[str, Any]) -> Any:
+    """The JSON value of an input for that property."""
+    kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
+    if "array" in kinds:
+        return [each.strip() for each in text.split(",")]
+    return text.strip() if "string" in kinds else typed(text)
 
 
 def typed(text: str) -> Any:

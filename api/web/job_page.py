@@ -11,6 +11,7 @@ from api.web import curves
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
 from db import queue
+from db.contract.order import chosen
 from db.fleet.devices import get_device
 from db.queue import Job
 from db.read import views
@@ -18,23 +19,26 @@ from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
 
 KNOB_SAMPLES = 4000
+ELSEWHERE = ("target", "trials", "search")
+"""Of the terms those that the page shows whatever they are."""
 
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     points = views.points(engine, job.id)
     steps = curves.steps(points)
-    chosen = views.configs(engine, job.id, [point.number for point in steps])
+    configs = views.configs(engine, job.id, [point.number for point in steps])
     started = started_at(job)
     samples = views.samples(engine, job.id, KNOB_SAMPLES) if points else []
     counts = curves.counted(points)
     return {
         "job": job,
+        "ordered": {name: value for name, value in chosen(job).items() if name not in ELSEWHERE},
         "waiting": waiting_for(engine, job),
         "device": None if job.device_id is None else get_device(engine, job.device_id),
         "last": points[-1].number if points else 0,
         "measured": max(len(points), job.trials_measured),
         "steps": [
-            {"point": p, "seconds": p.created_at - started, "config": chosen.get(p.number)}
+            {"point": p, "seconds": p.created_at - started, "config": configs.get(p.number)}
             for p in reversed(steps)
         ],
         "outcomes": bars(

@@ -1,8 +1,10 @@
 """The job queue: orders come in (submit), workers hold jobs under leases (lease), users look (jobs)
 and change their minds (cancel)."""
 
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.queue.cancel import cancel
-from db.queue.jobs import Job, JobOrder, get, list_jobs
+from db.queue.jobs import get, list_jobs
 from db.queue.lease import (
     LEASE_SECONDS,
     MAX_ATTEMPTS,

@@ -2,7 +2,8 @@
 
 from sqlalchemy import Engine, select, update
 
-from db.queue.jobs import Job, by_seq, known_id
+from db.contract.job import Job
+from db.queue.jobs import by_seq, known_id
 from db.sql.columns import now
 from db.sql.errors import JobEnded, NotFound
 from db.sql.models import jobs

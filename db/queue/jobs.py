@@ -1,83 +1,20 @@
-"""Jobs as values, and reading them."""
+"""Reading jobs."""
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, select
-from sqlalchemy.engine import RowMapping
 
-from db.sql.choices import JobState
-from db.sql.columns import storable, utc
+from db.contract.job import Job
+from db.contract.order import JobFilter
+from db.sql.columns import storable
 from db.sql.errors import AmbiguousId, NotFound
 from db.sql.models import ENDED, UNENDED, jobs, workloads
 from db.sql.pages import Page, page, read_cursor
 from db.sql.transaction import reading
 
-
-@dataclass(frozen=True)
-class JobOrder:
-    """What a user asks for; two orders are equal when all of it is."""
-
-    operator: str
-    workload_key: str
-    workload: dict[str, Any]
-    target: str  # "auto", "cpu" or "cuda"
-    trials: int = 64
-    search: str = "xgb"
-    on_existing: str = "reuse"  # or "retune"
-    budget_seconds: float | None = None
-    seed: int | None = None
-    patience: int | None = None  # trials without a faster one after which the search ends
-    warm_start: bool = True  # whether trials of other workloads may guide the search
-    templates: tuple[str, ...] | None = None  # the only ones that may serve it, sorted; None: all
-
-
-@dataclass(frozen=True)
-class Job:
-    id: str
-    state: JobState
-    operator: str
-    workload_key: str
-    workload: dict[str, Any]
-    target: str
-    search: str
-    on_existing: str
-    trials_requested: int
-    trials_measured: int
-    trials_ok: int
-    trials_failed: int
-    budget_seconds: float | None
-    seed: int | None
-    patience: int | None
-    warm_start: bool
-    templates: tuple[str, ...] | None
-    warmed: dict[str, int] | None  # jobs and trials that guide the search
-    device_id: int | None  # where it runs or ran
-    best: dict[str, Any] | None  # config, time_us, gflops
-    eta_seconds: float | None
-    attempt: int  # raised by each claim; every write of a worker names it
-    released: int  # attempts given back, which are not charged
-    cancel_requested: bool
-    worker: str | None  # who holds it, or held it last
-    error: str | None
-    created_at: datetime
-    started_at: datetime | None  # of the first attempt
-    finished_at: datetime | None
-
-    @property
-    def ended(self) -> bool:
-        return self.state not in ("queued", "running")
-
-    @classmethod
-    def from_row(cls, row: RowMapping) -> "Job":
-        fields = {name: row[name] for name in cls.__dataclass_fields__}
-        for name in ("created_at", "started_at", "finished_at"):
-            fields[name] = None if row[name] is None else utc(row[name])
-        fields["templates"] = tuple(row["templates"]) if row["templates"] else None
-        return cls(**fields)
+EVERY = JobFilter()
 
 
 def restricted_to(templates: Sequence[str] | None) -> str:
@@ -134,22 +71,21 @@ def get(engine: Engine, job_id: str) -> Job:
 
 
 def list_jobs(
-    engine: Engine,
-    state: str | None = None,
-    operator: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
+    engine: Engine, wanted: JobFilter = EVERY, limit: int = 50, cursor: str | None = None
 ) -> Page[Job]:
     """Newest first. Raises BadCursor."""
     query = job_columns().order_by(jobs.c.seq.desc()).limit(limit + 1)
-    if state is not None:
-        part = UNENDED if state in ("queued", "running") else ENDED
-        query = query.where(jobs.c.state == state, part)
-    if operator is not None:
-        query = query.where(workloads.c.operator == operator)
+    if wanted.state is not None:
+        part = UNENDED if wanted.state in ("queued", "running") else ENDED
+        query = query.where(jobs.c.state == wanted.state, part)
+    if wanted.operator is not None:
+        query = query.where(workloads.c.operator == wanted.operator)
+    if wanted.label is not None:
+        part_of = wanted.label.casefold()
+        query = query.where(jobs.c.label_folded.contains(part_of, autoescape=True))
     if cursor is not None:
         query = query.where(jobs.c.seq < read_cursor("jobs", cursor))
-    if not all(storable(text) for text in (state, operator) if text is not None):
+    if not all(storable(text) for text in vars(wanted).values() if text is not None):
         return Page([], None)
     with reading(engine) as connection:
         rows = connection.execute(query).mappings().all()

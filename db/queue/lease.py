@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.sql.columns import BigId, now
 from db.sql.errors import LeaseLost
 from db.sql.models import UNENDED, jobs, workloads

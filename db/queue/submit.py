@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
@@ -21,14 +20,13 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from db.access.quota import charged
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.queue import idempotency
-from db.queue.jobs import Job, JobOrder, by_seq, restricted_to
+from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
 from db.sql.models import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
 from db.sql.transaction import writing
-
-ADDED = {"patience": None, "warm_start": True, "templates": None}
-"""What an order says since a later release, and what one said before by saying nothing."""
 
 
 def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
@@ -68,11 +66,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
 
 
 def _key_of(order: JobOrder) -> str:
-    fields = asdict(order)
-    for name, usual in ADDED.items():  # an order of an earlier release keeps its key
-        if fields[name] == usual:
-            del fields[name]
-    return hashlib.sha256(canonical(fields).encode()).hexdigest()
+    return hashlib.sha256(canonical(order.compared()).encode()).hexdigest()
 
 
 def _answered(connection: Connection, order: JobOrder) -> int | None:
@@ -153,15 +147,7 @@ def create(connection: Connection, orders: Mapping[str, JobOrder]) -> dict[str, 
             "id": uuid4().hex,
             "order_key": order_key,
             "workload_id": ids[order.workload_key],
-            "target": order.target,
-            "search": order.search,
-            "on_existing": order.on_existing,
-            "trials_requested": order.trials,
-            "budget_seconds": order.budget_seconds,
-            "seed": order.seed,
-            "patience": order.patience,
-            "warm_start": order.warm_start,
-            "templates": None if order.templates is None else list(order.templates),
+            **order.to_row(),
         }
         for order_key, order in orders.items()
     ]

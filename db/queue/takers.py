@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, func, select
 
+from db.contract.job import Job
 from db.fleet.workers import ALIVE_SECONDS
-from db.queue.jobs import Job, job_columns
+from db.queue.jobs import job_columns
 from db.sql.columns import now
 from db.sql.models import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading

@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, Select, Text, and_, case, func, select, type_coerce
 
+from db.contract.job import Job
 from db.fleet.devices import Device
-from db.queue.jobs import Job, job_columns, known_id
+from db.queue.jobs import job_columns, known_id
 from db.queue.takers import waiting_reason
 from db.results.trials import Trial, trial_columns
 from db.sql.errors import NotFound

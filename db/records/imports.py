@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from db.queue.jobs import Job, JobOrder
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.queue.submit import submit
 from db.records import listed
 from db.records.listed import ListedOrder

@@ -3,13 +3,15 @@ be built, checked and measured here like any other."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from db.queue.jobs import Job, JobOrder, by_seqs, known_id
+from db.contract.job import Job
+from db.contract.order import JobOrder, Target
+from db.queue.jobs import by_seqs, known_id
 from db.queue.submit import create
 from db.results.trials import config_key
 from db.sql.columns import canonical
@@ -36,7 +38,7 @@ class ListedOrder:
     operator: str
     workload_key: str
     workload: dict[str, Any]
-    target: str
+    target: Target
     search: str
     listed: Sequence[Listed]
     templates: tuple[str, ...] | None = None  # the only ones whose bests it is to be held against
@@ -118,7 +120,7 @@ def _job_order(order: ListedOrder) -> JobOrder:
 
 
 def _key_of(order: ListedOrder) -> str:
-    said = asdict(_job_order(order)) | {
+    said = _job_order(order).compared() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
     return hashlib.sha256(canonical(said).encode()).hexdigest()

@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import RowMapping
 
+from db.contract.best import Result
 from db.fleet.devices import Device
 from db.queue.jobs import restricted_to
 from db.queue.lease import held, set_job, succeed
@@ -36,25 +37,19 @@ from db.sql.pages import Page, page, read_cursor
 from db.sql.transaction import reading, writing
 
 
-@dataclass(frozen=True)
-class NewBest:
-    operator: str
+@dataclass(frozen=True, kw_only=True)
+class NewBest(Result):
+    """What was measured, all of it."""
+
     workload_key: str
-    workload: dict[str, Any]
     device_id: int
-    template: str
     template_version: int
     tvm_version: str
-    config: dict[str, Any]
-    time_us: float  # warm median
-    timing: dict[str, Any]  # warm, cold
-    gflops: float | None
+    time_us: float
+    timing: dict[str, Any]
     roofline: dict[str, Any]
-    max_error: float | None
-    baselines: list[dict[str, Any]]  # name, time_us, speedup, max_error, error
+    baselines: list[dict[str, Any]]
     trials_measured: int
-    versions: dict[str, Any]
-    threads: int | None = None  # of a CPU, that it runs on; None on a GPU
     artifacts: dict[str, str] = field(default_factory=dict)  # kind -> sha256
 
 

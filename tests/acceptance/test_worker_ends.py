@@ -36,12 +36,12 @@ def whole(database: Database, job: queue.Job, before: list[trials.Trial]) -> Non
     assert (ended.state, ended.error) == ("succeeded", None)
     after = database.trials(job)
     assert after[: len(before)] == before
-    assert [trial.number for trial in after] == list(range(1, job.trials_requested + 1))
-    assert len({trial.config_key for trial in after}) == job.trials_requested
-    assert ended.trials_measured == job.trials_requested
+    assert [trial.number for trial in after] == list(range(1, job.trials + 1))
+    assert len({trial.config_key for trial in after}) == job.trials
+    assert ended.trials_measured == job.trials
     assert ended.trials_ok == sum(trial.status == "ok" for trial in after)
     (found,) = best.lookup(database.engine, job.workload_key)
-    assert (found.job_id, found.trials_measured) == (job.id, job.trials_requested)
+    assert (found.job_id, found.trials_measured) == (job.id, job.trials)
 
 
 def test_a_killed_workers_job_is_finished_by_the_next(

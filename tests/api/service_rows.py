@@ -82,7 +82,7 @@ def running(engine: Engine, name: str, shape: dict[str, Any], **order: Any) -> q
     }
     queue.submit(
         engine,
-        queue.JobOrder(name, workload.key, workload.model_dump(), **(values | order)),
+        queue.JobOrder.of(workload, **(values | order)),
     )
     job = queue.claim(engine, "worker-1", ["cpu", "cuda"])
     assert job is not None

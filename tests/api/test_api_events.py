@@ -58,7 +58,7 @@ def until(look: Callable[[], bool]) -> None:
 def order(engine: Engine) -> queue.Job:
     workload = operator("conv1d").workload.model_validate(SHAPE)
     values = {"target": "auto", "trials": 64, "search": "xgb", "on_existing": "retune"}
-    new = queue.JobOrder("conv1d", workload.key, workload.model_dump(), **values)
+    new = queue.JobOrder.of(workload, **values)
     return queue.submit(engine, new)[0]
 
 

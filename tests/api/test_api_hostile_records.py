@@ -9,7 +9,7 @@ from service_rows import GPU, HOST, rows, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from db.queue.jobs import JobOrder
+from db.contract.order import JobOrder
 from tests.foreign_logs import LINES, METASCHEDULE, OTHERS
 from tests.hostile import logs, mangled
 

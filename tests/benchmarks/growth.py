@@ -106,9 +106,7 @@ def _fill(engine: Engine) -> None:
     draw = random.Random(0)  # noqa: S311
     for n in range(TRIALS // OF_A_JOB):
         workload = Conv1dWorkload(M=M + n, N=N)
-        order = queue.JobOrder(
-            "conv1d", workload.key, workload.model_dump(), "cuda", OF_A_JOB, "xgb", "retune"
-        )
+        order = queue.JobOrder.of(workload, target="cuda", trials=OF_A_JOB, on_existing="retune")
         queue.submit(engine, order)
         job = queue.claim(engine, "worker", ["cuda"])
         assert job is not None

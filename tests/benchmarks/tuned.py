@@ -20,7 +20,8 @@ from sqlalchemy.engine import Engine
 
 import templates
 from db import queue
-from db.queue.jobs import Job, JobOrder
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.results import best as bests
 from db.results import trials
 from db.results.trials import Trial
@@ -68,14 +69,12 @@ class Bench:
         """The shape's job from its first trial to its best. Raises JobFailed."""
         workload = templates.operator(operator).workload.model_validate(shape)
         kind, key = self._device.kind, workload.key
-        order = JobOrder(
-            operator,
-            key,
-            workload.model_dump(),
-            kind,
-            count,
-            SEARCH,
-            "retune",
+        order = JobOrder.of(
+            workload,
+            target=kind,
+            trials=count,
+            search=SEARCH,
+            on_existing="retune",
             seed=seed,
             warm_start=False,  # the shapes before it are in the same database
         )

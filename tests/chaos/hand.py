@@ -94,7 +94,7 @@ class _Hand:
     def _to_its_end(self, job: queue.Job) -> None:
         device = devices.upsert_device(self._engine, DEVICE)
         known = trials.list_trials(self._engine, job.id, limit=1000).items
-        for knob in range(len(known), job.trials_requested):
+        for knob in range(len(known), job.trials):
             time.sleep(self._draw.uniform(0, LONGEST_MS) * 1e-3)
             since = clock()
             if queue.heartbeat(self._engine, job.id, job.attempt, self._habits.lease_seconds):
@@ -149,6 +149,6 @@ def _best(job: queue.Job, device_id: int) -> best.NewBest:
         roofline={},
         max_error=0.0,
         baselines=[],
-        trials_measured=job.trials_requested,
+        trials_measured=job.trials,
         versions={},
     )

@@ -18,6 +18,7 @@ from sqlalchemy import Engine, select, update
 
 import templates
 from db import queue
+from db.contract.order import JobFilter
 from db.sql.engine import migrate, open_engine
 from db.sql.errors import DatabaseUnavailable, JobEnded
 from db.sql.models import UNENDED, jobs, trials
@@ -158,7 +159,7 @@ class _Workers:
 
     def _holders(self) -> list[RealWorker]:
         """Those that have a job."""
-        running = queue.list_jobs(self._engine, "running").items
+        running = queue.list_jobs(self._engine, JobFilter(state="running")).items
         names = [str(job.worker) for job in running]
         return [each for each in self._workers if any(f"-{each.pid}-" in name for name in names)]
 

@@ -1,5 +1,6 @@
 import base64
 import json
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from sqlalchemy import Engine
 from storage_rows import claimed, order, submitted
 
 from db import queue
+from db.contract.order import JobFilter
 from db.results import best
 from db.sql.errors import BadCursor
 from db.sql.pages import read_cursor, write_cursor
@@ -16,7 +18,7 @@ from db.sql.pages import read_cursor, write_cursor
 def walk(engine: Engine, state: str | None = None) -> list[str]:
     seen, cursor = [], None
     while True:
-        page = queue.list_jobs(engine, state, limit=3, cursor=cursor)
+        page = queue.list_jobs(engine, JobFilter(state=state), limit=3, cursor=cursor)
         seen += [job.id for job in page.items]
         cursor = page.next_cursor
         if cursor is None:
@@ -48,16 +50,19 @@ def test_jobs_by_state_and_operator(engine: Engine) -> None:
     assert walk(engine, "queued") == [other, *made[:0:-1]]
     assert walk(engine, "running") == [made[0]]
     assert walk(engine, "failed") == []
-    listed = queue.list_jobs(engine, operator="depthwise_conv2d").items
+    listed = queue.list_jobs(engine, JobFilter(operator="depthwise_conv2d")).items
     assert [job.id for job in listed] == [other]
-    assert queue.list_jobs(engine, "queued", "conv1d", limit=1).items[0].id == made[4]
+    assert (
+        queue.list_jobs(engine, JobFilter(state="queued", operator="conv1d"), 1).items[0].id
+        == made[4]
+    )
 
 
 @pytest.mark.parametrize("text", ["\0", "\ud800", "no such"])
 def test_a_filter_that_fits_nothing_finds_nothing(engine: Engine, text: str) -> None:
     submitted(engine)
-    assert queue.list_jobs(engine, state=text).items == []
-    assert queue.list_jobs(engine, operator=text).items == []
+    for field in fields(JobFilter):
+        assert queue.list_jobs(engine, JobFilter(**{field.name: text})).items == []
     assert best.list_best(engine, operator=text).items == []
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, event, insert, select, text
 from storage_rows import submitted
 
 from db import queue
+from db.contract.order import JobFilter
 from db.sql.models import jobs
 from db.sql.transaction import reading, writing
 
@@ -70,5 +71,7 @@ def test_a_claim_does_not_sort_a_queue_that_grew_of_late(engine: Engine, *, anal
 def test_rare_states_are_listed_without_reading_the_others(engine: Engine) -> None:
     fill(engine, "succeeded", 3000)
     for state, index in (("failed", "ix_jobs_ended"), ("running", "ix_jobs_claim")):
-        [listing] = plans(engine, lambda s=state: queue.list_jobs(engine, s), "ORDER BY")  # type: ignore[misc]
+        [listing] = plans(
+            engine, lambda s=state: queue.list_jobs(engine, JobFilter(state=s)), "ORDER BY"
+        )  # type: ignore[misc]
         assert index in listing, listing

@@ -198,7 +198,14 @@ def test_work_goes_on(migrated: Engine) -> None:
     next_one = queue.claim(migrated, "new", ["cpu"])
     assert next_one is not None
     assert (next_one.workload["M"], next_one.attempt) == (68, 1)
-    order = queue.JobOrder("conv1d", key, next_one.workload, "cpu", 4, "xgb", "retune")
+    order = queue.JobOrder(
+        operator="conv1d",
+        workload_key=key,
+        workload=next_one.workload,
+        target="cpu",
+        trials=4,
+        on_existing="retune",
+    )
     again, created = queue.submit(migrated, order, "a-key-of-68")
     assert (again.id, created) == (next_one.id, False)
     new, created = queue.submit(migrated, order)

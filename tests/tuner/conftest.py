@@ -9,6 +9,7 @@ from small_libraries import build_all
 from stored_best import store
 
 from db import queue
+from db.contract.order import JobFilter
 from db.sql.engine import migrate, open_engine
 from tuner.client.client import Client
 from tuner.client.local import Local
@@ -36,7 +37,7 @@ def service(
 def client(service: Service, tmp_path: Path) -> Iterator[Client]:
     with Client(service.url, cache=tmp_path / "cache") as opened:
         yield opened
-    for job in queue.list_jobs(service.engine, "queued").items:
+    for job in queue.list_jobs(service.engine, JobFilter(state="queued")).items:
         queue.cancel(service.engine, job.id)
 
 

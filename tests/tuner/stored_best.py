@@ -51,9 +51,7 @@ def store(
     """The job that succeeded with that library in 20 µs, two trials of three being right."""
     work = workload(library.stem.partition("-")[0])
     manifest: dict[str, Any] = json.loads(library.with_suffix(".json").read_text())
-    order = queue.JobOrder(
-        work.operator, work.key, work.model_dump(), "auto", 3, "random", "retune", None, None
-    )
+    order = queue.JobOrder.of(work, trials=3, search="random", on_existing="retune")
     queue.submit(engine, order)
     job = claimed(engine)
     device = devices.upsert_device(engine, manifest["device"])

@@ -14,7 +14,8 @@ from stored_best import claimed, store
 from api.schemas.jobs import JobView
 from api.schemas.trials import TrialView
 from db import queue
-from db.queue.jobs import Job, JobOrder
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.results import trials
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
@@ -36,8 +37,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def ordered(engine: Any, trials: int) -> Job:
-    order = JobOrder(
-        "conv1d", WORK.key, WORK.model_dump(), "cpu", trials, "random", "retune", None, 5
+    order = JobOrder.of(
+        WORK, target="cpu", trials=trials, search="random", on_existing="retune", seed=5
     )
     return queue.submit(engine, order)[0]
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from db import queue
-from db.queue.jobs import JobOrder
+from db.contract.order import JobOrder
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
 from tests.own_postgres import private_server
@@ -72,9 +72,7 @@ def two_jobs(engine: Any) -> list[str]:
     migrate(engine)
     ids = []
     for trials in (3, 4):
-        order = JobOrder(
-            "conv1d", WORK.key, WORK.model_dump(), "cpu", trials, "random", "retune", None, 5
-        )
+        order = JobOrder.of(WORK, target="cpu", trials=trials, on_existing="retune")
         ids.append(queue.submit(engine, order)[0].id)
     queue.cancel(engine, ids[1])
     return ids

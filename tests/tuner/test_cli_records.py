@@ -51,8 +51,8 @@ def tuned(url: str) -> None:
     device = cpu_facts.device()
     workload = templates.operator("conv1d").workload.model_validate({"M": 300, "N": 8})
     template = templates.templates_for(workload, device.limits)[0]
-    order = queue.JobOrder(
-        "conv1d", workload.key, workload.model_dump(), "cpu", 1, "random", "retune"
+    order = queue.JobOrder.of(
+        workload, target="cpu", trials=1, search="random", on_existing="retune"
     )
     queue.submit(engine, order)
     job = queue.claim(engine, "worker", ["cpu"])

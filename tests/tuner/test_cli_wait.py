@@ -12,8 +12,9 @@ from sqlalchemy import Engine
 from stored_best import claimed, new_trial, store
 
 from db import queue
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.fleet import devices, workers
-from db.queue.jobs import Job, JobOrder
 from db.results import trials
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
@@ -22,7 +23,7 @@ from tuner.cli.commands import jobs as commands
 from tuner.device import cpu_facts
 
 WORK = Conv1dWorkload(M=100, N=7)
-ORDER = JobOrder("conv1d", WORK.key, WORK.model_dump(), "cpu", 3, "random", "retune")
+ORDER = JobOrder.of(WORK, target="cpu", trials=3, search="random", on_existing="retune")
 
 
 @pytest.fixture

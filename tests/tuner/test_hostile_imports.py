@@ -50,7 +50,7 @@ def test_all_or_nothing(engine: Engine, log: bytes) -> None:
     event("taken")
     for job, _ in jobs:
         if job.search == listed.IMPORTED:
-            assert len(listed.of_job(engine, job.id)) == job.trials_requested
+            assert len(listed.of_job(engine, job.id)) == job.trials
     assert rows(engine)["jobs"] == before["jobs"] + sum(created for _, created in jobs)
 
 

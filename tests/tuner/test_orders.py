@@ -14,8 +14,7 @@ from tuner.client.answers import Baseline
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import BadOrder, NotTuned, StillRunning, TunerError, UnknownStrategy
-from tuner.job.order import STRATEGIES, terms, workload_of
-from tuner.search import strategies
+from tuner.job.order import terms, workload_of
 from tuner.settings import Settings
 
 SHAPE = {"M": 512, "N": 8}
@@ -104,10 +103,6 @@ def test_what_stands_beside_a_best_has_attributes(client: Client) -> None:
     best = client.best("conv1d", M=16384, N=32)
     assert best.baselines == [Baseline(name="numpy", time_us=200.0, speedup=10.0)]
     assert (best.baselines[0].name, best.baselines[0].error) == ("numpy", None)
-
-
-def test_the_strategies_are_those_of_the_search() -> None:
-    assert list(STRATEGIES) == strategies()
 
 
 def test_an_order_that_nobody_can_take_says_so(client: Client) -> None:

@@ -178,7 +178,7 @@ def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> Non
     with pytest.raises(BadSigningKey, match="mode is 0644"):
         Worker(engine, device, settings)
     order = queue.JobOrder(
-        "conv1d", "{}", {"M": 8, "N": 2}, "cpu", 1, "random", "retune", None, None
+        operator="conv1d", workload_key="{}", workload={"M": 8, "N": 2}, target="cpu", trials=1
     )
     with pytest.raises(BadSigningKey):
         ordered_here(engine, settings, order)

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +52,7 @@ def console() -> Console:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))
+    print(json.dumps(value, indent=2, default=datetime.isoformat))
 
 
 def show(line: str) -> None:

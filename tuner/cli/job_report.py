@@ -9,44 +9,21 @@ from typing import Any
 from rich.console import Console
 
 import templates
+from db.contract.job import Job, JobShown, shown
+from db.contract.order import chosen
 from db.fleet.devices import Device
-from db.queue.jobs import Job
 from db.results.trials import Trial
 from templates.spaces.knob import brief
 from tuner.terminal.options import as_options
 
+ELSEWHERE = ("target", "trials", "search")
+"""Of the terms those that are shown whatever they are."""
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
 def job_json(job: Job, device: Device | None, waiting: str | None = None) -> dict[str, Any]:
     """The same fields as ``GET /jobs/{id}``, without its links."""
-    named = ("id", "state", "operator", "workload", "target")
-    ordered = ("search", "on_existing", "budget_seconds", "seed", "patience")
-    warmed = job.warmed or {}
-    state = ("best", "eta_seconds", "attempt", "cancel_requested", "worker")
-    return {
-        **{name: getattr(job, name) for name in named},
-        "device": device and {"kind": device.kind, "name": device.name, "arch": device.arch},
-        **{name: getattr(job, name) for name in ordered},
-        "warm_start": {
-            "enabled": job.warm_start,
-            "jobs": warmed.get("jobs"),
-            "trials": warmed.get("trials"),
-        },
-        "templates": job.templates and list(job.templates),
-        "trials": {
-            "requested": job.trials_requested,
-            "measured": job.trials_measured,
-            "ok": job.trials_ok,
-            "failed": job.trials_failed,
-        },
-        **{name: getattr(job, name) for name in state},
-        "waiting": waiting,
-        "error": job.error,
-        "created_at": _iso(job.created_at),
-        "started_at": _iso(job.started_at),
-        "finished_at": _iso(job.finished_at),
-    }
+    return JobShown(**shown(job, device, waiting)).model_dump()
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
@@ -55,7 +32,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
     return {
         **{name: getattr(trial, name) for name in names},
         "seconds": trial.seconds,
-        "created_at": _iso(trial.created_at),
+        "created_at": trial.created_at,
     }
 
 
@@ -63,7 +40,7 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
     """A line each, that other programs can cut."""
     for job in jobs:
         style = STYLES.get(job.state, "default")
-        trials = f"{job.trials_measured:>5}/{job.trials_requested:<5}"
+        trials = f"{job.trials_measured:>5}/{job.trials:<5}"
         console.print(
             f"{job.id}  [{style}]{job.state:9}[/]  {trials}  {_best(job):>14}"
             f"  {job.operator} {_shape(job)}",
@@ -75,18 +52,17 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
 def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
     """A line for each thing that is known of it."""
     stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
-    counts = f"{job.trials_measured} of {job.trials_requested}"
+    counts = f"{job.trials_measured} of {job.trials}"
     lines = {
         "job": job.id,
         "state": job.state + stopping,
         "operator": f"{job.operator} {_shape(job)}",
         "target": job.target,
         "device": device and f"{device.name} ({device.arch})",
-        "search": job.search if job.seed is None else f"{job.search}, seed {job.seed}",
-        "templates": job.templates and ", ".join(job.templates),
+        "search": job.search,
         "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
-        "budget": job.budget_seconds and f"{job.budget_seconds:g} s",
+        **{name: _in_words(value) for name, value in chosen(job).items() if name not in ELSEWHERE},
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
@@ -121,6 +97,10 @@ def _knobs(config: dict[str, Any]) -> str:
 
 def _shape(job: Job) -> str:
     return as_options(templates.parse_key(job.workload_key))
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _iso(time: datetime | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from sqlalchemy.engine import Engine
 
-from db.queue.jobs import JobOrder
+from db.contract.order import JobOrder
 from db.records import imports, listed
 from db.records.formats import export, metaschedule
 from db.records.imports import Stored
@@ -123,10 +123,7 @@ def store(engine: Engine, log: Log) -> Stored:
         )
         for each in log.configs
     ]
-    shapes = [
-        JobOrder(each.workload.operator, each.workload.key, each.workload.model_dump(), each.target)
-        for each in log.shapes
-    ]
+    shapes = [JobOrder.of(each.workload, target=each.target) for each in log.shapes]
     return imports.store(engine, configs, shapes)
 
 

@@ -14,8 +14,10 @@ from urllib.parse import quote
 import httpx2
 
 import templates
+from db.contract.best import ArtifactLink
+from db.contract.job import Shown
 from templates.errors import TemplateError
-from tuner.client.answers import Answer, Artifact, Best, Job, Signer, Signers, Trial, Trials
+from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
 from tuner.client.listening import Listening
 from tuner.client.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
@@ -26,6 +28,7 @@ from tuner.errors import (
     ServiceUnreachable,
     StillRunning,
 )
+from tuner.job.order import sendable, split, taking_terms
 from tuner.library import trust
 from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
@@ -38,7 +41,7 @@ TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
 KINDS = ("cpu", "cuda")
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Shown)
 
 
 class Client(Source):
@@ -74,21 +77,12 @@ class Client(Source):
         self.where = self.url
         self.cache = Cache(cache)
 
+    @taking_terms
     def submit(
         self,
         operator: str,
         workload: Mapping[str, Any] | None = None,
-        *,
-        trials: int = 64,
-        target: str = "auto",
-        search: str = "xgb",
-        on_existing: str = "reuse",
-        budget_seconds: float | None = None,
-        seed: int | None = None,
-        patience: int | None = None,
-        warm_start: bool = True,
-        templates: Sequence[str] | None = None,
-        **shape: Any,
+        **given: Any,
     ) -> Job:
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``. The workload's fields are given
         by name, in a mapping, or both. An equal job that is there already is the answer. With
@@ -96,22 +90,9 @@ class Client(Source):
         ``templates`` it keeps to those, as ``["direct"]`` if a transform's errors matter. Raises
         BadOrder for a value that no order can hold, ServiceError for one that the service
         refuses."""
-        order = plain(
-            {
-                "operator": operator,
-                "workload": {**(workload or {}), **shape},
-                "trials": trials,
-                "target": target,
-                "search": search,
-                "on_existing": on_existing,
-                "budget_seconds": budget_seconds,
-                "seed": seed,
-                "patience": patience,
-                "warm_start": warm_start,
-            }
-        )
-        if templates is not None:
-            order["templates"] = list(templates)
+        said, shape = split(given)
+        order = plain({"operator": operator, "workload": {**(workload or {}), **shape}})
+        order |= sendable(said)
         return self._ask(Job, "POST", "/jobs", json=order)
 
     def job(self, job: Job | str) -> Job:
@@ -289,7 +270,7 @@ class Client(Source):
         return trust.served(self.url, pinned)
 
     @contextmanager
-    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
+    def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:

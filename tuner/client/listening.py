@@ -11,7 +11,8 @@ from typing import Self
 
 import httpx2
 
-from tuner.client.answers import Job, Progress
+from db.contract.job import Progress
+from tuner.client.answers import Job
 from tuner.client.parsed import parsed, read, refusal, stranger
 from tuner.errors import ServiceError, ServiceUnreachable
 

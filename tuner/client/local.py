@@ -9,25 +9,27 @@ from typing import Any, Self
 
 import structlog
 
+from db.contract.best import ArtifactLink
 from db.results import artifacts as files
 from db.results import best as bests
+from db.results.shown import shown
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
 from tuner.build.linker import linker
-from tuner.client.answers import Artifact, Best
+from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
 from tuner.errors import NotTuned
-from tuner.job.order import STRATEGIES, restricted, terms, workload_of
+from tuner.job.order import ordered, restricted, split, taking_terms, terms, workload_of
 from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
 from tuner.process.scratch import scratch
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
-from tuner.terminal.report import best_json
+from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
 from tuner.worker.in_process import ordered_here, tuned_here
 
@@ -67,51 +69,31 @@ class Local(Source):
         found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
         if not found:
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
-        return self._answer(found)
+        return Best(match="exact", verified=True, **shown(found, arithmetic(found[0])))
 
+    @taking_terms
     def tune(
         self,
         operator: str,
         workload: Mapping[str, Any] | None = None,
         *,
-        trials: int = 64,
-        target: str = "auto",
-        search: str = STRATEGIES[0],
-        on_existing: str = "reuse",
-        budget_seconds: float | None = None,
-        seed: int | None = None,
-        patience: int | None = None,
-        warm_start: bool = True,
-        templates: Sequence[str] | None = None,
         bar: bool = False,
-        **shape: Any,
+        **given: Any,
     ) -> Best:
         """Search here and now; the best once it is found. Stopped, it gives the job back: the same
         call goes on from its trials, and so does a living worker, which the interruption then says
         in a note. Raises BadOrder, before anything is stored, and TunerError if there is no
         winner."""
-        wanted = workload_of(operator, workload, shape)
-        how = terms(
-            {
-                "target": target,
-                "trials": trials,
-                "search": search,
-                "on_existing": on_existing,
-                "budget_seconds": budget_seconds,
-                "seed": seed,
-                "patience": patience,
-                "warm_start": warm_start,
-                "templates": templates,
-            }
-        )
+        said, shape = split(given)
+        wanted, how = workload_of(operator, workload, shape), terms(said)
         if not structlog.is_configured():
             logs.quietly(self._settings.log_format)
         linker()
         device = detect(how.target)
         with scratch(), JobBar() if bar else nullcontext() as shown:
-            job = ordered_here(self._engine, self._settings, how.of(wanted, device.kind))
+            job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
             tuned_here(self._engine, self._settings, device, job, shown)
-        return self.best(operator, wanted.model_dump(), target=device.kind, templates=templates)
+        return self.best(operator, wanted.model_dump(), target=device.kind, templates=how.templates)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -126,26 +108,5 @@ class Local(Source):
         return trust.own(self._settings.signing_key, self._named)
 
     @contextmanager
-    def _content(self, artifact: Artifact) -> Iterator[Iterator[bytes]]:
+    def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:
         yield iter([files.get(self._engine, artifact.sha256).content])
-
-    def _answer(self, found: list[bests.Best]) -> Best:
-        best = found[0]
-        links = {
-            kind: {"url": f"/artifacts/{sha256}", "sha256": sha256, "size": info.size}
-            for kind, sha256 in best.artifacts.items()
-            if (info := files.info(self._engine, sha256))
-        }
-        devices = [
-            {
-                "kind": each.device.kind,
-                "name": each.device.name,
-                "arch": each.device.arch,
-                "time_us": each.time_us,
-            }
-            for each in found
-        ]
-        return Best.model_validate(
-            best_json(best)
-            | {"match": "exact", "verified": True, "devices": devices, "artifacts": links}
-        )

@@ -9,12 +9,12 @@ from typing import TypeVar
 import httpx2
 from pydantic import ValidationError
 
-from tuner.client.answers import Answer
+from db.contract.job import Shown
 from tuner.errors import NotTuned, ServiceError
 
 _NOT_TUNED = "urn:convtune:problem:not-tuned"
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Shown)
 
 MOST_BYTES = 64 << 20
 """Of an answer that is read as a whole, after decompression."""

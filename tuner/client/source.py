@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import templates
+from db.contract.best import ArtifactLink
 from db.results import signed
 from templates.errors import TemplateError
-from tuner.client.answers import Artifact, Best
+from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.errors import BrokenArtifact, NoLibrary, UntrustedSigner
 from tuner.library import manifest as manifests
@@ -46,7 +47,7 @@ class Source(ABC):
         given, on at most so many ``threads`` of a CPU. Raises NotTuned."""
 
     @abstractmethod
-    def _content(self, artifact: Artifact) -> AbstractContextManager[Iterator[bytes]]:
+    def _content(self, artifact: ArtifactLink) -> AbstractContextManager[Iterator[bytes]]:
         """The artifact's bytes, piece by piece."""
 
     @abstractmethod
@@ -79,7 +80,7 @@ class Source(ABC):
         _must_be_of(described, best, what)
         return Library(self.fetch(library, ".so"), described)
 
-    def fetch(self, artifact: Artifact, suffix: str = "") -> Path:
+    def fetch(self, artifact: ArtifactLink, suffix: str = "") -> Path:
         """An artifact's file in the cache. Raises BrokenArtifact where the bytes that come, or lie
         there, are not those of its sha256."""
         name = artifact.sha256 + suffix
@@ -89,7 +90,7 @@ class Source(ABC):
         with self._content(artifact) as chunks:
             return self.cache.keep(name, artifact.sha256, artifact.size, chunks)
 
-    def _small(self, artifact: Artifact, suffix: str, most: int) -> bytes:
+    def _small(self, artifact: ArtifactLink, suffix: str, most: int) -> bytes:
         """The bytes of one that is read as a whole before anybody has vouched for it."""
         if artifact.size > most:
             raise BrokenArtifact(
@@ -111,7 +112,7 @@ def _must_be_of(manifest: Manifest, best: Best, what: str) -> None:
     ]
     for name in ("library", "source", "record"):
         named: File = getattr(manifest, name)
-        link: Artifact | None = getattr(best.artifacts, name)
+        link: ArtifactLink | None = getattr(best.artifacts, name)
         if link is not None:
             held.append((name, f"{named.sha256}, {named.size} B", f"{link.sha256}, {link.size} B"))
     for name, said, wanted in held:

@@ -172,7 +172,7 @@ class JobRun:
             self._plan.workload,
             self._device,
             self._settings,
-            self._statuses.total() or self._job.trials_requested,
+            self._statuses.total() or self._job.trials,
             self._seed,
             inside,
             self._lease.check,
@@ -255,7 +255,7 @@ class JobRun:
         over = budget is not None and time.monotonic() - self._started > budget
         if over and (self._ok or self._failures):
             return 0
-        return max(0, self._job.trials_requested - self._statuses.total())
+        return max(0, self._job.trials - self._statuses.total())
 
     def _patience_left(self) -> int | None:
         """After how many more trials that are no faster the search ends; None if it does not."""
@@ -303,7 +303,7 @@ class JobRun:
     def _report(self) -> None:
         done, ok = self._statuses.total(), self._statuses["ok"]
         progress = Progress(
-            requested=self._job.trials_requested,
+            requested=self._job.trials,
             measured=done,
             ok=ok,
             failed=done - ok,

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from db import queue
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.sql.errors import LeaseLost, StorageError
 from tuner.process.stopping import check_stopped
 

@@ -2,70 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 import templates
+from db.contract.order import STRATEGIES, JobOrder, Terms
+from db.contract.sent import SentTerms
+from db.contract.spec import specified
 from templates.errors import TemplateError, UnknownOperator
 from templates.workload import Workload
 from tuner.errors import BadOrder, UnknownStrategy
 from tuner.plain import plain
 
-if TYPE_CHECKING:
-    from db.queue.jobs import JobOrder
-
-MAX_TRIALS = 100_000
-MAX_SEED = 2**31 - 1
-MAX_BUDGET_SECONDS = 604_800  # a week
-"""The same limits as the service's."""
-STRATEGIES = ("xgb", "evolutionary", "random", "grid", "metaschedule")
-"""What :func:`tuner.search.strategies` names, for those who do not wait for NumPy."""
-
-
-class Terms(BaseModel):
-    """How to search for a workload's best."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    target: Literal["auto", "cpu", "cuda"] = "auto"
-    trials: int = Field(64, ge=1, le=MAX_TRIALS)
-    search: str = STRATEGIES[0]
-    on_existing: Literal["reuse", "retune"] = "reuse"
-    budget_seconds: float | None = Field(None, gt=0, le=MAX_BUDGET_SECONDS)
-    seed: int | None = Field(None, ge=0, le=MAX_SEED)
-    patience: int | None = Field(None, ge=1, le=MAX_TRIALS)
-    warm_start: bool = True
-    templates: list[str] | None = None
-
-    def of(self, workload: Workload, kind: str) -> JobOrder:
-        """The order for that workload on that kind of device. Raises BadOrder."""
-        from db.queue.jobs import JobOrder
-
-        named = self.model_dump(exclude={"target", "templates"})
-        return JobOrder(
-            operator=workload.operator,
-            workload_key=workload.key,
-            workload=workload.model_dump(),
-            target=kind,
-            templates=restricted(self.templates, workload.operator, kind),
-            **named,
-        )
+F = TypeVar("F", bound=Callable[..., Any])
+TERMS = tuple(field.name for field in fields(Terms))
 
 
 def terms(given: Mapping[str, Any]) -> Terms:
     """Raises BadOrder, UnknownStrategy."""
     try:
-        names = given.get("templates")
-        others = {name: value for name, value in given.items() if name != "templates"}
-        wanted = {"templates": None if names is None else list(names)}
-        found = Terms.model_validate(plain(others) | wanted)
+        return SentTerms.model_validate(sendable(given))
     except ValidationError as error:
         raise _refusal(error) from error
-    if found.search not in STRATEGIES:
-        raise UnknownStrategy(found.search, STRATEGIES)
-    return found
+
+
+def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Terms as JSON has them. Raises BadOrder for what no order can hold."""
+    names = given.get("templates")
+    others = {name: value for name, value in given.items() if name != "templates"}
+    return plain(others) | ({} if names is None else {"templates": list(names)})
+
+
+def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The terms among what is given by name, and the others: fields of a shape."""
+    said = {name: value for name, value in given.items() if name in TERMS}
+    return said, {name: value for name, value in given.items() if name not in TERMS}
+
+
+def taking_terms(function: F) -> F:
+    """The function, whose ``**given`` go to :func:`split`, with a signature that names them."""
+    *others, last = inspect.signature(function).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    named = [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=kind)
+        for field, kind, _ in specified(Terms)
+    ]
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*others, *named, last.replace(name="shape")]
+    )
+    return function
+
+
+def ordered(workload: Workload, how: Terms, kind: str) -> JobOrder:
+    """The order for that workload on that kind of device. Raises BadOrder."""
+    names = restricted(how.templates, workload.operator, kind)
+    return JobOrder.of(workload, how, target=kind, templates=names)
 
 
 def restricted(
@@ -92,5 +87,7 @@ def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
 def _refusal(error: ValidationError) -> BadOrder:
     first = error.errors()[0]
     field = str(first.get("ctx", {}).get("field") or first["loc"][0])
+    if field == "search" and isinstance(first["input"], str):
+        return UnknownStrategy(first["input"], STRATEGIES)
     found = "" if isinstance(first["input"], Mapping) else f", but it is {first['input']!r:.80}"
     return BadOrder(field, first["msg"] + found)

@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.results.artifacts import NewArtifact
 from db.results.best import Found, NewBest, finish_with_bests
 from db.results.signers import NewSigner

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 import templates
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.records import listed as storage
 from db.records.listed import Listed
 from db.results.trials import NewTrial

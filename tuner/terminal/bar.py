@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 if TYPE_CHECKING:
-    from db.queue.jobs import Job
+    from db.contract.job import Job
 
 
 class JobBar:
@@ -69,7 +69,7 @@ class JobBar:
         """Where a job stands by what is stored of it."""
         self.show(
             state=job.state,
-            requested=job.trials_requested,
+            requested=job.trials,
             measured=job.trials_measured,
             failed=job.trials_failed,
             best_us=job.best["time_us"] if job.best else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,41 +9,24 @@ from rich.table import Table
 from rich.text import Text
 
 import templates
+from db.contract.best import BestShown
 from db.read.in_words import peer_in_words, roofline_in_words
 from db.results.best import Best
-from db.results.fastest import fastest
+from db.results.shown import shown
+from templates.arithmetic import Arithmetic
 from templates.spaces.knob import brief
 
 
 def best_json(best: Best) -> dict[str, Any]:
     """The same fields as ``GET /best``, without its links."""
-    return {
-        "operator": best.operator,
-        "workload": best.workload,
-        "device": {"kind": best.device.kind, "name": best.device.name, "arch": best.device.arch},
-        "config": best.config,
-        "template": best.template,
-        "arithmetic": arithmetic(best),
-        "time_us": best.time_us,
-        "timing": best.timing,
-        "gflops": best.gflops,
-        "roofline": best.roofline,
-        "max_error": best.max_error,
-        "baselines": best.baselines,
-        "fastest": fastest(best.timing, best.time_us, best.baselines),
-        "threads": best.threads,
-        "trials": best.trials_measured,
-        "job": best.job_id,
-        "tuned_at": best.tuned_at.isoformat(),
-        "versions": best.versions,
-        "artifacts": best.artifacts,
-    }
+    told = BestShown(match="exact", verified=True, **shown([best], arithmetic(best)))
+    matched = {"match", "verified", "devices", "neighbour"}
+    return told.model_dump(exclude=matched) | {"artifacts": best.artifacts}
 
 
-def arithmetic(best: Best) -> dict[str, Any] | None:
-    """What follows from how the best's template sums; None of a template of another release."""
-    found = templates.arithmetic_of(best.operator, best.device.kind, best.template)
-    return None if found is None else asdict(found)
+def arithmetic(best: Best) -> Arithmetic | None:
+    """How the best's template sums; None of a template of another release."""
+    return templates.arithmetic_of(best.operator, best.device.kind, best.template)
 
 
 def show_best(best: Best, console: Console) -> None:
@@ -98,7 +80,7 @@ def _beside(best: Best) -> list[str]:
         lines.append(roofline)
     named = arithmetic(best)
     if named:
-        lines.append(f"arithmetic: {named['kind']}: {named['note']}")
+        lines.append(f"arithmetic: {named.kind}: {named.note}")
     return lines
 
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 from sqlalchemy.engine import Engine
 
 from db import queue
-from db.queue.jobs import Job, JobOrder
+from db.contract.job import Job
+from db.contract.order import JobOrder
 from db.queue.takers import waiting_reason
 from db.sql.errors import StorageError
 from db.sql.transaction import reading

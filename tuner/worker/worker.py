@@ -18,8 +18,9 @@ from sqlalchemy.engine import Engine
 
 import templates
 from db import queue
+from db.contract.job import Job
+from db.contract.order import JobFilter
 from db.fleet import devices, workers
-from db.queue.jobs import Job
 from db.read import events
 from db.results import signed, signers
 from db.sql.errors import DatabaseUnavailable, LeaseLost
@@ -150,7 +151,7 @@ class Worker:
     def give_back(self) -> None:
         """What it still holds when it is ended, though that came between the claim and the run."""
         try:
-            running = queue.list_jobs(self._engine, "running", limit=1000).items
+            running = queue.list_jobs(self._engine, JobFilter(state="running"), limit=1000).items
         except DatabaseUnavailable as error:
             log.warning("database_unavailable", reason=str(error))
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from db.queue.jobs import Job
+from db.contract.job import Job
 from db.results import best as bests
 from db.results import trials
 from db.sql.engine import open_engine

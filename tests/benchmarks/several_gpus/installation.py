@@ -17,7 +17,8 @@ from sqlalchemy import Engine
 
 import templates
 from db import queue
-from db.queue.jobs import Job, JobOrder
+from db.contract.job import Job
+from db.contract.order import JobOrder
 
 KEY = "gpu"
 
@@ -75,9 +76,7 @@ def submit(engine: Engine, operator: str, shape: dict[str, Any], **order: Any) -
     workload = templates.operator(operator).workload.model_validate(shape)
     options = {"search": "xgb", "target": "cuda", "on_existing": "retune"}
     options |= {"seed": 1, "warm_start": False}
-    job, _ = queue.submit(
-        engine, JobOrder(operator, workload.key, workload.model_dump(), **options | order)
-    )
+    job, _ = queue.submit(engine, JobOrder.of(workload, **options | order))
     return job
 
 

@@ -4,9 +4,10 @@ PYTHONPATH=<a checkout of the release> python tests/db/released/make.py tests/db
 
 The rows are stored by that release's own code, so no more than what it had is there: for 0001 the
 commit before 30eea0c, for 0002 the one before 08be4c8, for 0005 the one before 6bfe4b2, for 0006
-85085fd, for 0007 5001f73. Revisions 0003 and 0004 were never the last of any commit: their files
-are 0002's, brought up by the migrations of 0005's, with ``--up-to``, and a line of SQL for what
-each adds.
+85085fd, for 0007 5001f73, for 0008 the one before db/contract. This file is of the last of them:
+for an earlier one take what stands here in its commit. Revisions 0003 and 0004 were never the last
+of any commit: their files are 0002's, brought up by the migrations of 0005's, with ``--up-to``, and
+a line of SQL for what each adds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +123,9 @@ def _fill(engine: Engine) -> None:
     workers.beat(
         engine, "host-1-abc", host="host", pid=1, device_id=cpu, version="0.1.0", job_id=None
     )
-    for module, fill in (("ladders", _ladder), ("listed", _listed), ("keys", _keys)):
-        if find_spec(f"db.{module}"):
-            fill(engine, importlib.import_module(f"db.{module}"), cpu)
+    rooms = (("results.ladders", _ladder), ("records.listed", _listed), ("access.keys", _keys))
+    for module, fill in rooms:
+        fill(engine, importlib.import_module(f"db.{module}"), cpu)
 
 
 def _order(length: int, **more: Any) -> queue.JobOrder:
@@ -133,7 +133,7 @@ def _order(length: int, **more: Any) -> queue.JobOrder:
     workload |= {"dtype": "float32", "max_error": 1e-5}
     key = json.dumps({"operator": "conv1d", **workload}, sort_keys=True, separators=(",", ":"))
     values = {"target": "auto", "trials": 4, "search": "xgb", "on_existing": "retune", **more}
-    return queue.JobOrder("conv1d", key, workload, **values)
+    return queue.JobOrder(operator="conv1d", workload_key=key, workload=workload, **values)
 
 
 def _begun(engine: Engine, length: int, device: int, status: str = "ok") -> queue.Job:
@@ -146,10 +146,7 @@ def _begun(engine: Engine, length: int, device: int, status: str = "ok") -> queu
 
 
 def _succeeded(engine: Engine, device: int) -> None:
-    more = {}
-    if "patience" in queue.JobOrder.__dataclass_fields__:
-        more = {"patience": 7, "warm_start": False}
-    queue.submit(engine, _order(64, **more))
+    queue.submit(engine, _order(64, patience=7, warm_start=False))
     job = queue.claim(engine, "host-1-abc", ["cpu"])
     assert job is not None
     statuses = ("ok", "ok", "wrong_answer", "run_timeout")

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from db.contract.order import JobFilter
 from db.sql.choices import DATABASE_URL, STATES, JobState
 from tuner.cli.common import JsonOption, console, database, examples, print_json, say, show
+from tuner.cli.contract_options import with_options
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
+    from db.contract.job import Job
     from db.fleet.devices import Device
-    from db.queue.jobs import Job
     from db.results.trials import Trial
 
 TRIALS_PER_PAGE = 1000
@@ -50,7 +52,6 @@ UnendedJobArgument = Annotated[
 
 
 def list_jobs(
-    state: Annotated[JobState | None, typer.Option(help="only jobs in this state")] = None,
     operator: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +63,7 @@ def list_jobs(
         str | None, typer.Option(help="go on where a list ended: its next_cursor")
     ] = None,
     as_json: JsonOption = False,
+    **others: Any,
 ) -> None:
     """The jobs, newest first: id, state, trials, best so far, shape."""
     import templates
@@ -71,10 +73,11 @@ def list_jobs(
     from db.sql.transaction import reading
     from tuner.cli.job_report import job_json, show_jobs
 
+    wanted = JobFilter(operator=operator, **others)
     if operator is not None:
         templates.operator(operator)
     with database() as engine:
-        page = queue.list_jobs(engine, state, operator, limit, cursor)
+        page = queue.list_jobs(engine, wanted, limit, cursor)
         if as_json:
             devices = {device.id: device for device in list_devices(engine)}
             with reading(engine) as connection:
@@ -86,7 +89,7 @@ def list_jobs(
             print_json({"items": items, "next_cursor": page.next_cursor})
             return
     if not page.items:
-        which = "".join(f" {word}" for word in (state, operator) if word)
+        which = "".join(f" {word}" for word in vars(wanted).values() if word)
         say(f"there are no{which} jobs{' before these' if cursor else ''}")
     show_jobs(page.items, console())
     if page.next_cursor is not None:
@@ -221,7 +224,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "tuner jobs list", "tuner jobs list --state running", "tuner jobs list --limit 1 --json"
         ),
-    )(list_jobs)
+    )(with_options(list_jobs, JobFilter, without=("operator",)))
     group.command("show", epilog=examples("tuner jobs show JOB", "tuner jobs show JOB --trials"))(
         show_one
     )

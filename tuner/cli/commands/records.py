@@ -13,7 +13,7 @@ from db.sql.choices import Format, Kept
 from tuner.cli.common import JsonOption, Target, console, database, examples, print_json, show
 
 if TYPE_CHECKING:
-    from db.queue.jobs import Job
+    from db.contract.job import Job
     from templates.logs import Log
 
 
@@ -85,7 +85,7 @@ def import_log(
         return
     for job, created in stored.jobs:
         shape = as_options(templates.parse_key(job.workload_key))
-        what = f"{job.trials_requested} " if job.search == IMPORTED else "tune "
+        what = f"{job.trials} " if job.search == IMPORTED else "tune "
         note = "" if created else ", ordered before"
         where = "any device" if job.target == "auto" else job.target
         show(f"{job.id}  {job.operator} {shape}: {what}on {where}{note}")
@@ -117,7 +117,7 @@ def _json(log: Log, jobs: Sequence[tuple[Job, bool]]) -> dict[str, object]:
                 "operator": job.operator,
                 "workload": job.workload,
                 "target": job.target,
-                "configurations": job.trials_requested if job.search == IMPORTED else None,
+                "configurations": job.trials if job.search == IMPORTED else None,
                 "created": created,
             }
             for job, created in jobs

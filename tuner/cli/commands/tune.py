@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from db.contract.order import Terms
 from templates.workload import Workload
 from tuner.cli.commands.best import print_best
 from tuner.cli.common import (
@@ -15,60 +16,41 @@ from tuner.cli.common import (
     Target,
     TargetOption,
     TemplateOption,
-    completing,
     database,
     say,
 )
+from tuner.cli.contract_options import with_options
 from tuner.cli.shape_options import per_operator
-from tuner.job.order import MAX_BUDGET_SECONDS, MAX_SEED, MAX_TRIALS, STRATEGIES, terms
+from tuner.job.order import ordered, terms
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
-    from db.queue.jobs import Job
+    from db.contract.job import Job
+
+OTHERWISE = ("target", "on_existing", "warm_start", "templates")
+"""What an order says and the options here say in other words."""
 
 
 def tune(
     workload: Workload,
     *,
     target: TargetOption = Target.auto,
-    trials: Annotated[int, typer.Option(min=1, max=MAX_TRIALS, help="configurations to try")] = 64,
-    search: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(STRATEGIES),
-            help="search strategy",
-            autocompletion=completing(STRATEGIES),
-        ),
-    ] = STRATEGIES[0],
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=MAX_SEED, help="make the search repeatable")
-    ] = None,
-    budget_seconds: Annotated[
-        float | None, typer.Option(min=0.001, max=MAX_BUDGET_SECONDS, help="end the search after")
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(min=1, max=MAX_TRIALS, help="end it after so many trials, none faster"),
-    ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")] = False,
     template: TemplateOption = None,
     retune: Annotated[bool, typer.Option("--retune", help="search on, even if tuned")] = False,
     as_json: JsonOption = False,
+    **others: Any,
 ) -> None:
     """Submit a job to the database and run it in this process; stopped, it gives the job back."""
     how = terms(
         {
             "target": target.value,
-            "trials": trials,
-            "search": search,
             "on_existing": "retune" if retune else "reuse",
-            "budget_seconds": budget_seconds,
-            "seed": seed,
-            "patience": patience,
             "warm_start": not cold,
             "templates": template,
+            **others,
         }
     )
     from db.results import best as bests
@@ -85,7 +67,7 @@ def tune(
     linker()
     device = detect(how.target)
     stop_on_signals()
-    order = how.of(workload, device.kind)
+    order = ordered(workload, how, device.kind)
     with database(settings) as engine, scratch():
         job = ordered_here(engine, settings, order)
         if job.ended:
@@ -133,5 +115,5 @@ def add_to(app: typer.Typer) -> None:
         "tuner tune {shape} --trials 500 --budget-seconds 600",
         "tuner tune {shape} --dtype float16 --json",
     )
-    per_operator(group, tune, "Tune", uses=uses)
+    per_operator(group, with_options(tune, Terms, OTHERWISE), "Tune", uses=uses)
     app.add_typer(group, name="tune")

@@ -1,0 +1,55 @@
+"""Bests as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from db.contract.best import ArtifactLink, ArtifactLinks, DeviceTime, Result
+from db.results.best import Best
+from db.results.fastest import fastest
+
+FIGURES = ("time_us", "timing", "gflops", "roofline", "max_error", "baselines", "fastest")
+
+
+def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
+    """The fields of BestShown, but for how it matched. ``bests`` are of one workload, fastest
+    first and not empty; ``arithmetic`` is that of the first one's template."""
+    best = bests[0]
+    told = {name: getattr(best, name) for name in Result.__dataclass_fields__}
+    return told | {
+        "device": best.device,
+        "devices": _devices(bests),
+        "arithmetic": arithmetic,
+        "fastest": fastest(best.timing, best.time_us, best.baselines),
+        "trials": best.trials_measured,
+        "job": best.job_id,
+        "tuned_at": best.tuned_at,
+        "artifacts": {
+            kind: ArtifactLink(url=f"/artifacts/{sha256}", sha256=sha256, size=best.sizes[kind])
+            for kind, sha256 in best.artifacts.items()
+        },
+    }
+
+
+def lent(lenders: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
+    """The same of a neighbour's bests, for a workload that has none: they claim no figures."""
+    told = shown(lenders, arithmetic) | dict.fromkeys(FIGURES)
+    devices = [each.model_copy(update={"time_us": None}) for each in told["devices"]]
+    return told | {"devices": devices, "artifacts": ArtifactLinks()}
+
+
+def _devices(bests: Sequence[Best]) -> list[DeviceTime]:
+    """Each once, with its fastest."""
+    first: dict[int, Best] = {}
+    for best in bests:
+        first.setdefault(best.device.id, best)
+    return [
+        DeviceTime(
+            kind=best.device.kind,
+            name=best.device.name,
+            arch=best.device.arch,
+            time_us=best.time_us,
+        )
+        for best in first.values()
+    ]

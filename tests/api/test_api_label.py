@@ -1,0 +1,75 @@
+"""``label`` over HTTP and on the page."""
+
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from starlette.testclient import TestClient
+
+ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
+HTML = {"accept": "text/html"}
+
+
+def ordered(client: TestClient, **more: Any) -> dict[str, Any]:
+    answer = client.post("/jobs", json=ORDER | more)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def test_it_is_shown_and_found(client: TestClient) -> None:
+    made = ordered(client, label="Nightly <b>", seed=1)
+    ordered(client, seed=2)
+    assert made["label"] == "Nightly <b>"
+    items = client.get("/jobs", params={"label": "nightLY"}).json()["items"]
+    assert [job["id"] for job in items] == [made["id"]]
+    assert client.get("/jobs?label=other").json()["items"] == []
+    assert len(client.get("/jobs?label=").json()["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "says"),
+    [
+        ("x" * 201, "must have at most 200 characters"),
+        ("", "must have at least 1 character"),
+        ("two\nlines", "must match"),
+        ("a\0", "must match"),
+        ("a\u202eb", "must match"),
+        (7, "must be a string"),
+    ],
+)
+def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
+    answer = client.post("/jobs", json=ORDER | {"label": label})
+    assert says in problem(answer, 422, "invalid-request", "label")["detail"]
+
+
+def test_letters_of_every_language_are_printable(client: TestClient) -> None:
+    for seed, label in enumerate(("Ofen 1", "печь", "窯 🔥", "می‌خواهم", "x" * 200)):
+        assert ordered(client, label=label, seed=seed)["label"] == label
+
+
+def test_the_page_finds_it(client: TestClient) -> None:
+    one, two = ordered(client, label="Nightly <b>", seed=1), ordered(client, seed=2)
+    for path in ("/", "/ui/jobs"):
+        shown = client.get(path, params={"label": "NIGHT"}, headers=HTML).text
+        assert f"job-{one['id']}" in shown
+        assert f"job-{two['id']}" not in shown
+        assert "<strong>Nightly &lt;b&gt;</strong>" in shown
+        assert 'hx-get="/ui/jobs?state=&amp;operator=&amp;label=NIGHT&amp;cursor="' in shown
+    both = client.get("/?label=night&state=queued", headers=HTML).text
+    assert '<input type="hidden" name="state" value="queued">' in both
+    assert 'href="/?state=failed&amp;label=night"' in both
+    none = client.get("/?label=no%22where", headers=HTML).text
+    assert "No job here has “no&#34;where” in its label" in none
+    assert "Nightly &lt;b&gt;" in client.get(f"/ui/jobs/{one['id']}", headers=HTML).text
+
+
+def test_the_form_takes_it_as_it_is_written(client: TestClient) -> None:
+    sent = {"operator": "conv1d", "workload.M": "100", "workload.N": "3", "label": "2024"}
+    own = {"sec-fetch-site": "same-origin"}
+    answer = client.post("/ui/jobs", data=sent, headers=own, follow_redirects=False)
+    assert answer.status_code == 303, answer.text
+    [job] = client.get("/jobs?label=2024").json()["items"]
+    assert job["label"] == "2024"
+    again = client.get(f"/?duplicate={job['id']}", headers=HTML).text
+    assert 'name="label" value="2024"' in again

@@ -1,0 +1,263 @@
+BEGIN TRANSACTION;
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('0008');
+CREATE TABLE api_keys (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	name TEXT NOT NULL, 
+	hash VARCHAR(64) NOT NULL, 
+	scope TEXT NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	expires_at DOUBLE, 
+	revoked_at DOUBLE, 
+	CONSTRAINT uq_api_keys_hash UNIQUE (hash), 
+	CONSTRAINT ck_api_keys_scope CHECK (scope IN ('read', 'submit', 'admin'))
+);
+INSERT INTO "api_keys" VALUES(1,'ci','4b7196ef18421665541376e2cfb3d9a11716aff956530145bc146a11239c2166','submit',1.79537807877098321918e+09,NULL,NULL);
+INSERT INTO "api_keys" VALUES(2,'guest','30120c22427e8bd388cd40a40125e7656dbba125682fe4fb5de41fe2ffb8c79c','read',1.7953780787900135517e+09,1.79598287879001355165e+09,NULL);
+INSERT INTO "api_keys" VALUES(3,'old','7737e77d8e5d5cd650bc468bd47cf7f12d57e5edd5f930c8fbf7d0e6d26febfc','admin',1.79537807879898548123e+09,NULL,1.79537807880900359153e+09);
+CREATE TABLE artifacts (
+	sha256 VARCHAR(64) NOT NULL, 
+	size BIGINT NOT NULL, 
+	kind TEXT NOT NULL, 
+	media_type TEXT NOT NULL, 
+	content BLOB NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	PRIMARY KEY (sha256)
+);
+INSERT INTO "artifacts" VALUES('1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998',264,'library','application/x-sharedlib',X'7F454C4602010100000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F202122232425262728292A2B2C2D2E2F303132333435363738393A3B3C3D3E3F404142434445464748494A4B4C4D4E4F505152535455565758595A5B5C5D5E5F606162636465666768696A6B6C6D6E6F707172737475767778797A7B7C7D7E7F808182838485868788898A8B8C8D8E8F909192939495969798999A9B9C9D9E9FA0A1A2A3A4A5A6A7A8A9AAABACADAEAFB0B1B2B3B4B5B6B7B8B9BABBBCBDBEBFC0C1C2C3C4C5C6C7C8C9CACBCCCDCECFD0D1D2D3D4D5D6D7D8D9DADBDCDDDEDFE0E1E2E3E4E5E6E7E8E9EAEBECEDEEEFF0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF',1.79537807841001152992e+09);
+INSERT INTO "artifacts" VALUES('5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58',45,'source','text/x-llvm',X'3B20C2B52D6B65726E656C0A646566696E6520766F696420406D61696E2829207B2072657420766F6964207D0A',1.79537807841101741787e+09);
+INSERT INTO "artifacts" VALUES('1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da',61,'manifest','application/json',X'7B22636F6E666967223A207B2274656D706C617465223A2022646972656374222C20226C616E6573223A2031362C20226F757470757473223A20347D7D',1.7953780784119830131e+09);
+INSERT INTO "artifacts" VALUES('2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9',26,'record','application/json',X'5B5B22776F726B6C6F6164225D2C205B227265636F7264225D5D',1.79537807841600632668e+09);
+CREATE TABLE best_artifacts (
+	best_id INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	sha256 VARCHAR(64) NOT NULL, 
+	PRIMARY KEY (best_id, kind), 
+	CONSTRAINT fk_best_artifacts_best FOREIGN KEY(best_id) REFERENCES bests (id), 
+	CONSTRAINT fk_best_artifacts_artifact FOREIGN KEY(sha256) REFERENCES artifacts (sha256)
+);
+INSERT INTO "best_artifacts" VALUES(1,'library','1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998');
+INSERT INTO "best_artifacts" VALUES(1,'source','5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58');
+INSERT INTO "best_artifacts" VALUES(1,'manifest','1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da');
+INSERT INTO "best_artifacts" VALUES(1,'record','2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9');
+CREATE TABLE "bests" (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	workload_id INTEGER NOT NULL, 
+	device_id INTEGER NOT NULL, 
+	job_seq INTEGER NOT NULL, 
+	template TEXT NOT NULL, 
+	template_version INTEGER NOT NULL, 
+	tvm_version TEXT NOT NULL, 
+	config JSON NOT NULL, 
+	time_us DOUBLE NOT NULL, 
+	timing JSON NOT NULL, 
+	gflops DOUBLE, 
+	roofline JSON NOT NULL, 
+	max_error DOUBLE, 
+	baselines JSON NOT NULL, 
+	trials_measured INTEGER NOT NULL, 
+	versions JSON NOT NULL, 
+	tuned_at DOUBLE NOT NULL, 
+	threads INTEGER DEFAULT '0' NOT NULL, 
+	templates TEXT DEFAULT '' NOT NULL, 
+	CONSTRAINT fk_bests_device FOREIGN KEY(device_id) REFERENCES devices (id), 
+	CONSTRAINT fk_bests_job FOREIGN KEY(job_seq) REFERENCES jobs (seq), 
+	CONSTRAINT fk_bests_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
+	CONSTRAINT uq_bests_workload_device UNIQUE (workload_id, device_id, threads, templates)
+);
+INSERT INTO "bests" VALUES(1,1,1,1,'direct',1,'0.27.0.post1','{"template":"direct","lanes":16,"outputs":4}',1.5,'{"warm":{"median_us":1.5},"cold":{"median_us":4.25}}',600.0,'{"bound":"compute"}',1.0e-07,'[{"name":"numpy","time_us":300.0,"speedup":200.0}]',4,'{"tvm":"0.27.0.post1"}',1.7953780784320189953e+09,0,'');
+CREATE TABLE devices (
+	id INTEGER NOT NULL, 
+	identity VARCHAR(64) NOT NULL, 
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	arch TEXT NOT NULL, 
+	memory_bytes BIGINT NOT NULL, 
+	driver TEXT NOT NULL, 
+	limits JSON NOT NULL, 
+	PRIMARY KEY (id), 
+	CONSTRAINT uq_devices_identity UNIQUE (identity)
+);
+INSERT INTO "devices" VALUES(1,'a8d2b6d1e87fedd7c0ab4e2f8aabe104308954f4016658041c0c8716aaefccb6','cpu','AMD EPYC (znver5)','x86_64-v4',8000000000,'','{"units":2}');
+INSERT INTO "devices" VALUES(2,'2442dbfcfa9d9e8a4d29912d36478d02933f0a422a53ad940a0ab0ff3352d49e','cuda','NVIDIA H200','sm_90',150000000000,'580.1','{"units":132}');
+CREATE TABLE idempotency_keys (
+	ordered_by TEXT NOT NULL, 
+	"key" TEXT NOT NULL, 
+	order_key VARCHAR(64) NOT NULL, 
+	job_seq INTEGER NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	PRIMARY KEY (ordered_by, "key"), 
+	CONSTRAINT fk_idempotency_keys_job FOREIGN KEY(job_seq) REFERENCES jobs (seq)
+);
+INSERT INTO "idempotency_keys" VALUES('','a-key-of-68','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,1.79537807864501333231e+09);
+CREATE TABLE jobs (
+	seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	id VARCHAR(32) NOT NULL, 
+	order_key VARCHAR(64) NOT NULL, 
+	workload_id INTEGER NOT NULL, 
+	target TEXT NOT NULL, 
+	search TEXT NOT NULL, 
+	on_existing TEXT NOT NULL, 
+	trials_requested INTEGER NOT NULL, 
+	budget_seconds DOUBLE, 
+	seed BIGINT, 
+	state TEXT NOT NULL, 
+	cancel_requested BOOLEAN NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	released INTEGER NOT NULL, 
+	worker TEXT, 
+	lease_expires_at DOUBLE, 
+	trials_measured INTEGER NOT NULL, 
+	trials_ok INTEGER NOT NULL, 
+	trials_failed INTEGER NOT NULL, 
+	device_id INTEGER, 
+	best JSON, 
+	eta_seconds DOUBLE, 
+	error TEXT, 
+	created_at DOUBLE NOT NULL, 
+	started_at DOUBLE, 
+	finished_at DOUBLE, patience INTEGER, warm_start BOOLEAN DEFAULT 1 NOT NULL, warmed JSON, ordered_by TEXT, templates JSON, 
+	CONSTRAINT fk_jobs_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
+	CONSTRAINT fk_jobs_device FOREIGN KEY(device_id) REFERENCES devices (id), 
+	CONSTRAINT uq_jobs_id UNIQUE (id), 
+	CONSTRAINT ck_jobs_state CHECK (state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled'))
+);
+INSERT INTO "jobs" VALUES(1,'0ac5f86cb442493e9bed85547a52cd01','f818994edd2ec187b8b15bf6e2f0d9e37754ed5a0872b9ac6463e24cc69d09a0',1,'auto','xgb','retune',4,NULL,NULL,'succeeded',0,1,0,'host-1-abc',NULL,4,2,2,1,'{"config":{"template":"direct","lanes":16,"outputs":4},"time_us":1.5,"gflops":600.0}',NULL,NULL,1.79537807830399727816e+09,1.79537807833698844902e+09,1.79537807843499636647e+09,7,0,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(2,'711f3e96963e4c14a77685cad024d0b5','808d95b8d2bbb40746c32a70f78e1c2b492b11dcc9aac98ebb5de49b959d63c8',2,'auto','xgb','retune',4,NULL,NULL,'failed',0,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
+line 2; it''s over; --
+',1.79537807844899749759e+09,1.7953780784809827805e+09,1.79537807851598548887e+09,NULL,1,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(3,'46f5e09a2fa04b7885c5bca9549162b2','c892a744d63b0a020cd2927896e98e3454c466a34acfdb7591768e6d749bec21',3,'auto','xgb','retune',4,NULL,NULL,'cancelled',1,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,NULL,1.79537807852198028567e+09,1.79537807853099250793e+09,1.79537807856599545479e+09,NULL,1,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(4,'67bab4b1a2dd4a439a9207fe8c3b1d0a','906299209726f43f8fe0af3cf4bb0a7d593d4472ca0a042ffde10ef9e290a56a',4,'auto','xgb','retune',4,NULL,NULL,'running',0,1,0,'host-2-def',1.48001807862598299975e+09,0,0,0,NULL,NULL,NULL,NULL,1.79537807858100223546e+09,1.7953780786009981632e+09,NULL,NULL,1,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(5,'833c4ee6a0a8480e91d4d0fe957a63f9','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,'cpu','xgb','retune',4,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79537807863801264765e+09,NULL,NULL,NULL,1,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(6,'98a8d0c94fa547e98190c14174db3be5','7105f0049f440bc73d6401c3d5c47cacdbd27c7ec4193dcf3f411cbcdd5a2dd6',6,'auto','xgb','retune',4,60.5,1099511627776,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79537807865499114993e+09,NULL,NULL,NULL,1,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(7,'ad02fd99b7284da5a77436a0c196ade0','0653755ce31adcb3b2a88ba5d280b33f8a845b25186fce74c8cbab4e02de83b5',7,'cpu','imported','retune',1,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79537807873199725151e+09,NULL,NULL,NULL,0,NULL,NULL,NULL);
+CREATE TABLE ladders (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	workload_id INTEGER NOT NULL, 
+	device_id INTEGER NOT NULL, 
+	rows JSON NOT NULL, 
+	documents JSON NOT NULL, 
+	clocks JSON NOT NULL, 
+	versions JSON NOT NULL, 
+	climbed_at DOUBLE NOT NULL, 
+	CONSTRAINT fk_ladders_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
+	CONSTRAINT fk_ladders_device FOREIGN KEY(device_id) REFERENCES devices (id), 
+	CONSTRAINT uq_ladders_workload_device UNIQUE (workload_id, device_id)
+);
+INSERT INTO "ladders" VALUES(1,1,1,'[{"name":"naive","time_us":30.0}]','[{"number":0,"title":"One thread an output"}]','{}','{"tvm":"0.27.0.post1"}',1.79537807870399498946e+09);
+CREATE TABLE listed_configs (
+	job_seq INTEGER NOT NULL, 
+	place INTEGER NOT NULL, 
+	template_version INTEGER NOT NULL, 
+	config JSON NOT NULL, 
+	source JSON NOT NULL, 
+	PRIMARY KEY (job_seq, place), 
+	CONSTRAINT fk_listed_configs_job FOREIGN KEY(job_seq) REFERENCES jobs (seq)
+);
+INSERT INTO "listed_configs" VALUES(7,0,1,'{"template":"direct","lanes":8}','{"line":3}');
+CREATE TABLE signers (
+	public_key VARCHAR(64) NOT NULL, 
+	host TEXT NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	PRIMARY KEY (public_key)
+);
+CREATE TABLE trial_sums (
+	job_seq INTEGER NOT NULL, 
+	status TEXT NOT NULL, 
+	trials INTEGER NOT NULL, 
+	schedule_seconds DOUBLE NOT NULL, 
+	build_seconds DOUBLE NOT NULL, 
+	check_seconds DOUBLE NOT NULL, 
+	run_seconds DOUBLE NOT NULL, 
+	PRIMARY KEY (job_seq, status), 
+	CONSTRAINT fk_trial_sums_job FOREIGN KEY(job_seq) REFERENCES jobs (seq)
+);
+INSERT INTO "trial_sums" VALUES(1,'ok',2,0.5,1.0,0.0,0.0);
+INSERT INTO "trial_sums" VALUES(1,'run_timeout',1,0.25,0.5,0.0,0.0);
+INSERT INTO "trial_sums" VALUES(1,'wrong_answer',1,0.25,0.5,0.0,0.0);
+INSERT INTO "trial_sums" VALUES(2,'build_error',1,0.25,0.5,0.0,0.0);
+INSERT INTO "trial_sums" VALUES(3,'ok',1,0.25,0.5,0.0,0.0);
+INSERT INTO "trial_sums" VALUES(4,'ok',1,0.25,0.5,0.0,0.0);
+CREATE TABLE trials (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	job_seq INTEGER NOT NULL, 
+	number INTEGER NOT NULL, 
+	workload_id INTEGER NOT NULL, 
+	device_id INTEGER NOT NULL, 
+	tvm_version TEXT NOT NULL, 
+	template TEXT NOT NULL, 
+	template_version INTEGER NOT NULL, 
+	config_key VARCHAR(32) NOT NULL, 
+	config JSON NOT NULL, 
+	status TEXT NOT NULL, 
+	time_us DOUBLE, 
+	timing JSON, 
+	max_error DOUBLE, 
+	error TEXT, 
+	seconds JSON NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	CONSTRAINT fk_trials_job FOREIGN KEY(job_seq) REFERENCES jobs (seq), 
+	CONSTRAINT fk_trials_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
+	CONSTRAINT fk_trials_device FOREIGN KEY(device_id) REFERENCES devices (id), 
+	CONSTRAINT uq_trials_number UNIQUE (job_seq, number), 
+	CONSTRAINT uq_trials_measured_once UNIQUE (workload_id, device_id, tvm_version, template, template_version, config_key)
+);
+INSERT INTO "trials" VALUES(1,1,1,1,1,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79537807836100769039e+09);
+INSERT INTO "trials" VALUES(2,1,2,1,1,'0.27.0.post1','direct',1,'85995f8fbef854a0bf1384a8d85160b9','{"template":"direct","lanes":8,"outputs":4}','ok',2.5,'{"warm":{"median_us":2.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79537807836100769039e+09);
+INSERT INTO "trials" VALUES(3,1,3,1,1,'0.27.0.post1','direct',1,'1fbef1336e00af361d7762e26e28fb02','{"template":"direct","lanes":4,"outputs":4}','wrong_answer',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
+line 2; it''s over; --
+','{"schedule":0.25,"build":0.5}',1.79537807836100769039e+09);
+INSERT INTO "trials" VALUES(4,1,4,1,1,'0.27.0.post1','direct',1,'ee7e9b9cc2c1b9db403b0cd2990e6676','{"template":"direct","lanes":2,"outputs":4}','run_timeout',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
+line 2; it''s over; --
+','{"schedule":0.25,"build":0.5}',1.79537807836100769039e+09);
+INSERT INTO "trials" VALUES(5,2,1,2,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','build_error',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
+line 2; it''s over; --
+','{"schedule":0.25,"build":0.5}',1.79537807849401831626e+09);
+INSERT INTO "trials" VALUES(6,3,1,3,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79537807854499363892e+09);
+INSERT INTO "trials" VALUES(7,4,1,4,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79537807861001038551e+09);
+CREATE TABLE workers (
+	name TEXT NOT NULL, 
+	host TEXT NOT NULL, 
+	pid INTEGER NOT NULL, 
+	device_id INTEGER, 
+	version TEXT NOT NULL, 
+	job_id VARCHAR(32), 
+	started_at DOUBLE NOT NULL, 
+	seen_at DOUBLE NOT NULL, 
+	PRIMARY KEY (name), 
+	CONSTRAINT fk_workers_device FOREIGN KEY(device_id) REFERENCES devices (id)
+);
+INSERT INTO "workers" VALUES('host-1-abc','host',1,1,'0.1.0',NULL,1.79537807866601490974e+09,1.79537807866601490974e+09);
+CREATE TABLE workloads (
+	id INTEGER NOT NULL, 
+	"key" TEXT NOT NULL, 
+	operator TEXT NOT NULL, 
+	workload JSON NOT NULL, 
+	PRIMARY KEY (id), 
+	CONSTRAINT uq_workloads_key UNIQUE ("key")
+);
+INSERT INTO "workloads" VALUES(1,'{"M":64,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":64,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(2,'{"M":65,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":65,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(3,'{"M":66,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":66,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(4,'{"M":67,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":67,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(5,'{"M":68,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":68,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(6,'{"M":69,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":69,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+INSERT INTO "workloads" VALUES(7,'{"M":70,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}','conv1d','{"M":70,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
+CREATE INDEX ix_workloads_operator ON workloads (operator);
+CREATE INDEX ix_jobs_claim ON jobs (seq) WHERE state IN ('queued', 'running');
+CREATE UNIQUE INDEX uq_jobs_order ON jobs (order_key) WHERE state IN ('queued', 'running') AND NOT cancel_requested;
+CREATE INDEX ix_jobs_ended ON jobs (state, seq) WHERE state IN ('succeeded', 'failed', 'cancelled');
+CREATE INDEX ix_jobs_workload ON jobs (workload_id);
+CREATE INDEX ix_best_artifacts_sha256 ON best_artifacts (sha256);
+CREATE UNIQUE INDEX uq_api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
+CREATE INDEX ix_idempotency_keys_created ON idempotency_keys (created_at);
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('bests',1);
+INSERT INTO "sqlite_sequence" VALUES('jobs',7);
+INSERT INTO "sqlite_sequence" VALUES('trials',7);
+INSERT INTO "sqlite_sequence" VALUES('ladders',1);
+INSERT INTO "sqlite_sequence" VALUES('api_keys',3);
+COMMIT;

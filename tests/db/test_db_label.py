@@ -1,0 +1,52 @@
+"""A user's own name for a job: kept, looked for by a part of it, and no part of the order's key."""
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import order, submitted
+
+from db import queue
+from db.contract.order import JobFilter
+
+
+def found(engine: Engine, label: str) -> list[str | None]:
+    return [job.label for job in queue.list_jobs(engine, JobFilter(label=label)).items]
+
+
+@pytest.fixture
+def labelled(engine: Engine) -> Engine:
+    for length, label in enumerate(("Nightly 100 %", "nightly_b", "ÖFEN und Straße", None), 64):
+        submitted(engine, length, label=label)
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("part", "labels"),
+    [
+        ("NIGHT", ["nightly_b", "Nightly 100 %"]),
+        ("öfen", ["ÖFEN und Straße"]),
+        ("STRASSE", ["ÖFEN und Straße"]),
+        ("%", ["Nightly 100 %"]),
+        ("_", ["nightly_b"]),
+        ("\\", []),
+        ("day\0", []),
+    ],
+)
+def test_a_part_of_it_in_any_case(labelled: Engine, part: str, labels: list[str]) -> None:
+    assert found(labelled, part) == labels
+
+
+def test_with_other_filters(labelled: Engine) -> None:
+    wanted = JobFilter(state="queued", operator="conv1d", label="night")
+    first = queue.list_jobs(labelled, wanted, limit=1)
+    assert [job.label for job in first.items] == ["nightly_b"]
+    rest = queue.list_jobs(labelled, wanted, limit=1, cursor=first.next_cursor)
+    assert ([job.label for job in rest.items], rest.next_cursor) == (["Nightly 100 %"], None)
+
+
+def test_an_equal_order_with_another_label_is_the_same_job(engine: Engine) -> None:
+    job, created = queue.submit(engine, order(label="mine"), "key 1")
+    assert created
+    for label in ("yours", None):
+        assert queue.submit(engine, order(label=label), "key 1") == (job, False)
+        assert queue.submit(engine, order(label=label)) == (job, False)
+    assert queue.get(engine, job.id).label == "mine"

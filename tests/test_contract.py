@@ -1,0 +1,90 @@
+"""What an order is said to hold, all who take or show one take and show."""
+
+import inspect
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import pytest
+import typer
+
+from api.main import create_app
+from api.web.forms import order_form, values_of
+from db.contract.job import Job, JobShown, shown
+from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
+from db.sql.models import jobs
+from templates import operator, operators
+from tuner.cli.commands import tune
+from tuner.cli.lazy_group import load
+from tuner.client.client import Client
+from tuner.client.local import Local
+
+TERMS = [field.name for field in fields(Terms)]
+ORDER = JobOrder.of(operator("conv1d").workload.model_validate({"M": 64, "N": 3}))
+JOB = Job.from_row(
+    dict.fromkeys(field.name for field in fields(Job))
+    | asdict(ORDER)
+    | {"trials_requested": ORDER.trials, "id": "0" * 32, "state": "queued", "created_at": 0.0}
+    | {"trials_measured": 0, "trials_ok": 0, "trials_failed": 0}
+    | {"attempt": 0, "cancel_requested": False}
+)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return create_app().openapi()
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: str) -> None:
+    schemas = document["components"]["schemas"]
+    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView"):
+        assert name in schemas[each]["properties"]
+    assert name in schemas["JobView"]["required"]
+    assert name in schemas["JobView"]["examples"][0]
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_job_has_each_term_in_a_column(name: str) -> None:
+    assert COLUMNS.get(name, name) in jobs.c
+    assert getattr(JOB, name) == getattr(ORDER, name)
+    assert name in JobShown(**shown(JOB, None, None)).model_dump()
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("call", [Client.submit, Local.tune])
+def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
+    assert inspect.signature(call).parameters[name].default == getattr(ORDER, name)
+
+
+@pytest.mark.parametrize("operator_name", [each.name for each in operators()])
+def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
+    command = load("tune").commands[operator_name]
+    options = {each.name for each in command.params}
+    assert set(TERMS) - options <= set(tune.OTHERWISE)
+    assert isinstance(command, typer.core.TyperCommand)
+
+
+@pytest.mark.parametrize("each", operators(), ids=lambda each: each.name)
+def test_the_form_has_an_input_for_each_term(each: Any) -> None:
+    form = order_form(each)
+    assert sorted(field.name for field in (*form.options, *form.more)) == sorted(TERMS)
+    assert set(values_of(JOB)) > {"trials", "target", "warm_start"}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(JobFilter)])
+def test_a_list_of_jobs_is_narrowed_alike_by_service_and_shell(
+    document: dict[str, Any], name: str
+) -> None:
+    queried = document["paths"]["/jobs"]["get"]["parameters"]
+    assert name in {each["name"] for each in queried}
+    assert name in {each.name for each in load("jobs").commands["list"].params}
+
+
+def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
+    assert "patience" not in ORDER.compared()
+    assert replace(ORDER, patience=3).compared()["patience"] == 3
+
+
+def test_what_was_chosen_is_what_is_shown_beside() -> None:
+    assert chosen(ORDER) == {}
+    assert chosen(replace(ORDER, seed=0, templates=("fft",))) == {"seed": 0, "templates": ("fft",)}

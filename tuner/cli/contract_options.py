@@ -1,0 +1,58 @@
+"""What the contract declares as options of the command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from db.contract.spec import specified
+from tuner.cli.common import completing
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def with_options(
+    run: Callable[..., None], model: type[DataclassInstance], without: Collection[str] = ()
+) -> Callable[..., None]:
+    """``run`` as a command that takes a dataclass's fields for its ``**others``, but those that it
+    has options of its own for."""
+    own = inspect.signature(run, eval_str=True).parameters.values()
+    parameters = [each for each in own if each.kind is not each.VAR_KEYWORD]
+    for field, kind, spec in specified(model):
+        if field.name in without:
+            continue
+        option = typer.Option(
+            f"--{field.name.replace('_', '-')}",
+            help=spec.description,
+            min=_least(spec.bounds),
+            max=spec.bounds.get("le"),
+            metavar="|".join(spec.choices) or None,
+            autocompletion=completing(spec.choices) if spec.choices else None,
+        )
+        parameters.append(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=Annotated[kind, option],
+            )
+        )
+
+    def command(*args: Any, **given: Any) -> None:
+        run(*args, **given)
+
+    command.__doc__ = run.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _least(bounds: Mapping[str, Any]) -> float | None:
+    """Typer knows no bound that is itself too little: a thousandth more stands for it."""
+    if "gt" in bounds:
+        return float(bounds["gt"]) + 0.001
+    return bounds.get("ge")
