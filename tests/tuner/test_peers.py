@@ -63,7 +63,7 @@ def errors(peer: Peer, work: Workload) -> list[float]:
         kernel = peer.prepare(x, w)
         kernel.call()
         output = peer.output()
-        assert output.shape == work.output_shape
+        assert output.shape == work.output.shape
         assert output.dtype == work.dtype
         found.append(relative_error(output, exact))
     return found
@@ -192,7 +192,7 @@ def test_pytorch_overlap_save_with_every_block(
     exact = conv1d_reference(work, x, w)
     for size in block_sizes(work):
         output = overlap_save(work, torch.from_numpy(x), torch.from_numpy(w), size).numpy()
-        assert output.shape == work.output_shape
+        assert output.shape == work.output.shape
         assert relative_error(output, exact) < 1e-5
 
 

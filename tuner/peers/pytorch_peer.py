@@ -98,7 +98,7 @@ class PytorchPeer:
 
     def output(self) -> Array:
         result: Array = self._once().cpu().numpy()
-        return result.reshape(self._workload.output_shape)
+        return result.reshape(self._workload.output.shape)
 
     def _admits_tf32(self) -> bool:
         workload = self._workload

@@ -50,7 +50,7 @@ class TritonPeer:
         import torch
 
         self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in (x, w))
-        self._y = torch.full(self._workload.output_shape, torch.nan, device="cuda")
+        self._y = torch.full(self._workload.output.shape, torch.nan, device="cuda")
         calls = [partial(self._launch, warps) for warps in WARPS]
         chosen = fastest(calls, "cuda")
         self.warps, self._call = WARPS[chosen], calls[chosen]
