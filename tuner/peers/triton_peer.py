@@ -10,10 +10,9 @@ import numpy as np
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import installed
+from tuner.peers.peer import Listing, installed
 from tuner.peers.pytorch_peer import ready
 from tuner.peers.timing import captured, fastest
 
@@ -23,10 +22,9 @@ WARPS = (4, 8, 16)
 FLOPS_PER_SECOND = 5e11
 
 
-def peers(workload: Workload, kind: str) -> Iterator[TritonPeer]:
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
     if (
         kind == "cuda"
-        and isinstance(workload, Conv1dWorkload)
         and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
         and installed("triton")
         and ready(kind)
@@ -79,3 +77,6 @@ class TritonPeer:
             step=STEP,
             num_warps=warps,
         )
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}
