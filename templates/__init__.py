@@ -3,80 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from templates import conv1d, depthwise_conv2d
 from templates.arithmetic import DIRECT, Arithmetic
-from templates.conv1d.workload import Conv1dWorkload
-from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.errors import UnknownOperator, UnknownTemplate
+from templates.operator import Operator as Operator
 from templates.workload import Workload
 
 if TYPE_CHECKING:
     from templates.limits import DeviceLimits
-    from templates.rung import Rung
     from templates.template import Template
 
-    Templates = tuple[Template[Any], ...]
-    Rungs = tuple[Rung, ...]
-
-
-@dataclass(frozen=True)
-class Operator:
-    """What can be tuned: its name, the model of its workloads, the templates for them, and the
-    rungs of its ladder. The last two are imported when they are asked for: whoever asks what a
-    shape may be, as a shell that completes a line does, need not wait for them."""
-
-    name: str
-    workload: type[Workload]
-    summary: str
-    example: dict[str, object]
-    catalogue: Callable[[], tuple[Templates, Rungs]]
-
-    @cached_property
-    def templates(self) -> Templates:
-        return self.catalogue()[0]
-
-    @cached_property
-    def rungs(self) -> Rungs:
-        return self.catalogue()[1]
-
-
-def _conv1d() -> tuple[Templates, Rungs]:
-    from templates.conv1d.catalogue import TEMPLATES
-    from templates.conv1d.ladder import RUNGS
-
-    return TEMPLATES, RUNGS
-
-
-def _depthwise_conv2d() -> tuple[Templates, Rungs]:
-    from templates.depthwise_conv2d.catalogue import TEMPLATES
-    from templates.depthwise_conv2d.ladder import RUNGS
-
-    return TEMPLATES, RUNGS
-
-
-_OPERATORS = {
-    operator.name: operator
-    for operator in (
-        Operator(
-            "conv1d",
-            Conv1dWorkload,
-            "1-D convolution or correlation, as numpy.convolve and numpy.correlate",
-            {"M": 16384, "N": 32},
-            _conv1d,
-        ),
-        Operator(
-            "depthwise_conv2d",
-            DepthwiseConv2dWorkload,
-            "depthwise 2-D convolution, as PyTorch's conv2d with groups = C",
-            {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
-            _depthwise_conv2d,
-        ),
-    )
-}
+_DECLARED: tuple[Operator, ...] = (conv1d.OPERATOR, depthwise_conv2d.OPERATOR)
+_OPERATORS = {each.name: each for each in _DECLARED}
 
 
 def operators() -> list[Operator]:

@@ -32,7 +32,7 @@ class _Naive:
         return 1 if self.kind == "cpu" else None
 
     def computation(self, workload: Workload, config: Config) -> Any:
-        """The unscheduled program, a TIR function of (input, weight, output)."""
+        """The unscheduled program, a TIR function of the workload's arguments."""
         return _baseline(workload).computation(workload)
 
     def schedule(self, workload: Workload, config: Config) -> Any:

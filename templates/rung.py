@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,12 +40,12 @@ class Rung:
 
     def steps(self, workload: Workload) -> int:
         """Multiply-adds of one call, guarded ones too."""
-        taps = workload.input_shape[0] + workload.taps - 1 if self.every_input else workload.taps
-        return taps * math.prod(workload.output_shape)
+        taps = workload.given[0].shape[0] + workload.taps - 1 if self.every_input else workload.taps
+        return taps * workload.output.elements
 
     def schedule(self, workload: Workload, kind: str) -> Any:
         """Its program for a kind of target ("cuda" or a CPU's), a ``tvm.s_tir.Schedule`` of
-        (input, weight, output). Imports TVM."""
+        the workload's arguments. Imports TVM."""
         return self._named()(workload, kind)
 
     def template(self) -> Template[Any]:

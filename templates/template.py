@@ -52,7 +52,9 @@ class Template(ABC, Generic[W]):
         return threads_of(config, limits)
 
     def computation(self, workload: W, config: Config) -> Any:
-        """The unscheduled program, a TIR function of (input, weight, output). Imports TVM."""
+        """The unscheduled program, a TIR function of the workload's arguments. It may take one more
+        behind them, its workspace: one dimension of float32, which whoever calls the library
+        allocates. Imports TVM."""
         return self._room().computation(workload, config)
 
     def schedule(self, workload: W, config: Config) -> Any:

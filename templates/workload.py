@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
@@ -17,7 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-BYTES_PER_ELEMENT = {"float32": 4, "float16": 2}
+from templates.argument import Argument
+
 USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3}
 """``max_error`` where none is given."""
 LEAST_ERROR_FLOAT16 = 5e-4
@@ -40,6 +41,12 @@ def _number(value: object, info: ValidationInfo) -> object:
 Digits = BeforeValidator(_number)
 Whole = Annotated[int, Digits]
 Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # in this order JSON Schema has both
+
+
+@dataclass(frozen=True)
+class Later:
+    """Annotates a field that came after keys had been stored: at its default it stays out of the
+    key, and so those keys stay valid."""
 
 
 class Workload(BaseModel, ABC):
@@ -77,20 +84,28 @@ class Workload(BaseModel, ABC):
     @property
     def key(self) -> str:
         """Canonical JSON: the identity under which results are stored."""
-        fields = {"operator": self.operator, **self.model_dump()}
+        unsaid = {
+            name
+            for name, field in type(self).model_fields.items()
+            if Later() in field.metadata and getattr(self, name) == field.default
+        }
+        fields = {"operator": self.operator, **self.model_dump(exclude=unsaid)}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
     @abstractmethod
-    def input_shape(self) -> tuple[int, ...]: ...
+    def arguments(self) -> tuple[Argument, ...]:
+        """Its tensors in the order in which a compiled function takes them, the output last."""
 
     @property
-    @abstractmethod
-    def weight_shape(self) -> tuple[int, ...]: ...
+    def given(self) -> tuple[Argument, ...]:
+        """The arguments that are read."""
+        return self.arguments[:-1]
 
     @property
-    @abstractmethod
-    def output_shape(self) -> tuple[int, ...]: ...
+    def output(self) -> Argument:
+        """The argument that is written."""
+        return self.arguments[-1]
 
     @property
     @abstractmethod
@@ -100,10 +115,9 @@ class Workload(BaseModel, ABC):
     @property
     def flops(self) -> int:
         """Floating-point operations of the direct form: two for each tap of each output."""
-        return 2 * self.taps * math.prod(self.output_shape)
+        return 2 * self.taps * self.output.elements
 
     @property
     def bytes(self) -> int:
-        """Compulsory traffic: input and weights read once, output written once."""
-        shapes = (self.input_shape, self.weight_shape, self.output_shape)
-        return BYTES_PER_ELEMENT[self.dtype] * sum(math.prod(shape) for shape in shapes)
+        """Compulsory traffic: what is given read once, the output written once."""
+        return sum(argument.bytes for argument in self.arguments)

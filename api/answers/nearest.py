@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 
@@ -57,11 +58,11 @@ def verification(
 def distance(workload: Workload, best: Best) -> float:
     """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
     the neighbour was allowed a larger error."""
-    asked, there = workload.model_dump(), best.workload
+    asked, there = json.loads(workload.key), json.loads(best.workload_key)
     if set(asked) != set(there):  # a field that one of two releases does not have
         return math.inf
     fields = type(workload).model_fields.items()
-    extents = [name for name, field in fields if field.annotation is int]
+    extents = [name for name, field in fields if field.annotation is int and name in asked]
     fixed = set(asked) - {*extents, "max_error"}
     if any(asked[name] != there[name] for name in fixed) or there["max_error"] > asked["max_error"]:
         return math.inf

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from api.schemas.best import BestView
 from api.web.charts import Bar, bars, roofline
-from api.web.snippets import service_url, snippets
+from api.web.snippets import called, service_url, snippets
 from api.web.source import coloured
 from db.read.in_words import noise_in_words, number, peer_in_words, roofline_in_words
 from db.results import artifacts
@@ -54,6 +54,7 @@ def best_context(
             for name, text in texts.items()
         ],
         "baselines": bars(_bars(best)),
+        "call": f"kernel({called(workload)}, out={workload.output.symbol})",
         "called": bool(best.timing.get("call")),
         "peer": peer_in_words(best.timing, best.time_us, best.baselines),
         "noise": noise_in_words(best.timing),

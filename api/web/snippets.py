@@ -36,44 +36,53 @@ def snippets(
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
     call = f'client.best("{workload.operator}", {arguments})'
-    sizes = (_tuple(workload.input_shape), _tuple(workload.weight_shape))
-    found = (
-        {} if device["kind"] == "cuda" else {"Python": _numpy(service, call, sizes, workload.dtype)}
-    )
-    found["PyTorch"] = _torch(service, call, sizes, workload.dtype, device["kind"])
+    found = {} if device["kind"] == "cuda" else {"Python": _numpy(service, call, workload)}
+    found["PyTorch"] = _torch(service, call, workload, device["kind"])
     found["curl"] = _curl(service, workload.operator, asked, library)
     return found
 
 
-def _numpy(service: str, call: str, sizes: tuple[str, str], dtype: str) -> str:
+def called(workload: Workload) -> str:
+    """The arguments of a call: ``x, w``."""
+    return ", ".join(argument.symbol for argument in workload.given)
+
+
+def _numpy(service: str, call: str, workload: Workload) -> str:
+    drawn = "\n".join(
+        f"{each.symbol} = np.random.default_rng({seed}).standard_normal({_tuple(each.shape)})"
+        f'.astype("{each.dtype}")'
+        for seed, each in enumerate(workload.given)
+    )
     return f"""\
 import numpy as np
 from tuner.client import Client
 
 client = Client({json.dumps(service)})
 best = {call}
-convolve = client.load(best)  # downloaded once, its signature checked
+kernel = client.load(best)  # downloaded once, its signature checked
 
-x = np.random.default_rng(0).standard_normal({sizes[0]}).astype("{dtype}")
-w = np.random.default_rng(1).standard_normal({sizes[1]}).astype("{dtype}")
-y = convolve(x, w)
+{drawn}
+y = kernel({called(workload)})
 print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
 """
 
 
-def _torch(service: str, call: str, sizes: tuple[str, str], dtype: str, kind: str) -> str:
-    options = f"dtype=torch.{dtype}, device={json.dumps(kind)}"
+def _torch(service: str, call: str, workload: Workload, kind: str) -> str:
+    drawn = "\n".join(
+        f"{each.symbol} = torch.randn({_tuple(each.shape)}, dtype=torch.{each.dtype}, "
+        f"device={json.dumps(kind)})"
+        for each in workload.given
+    )
     return f"""\
 import torch
 from tuner.client import Client
 
 client = Client({json.dumps(service)})
 best = {call}
-convolve = client.load(best)  # on a GPU it runs on PyTorch's current stream
+kernel = client.load(best)  # on a GPU it runs on PyTorch's current stream
 
-x = torch.randn({sizes[0]}, {options})
-w = torch.randn({sizes[1]}, {options})
-y = convolve(x, w)
+{drawn}
+y = kernel({called(workload)})
 print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
 """
 

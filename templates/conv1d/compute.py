@@ -8,6 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.parameters import placeholders
 
 ZERO = tirx.const(0.0, "float32")
 
@@ -30,8 +31,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     outputs, chunks = ceil_div(L, tile) * tile, ceil_div(N, chunk)
     taps = chunk * chunks
-    x = te.placeholder((M,), workload.dtype, name="x")
-    w = te.placeholder((N,), workload.dtype, name="w")
+    x, w = placeholders(workload)
 
     span = outputs + taps
     xp = te.compute(

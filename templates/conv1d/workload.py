@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from templates.argument import Argument
 from templates.workload import Whole, Workload
 
 MAX_INPUT = 2**24
@@ -60,16 +61,12 @@ class Conv1dWorkload(Workload):
         return {"full": self.N - 1, "same": self.N // 2, "valid": 0}[self.mode]
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        return (self.M,)
-
-    @property
-    def weight_shape(self) -> tuple[int, ...]:
-        return (self.N,)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        return (self.length,)
+    def arguments(self) -> tuple[Argument, ...]:
+        return (
+            Argument("input", (self.M,), self.dtype, "input"),
+            Argument("weight", (self.N,), self.dtype, "weight"),
+            Argument("output", (self.length,), self.dtype, "output"),
+        )
 
     @property
     def taps(self) -> int:

@@ -8,6 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.parameters import placeholders
 
 
 def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
@@ -26,8 +27,7 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     rows = ceil_div(workload.out_height, tile_rows) * tile_rows
     columns = ceil_div(workload.out_width, tile_columns) * tile_columns
     height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
-    x = te.placeholder((B, C, H, W), dtype, name="x")
-    w = te.placeholder(workload.weight_shape, dtype, name="w")
+    x, w = placeholders(workload)
 
     def staged(n: Any, h: Any, v: Any) -> Any:
         inside = [
@@ -58,6 +58,6 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
         name="acc",
     )
     y = te.compute(
-        workload.output_shape, lambda b, c, i, j: acc[b * C + c, i, j].astype(dtype), name="y"
+        workload.output.shape, lambda b, c, i, j: acc[b * C + c, i, j].astype(dtype), name="y"
     )
     return te.create_prim_func([x, w, y])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
+from templates.argument import BYTES_PER_ELEMENT
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
-from templates.workload import BYTES_PER_ELEMENT
 
 MAX_TAPS = 81
 MAX_TAPS_WIDE = 15
@@ -52,7 +50,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         space.knob("columns", [v for v in (1, 2, 4, 8) if v <= width], when=total)
         space.knob("ahead", [0, 1, 2, 4, 6], when=total)
         space.knob("threads", [32, 64, 128, 256, 512], when=total)
-        if math.prod(workload.output_shape) <= SMALL * MAX_RESIDENT * limits.units:
+        if workload.output.elements <= SMALL * MAX_RESIDENT * limits.units:
             space.knob("registers", ["few", "enough"], when=total)
         if staged:
             space.knob("planes", staged, when=shared)

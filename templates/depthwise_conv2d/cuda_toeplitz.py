@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from templates.argument import BYTES_PER_ELEMENT
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -11,7 +12,6 @@ from templates.kernels.halves import ARITHMETICS, arithmetics, capability
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
-from templates.workload import BYTES_PER_ELEMENT
 
 MIN_KERNEL = 5
 MAX_TILES = 8

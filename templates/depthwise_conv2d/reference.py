@@ -38,7 +38,7 @@ def reference(
     near = tuple(slice(middle - r, middle + r + 1) for r in reach)
     taps = w[:, 0][(slice(None), *near)].astype(np.float64)
     summed = _direct if taps[0].size <= DIRECT_TAPS else _transformed
-    result = np.empty(workload.output_shape)
+    result = np.empty(workload.output.shape)
     for block in _blocks(result.shape):
         window = _window(x, block, reach, workload.stride)
         result[block] = summed(window, taps[block[1]], workload.stride)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from templates.argument import Argument
 from templates.workload import Digits, Extent, Whole, Workload
 
 MAX_KERNEL = 63
@@ -54,16 +55,14 @@ class DepthwiseConv2dWorkload(Workload):
         return (self.W - 1) // self.stride + 1
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        return (self.B, self.C, self.H, self.W)
-
-    @property
-    def weight_shape(self) -> tuple[int, ...]:
-        return (self.C, 1, self.K, self.K)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        return (self.B, self.C, self.out_height, self.out_width)
+    def arguments(self) -> tuple[Argument, ...]:
+        inside = (self.B, self.C, self.H, self.W)
+        outside = (self.B, self.C, self.out_height, self.out_width)
+        return (
+            Argument("input", inside, self.dtype, "input", "NCHW"),
+            Argument("weight", (self.C, 1, self.K, self.K), self.dtype, "weight", "OIHW"),
+            Argument("output", outside, self.dtype, "output", "NCHW"),
+        )
 
     @property
     def near(self) -> tuple[int, int]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
 
+from templates.kernels.parameters import buffers
 from templates.workload import Workload
 
 ENOUGH_REGISTERS = """
@@ -32,26 +34,23 @@ def filled(values: Mapping[str, object], *paths: Path) -> str:
 def program(
     workload: Workload, function: str, source: str, blocks: int, threads: int, words: int
 ) -> Any:
-    """A grid of ``blocks`` by ``threads`` that calls ``function(input, weight, output, shared)``
-    of the source, ``shared`` being ``words`` 32-bit words of a block's shared memory."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        x: T.Buffer(workload.input_shape, workload.dtype),
-        w: T.Buffer(workload.weight_shape, workload.dtype),
-        y: T.Buffer(workload.output_shape, workload.dtype),
-    ):
-        T.func_attr({"tirx.noalias": True})
-        for _ in T.thread_binding(blocks, thread="blockIdx.x"):
-            for _ in T.thread_binding(threads, thread="threadIdx.x"):
-                with T.sblock("written"):
-                    T.reads()
-                    T.writes()
-                    shared = T.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
-                    T.evaluate(
-                        T.cuda.func_call(
-                            function, x.data, w.data, y.data, shared.data, source_code=source
-                        )
-                    )
-
-    return main
+    """A grid of ``blocks`` by ``threads`` that calls ``function`` of the source with the workload's
+    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory."""
+    with IRBuilder() as builder, ir.prim_func(s_tir=True):
+        ir.func_name("main")
+        ir.func_attr({"tirx.noalias": True})
+        pointers = [buffer.data for buffer in buffers(workload)]
+        with ir.sblock("root"):
+            ir.reads()
+            ir.writes()
+            with (
+                ir.thread_binding(0, blocks, thread="blockIdx.x"),
+                ir.thread_binding(0, threads, thread="threadIdx.x"),
+                ir.sblock("written"),
+            ):
+                ir.reads()
+                ir.writes()
+                shared = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
+                call = ir.cuda.func_call(function, *pointers, shared.data, source_code=source)
+                ir.evaluate(call)
+    return builder.get()

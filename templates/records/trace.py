@@ -32,7 +32,7 @@ class Trace:
         return limits.units if limits.kind == "cpu" else None
 
     def computation(self, workload: Workload, config: Config) -> Any:
-        """The unscheduled program, a TIR function of (input, weight, output), the same for every
+        """The unscheduled program, a TIR function of the workload's arguments, the same for every
         configuration: the naive schedule's."""
         baseline = importlib.import_module(f"templates.{workload.operator}.ladder.baseline")
         return baseline.computation(workload)

@@ -47,9 +47,9 @@ def main() -> None:
     work = library.workload
     x, w = (
         rng.standard_normal(shape).astype(work.dtype)
-        for shape in (work.input_shape, work.weight_shape)
+        for shape in (argument.shape for argument in work.given)
     )
-    y = np.empty(work.output_shape, work.dtype)
+    y = np.empty(work.output.shape, work.dtype)
     library(x, w, out=y)
     start = time.perf_counter()
     library(x, w, out=y)

@@ -109,7 +109,9 @@ class Room:
             text = text.replace(old, new)
         named = [word.removeprefix("file=") for word in block.words if word.startswith("file=")]
         if named:
-            (self.folder / named[0]).write_text(text)
+            path = self.folder / named[0]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
         elif block.language == "sh":
             self.shell(text)
         elif block.language == "python":

@@ -15,6 +15,7 @@ BLOCKS = blocks()
 FIRST = "tune-on-a-gpu-host"
 SEVERAL = "run-several-hosts"
 TEMPLATE = "add-a-template"
+OPERATOR = "add-an-operator"
 KEYS = "use-keys"
 
 
@@ -84,6 +85,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Room:
     return made
 
 
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A checkout, to which an operator is added; its service starts when the page says so."""
+    made = Room(tmp_path_factory.mktemp("grown"))
+    for part in ("api", "db", "docs", "templates", "tests", "tuner"):
+        shutil.copytree(ROOT / part, made.folder / part)
+    shutil.copy(ROOT / "pyproject.toml", made.folder)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_block(
     block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -91,12 +105,16 @@ def test_a_block(
     missing = block.missing()
     if missing is not None:
         pytest.skip(missing)
-    name = {SEVERAL: "several", TEMPLATE: "checkout", KEYS: "guarded"}.get(block.page, "room")
+    name = {SEVERAL: "several", TEMPLATE: "checkout", OPERATOR: "grown", KEYS: "guarded"}.get(
+        block.page, "room"
+    )
     used: Room = request.getfixturevalue("several" if "postgres" in block.words else name)
     monkeypatch.chdir(used.folder)
     monkeypatch.setenv("XDG_CACHE_HOME", used.environment["XDG_CACHE_HOME"])
-    if "service" not in block.words:  # those run already
+    if "service" not in block.words:
         used.run(block)
+    elif block.page == OPERATOR:  # the others run already
+        used.start(block)
 
 
 def test_every_page_has_something_to_run() -> None:

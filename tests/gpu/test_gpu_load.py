@@ -76,7 +76,7 @@ def library(
 def arrays(library: Library) -> tuple[Any, Any]:
     work = library.workload
     dtype = getattr(torch, work.dtype)
-    shapes = (work.input_shape, work.weight_shape)
+    shapes = [argument.shape for argument in work.given]
     return tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
 
 
@@ -106,7 +106,7 @@ def test_the_output_is_right(library: Library) -> None:
 def test_it_runs_on_the_current_stream(library: Library) -> None:
     x, w = arrays(library)
     reference = expected(x, w)
-    late, out = torch.zeros_like(x), x.new_empty(library.workload.output_shape)
+    late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
     library(late, w, out)
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -119,7 +119,7 @@ def test_it_runs_on_the_current_stream(library: Library) -> None:
 
 def test_it_is_captured_in_a_graph(library: Library) -> None:
     x, w = arrays(library)
-    out = x.new_empty(library.workload.output_shape)
+    out = x.new_empty(library.workload.output.shape)
     library(x, w, out)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -135,7 +135,7 @@ def test_it_is_captured_in_a_graph(library: Library) -> None:
 def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
     x, w = arrays(library)
     work = library.workload
-    shapes = (work.input_shape, work.weight_shape, work.output_shape)
+    shapes = [argument.shape for argument in work.arguments]
     for which in range(3):
         shifted = []
         for i, shape in enumerate(shapes):
@@ -161,7 +161,7 @@ def test_parameters_run_on_the_current_stream_too(library: Library) -> None:
     """What needs a look before it is passed on: a parameter, without grad."""
     x, w = arrays(library)
     reference = expected(x, w)
-    late, out = torch.zeros_like(x), x.new_empty(library.workload.output_shape)
+    late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
     weight = torch.nn.Parameter(w)
     with torch.no_grad():
         library(late, weight, out)
@@ -188,7 +188,7 @@ def seconds_a_call(call: Callable[[], Any], calls: int = 200) -> float:
 
 def test_what_a_call_costs_over_the_bare_launch(library: Library) -> None:
     x, w = arrays(library)
-    out = x.new_empty(library.workload.output_shape)
+    out = x.new_empty(library.workload.output.shape)
     views = [tvm_ffi.from_dlpack(each) for each in (x, w, out)]
     bare = seconds_a_call(lambda: library._main(*views))
     whole = seconds_a_call(lambda: library(x, w, out))

@@ -69,7 +69,7 @@ def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
             kernel, output = peer.prepare(x, w), peer.output()
         except Exception as error:
             pytest.fail(f"{peer.name} on {work.key}: {type(error).__name__}: {error}")
-        assert output.shape == work.output_shape, peer.name
+        assert output.shape == work.output.shape, peer.name
         yield peer, kernel, relative_error(output, exact)
 
 

@@ -36,15 +36,16 @@ class Compiled:
     def __call__(self, case: Case) -> Array:
         """The output, NaN where nothing was written; what is read beyond an input is NaN too.
         AssertionError where something was written beyond a tensor."""
-        return self.run(case.x, case.w)
+        return self.run(*case.given)
 
-    def run(self, x: Array, w: Array) -> Array:
-        """As of a case's input and weight."""
-        y = np.full(self._workload.output_shape, np.nan, self._workload.dtype)
-        fenced = [_Fenced(array) for array in (x, w, y)]
+    def run(self, *given: Array) -> Array:
+        """As of what is given in a case."""
+        output = self._workload.output
+        y = np.full(output.shape, np.nan, output.dtype)
+        fenced = [_Fenced(array) for array in (*given, y)]
         self._main(*(each.tensor for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
-        return fenced[2].tensor
+        return fenced[-1].tensor
 
     def error(self, case: Case) -> float:
         """Of the output, as candidates are checked."""

@@ -28,8 +28,8 @@ def tiny(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
 
 def drawn(workload: DepthwiseConv2dWorkload, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal(workload.input_shape, dtype=np.float32)
-    return x, rng.standard_normal(workload.weight_shape, dtype=np.float32)
+    x, w = (rng.standard_normal(each.shape, dtype=np.float32) for each in workload.given)
+    return x, w
 
 
 def naive(workload: DepthwiseConv2dWorkload, x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -37,8 +37,8 @@ def naive(workload: DepthwiseConv2dWorkload, x: np.ndarray, w: np.ndarray) -> np
     K, s = workload.K, workload.stride
     around = ((0, 0), (0, 0), (K // 2, K // 2), (K // 2, K // 2))
     padded = np.pad(x.astype(np.float64), around)
-    result = np.empty(workload.output_shape)
-    for b, c, i, j in np.ndindex(*workload.output_shape):
+    result = np.empty(workload.output.shape)
+    for b, c, i, j in np.ndindex(*workload.output.shape):
         window = padded[b, c, i * s : i * s + K, j * s : j * s + K]
         result[b, c, i, j] = (window * w[c, 0].astype(np.float64)).sum()
     return result

@@ -119,14 +119,13 @@ def test_a_query_string_that_is_no_integer_is_refused(text: str) -> None:
 def test_length_is_numpys(workload: Conv1dWorkload) -> None:
     a, b = np.ones(workload.M), np.ones(workload.N)
     numpys = {"convolve": np.convolve, "correlate": np.correlate}[workload.kind]
-    assert workload.output_shape == numpys(a, b, workload.mode).shape
+    assert workload.output.shape == numpys(a, b, workload.mode).shape
 
 
 @given(any_conv1d())
 def test_counts(workload: Conv1dWorkload) -> None:
-    (L,) = workload.output_shape
-    assert workload.input_shape == (workload.M,)
-    assert workload.weight_shape == (workload.N,)
+    (L,) = workload.output.shape
+    assert [argument.shape for argument in workload.given] == [(workload.M,), (workload.N,)]
     assert workload.flops == 2 * L * workload.N <= 2**40
     size = np.dtype(workload.dtype).itemsize
     assert workload.bytes == size * (workload.M + workload.N + L)

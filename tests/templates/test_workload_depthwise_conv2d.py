@@ -71,7 +71,7 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
 
 
 def test_accepts_the_limits_themselves() -> None:
-    assert DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=63, stride=2).output_shape == (1, 1, 1, 1)
+    assert DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=63, stride=2).output.shape == (1, 1, 1, 1)
     assert DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1).bytes == 2**31 - 4
     half = DepthwiseConv2dWorkload(B=2**29 - 1, C=1, H=1, W=1, K=1, dtype="float16")
     assert half.bytes == 2**31 - 2
@@ -106,7 +106,7 @@ def test_a_query_string_that_is_no_integer_is_refused(name: str, text: str) -> N
 )
 def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int) -> None:
     workload = DepthwiseConv2dWorkload(B=2, C=3, H=H, W=W, K=5, stride=stride)
-    assert workload.output_shape == (2, 3, height, width)
+    assert workload.output.shape == (2, 3, height, width)
 
 
 @given(any_depthwise_conv2d())
@@ -114,9 +114,8 @@ def test_counts(workload: DepthwiseConv2dWorkload) -> None:
     B, C, H, W, K, s = (getattr(workload, name) for name in ("B", "C", "H", "W", "K", "stride"))
     # PyTorch's formula for conv2d with padding K // 2
     height, width = ((extent + 2 * (K // 2) - K) // s + 1 for extent in (H, W))
-    assert workload.input_shape == (B, C, H, W)
-    assert workload.weight_shape == (C, 1, K, K)
-    assert workload.output_shape == (B, C, height, width)
+    assert [argument.shape for argument in workload.given] == [(B, C, H, W), (C, 1, K, K)]
+    assert workload.output.shape == (B, C, height, width)
     assert workload.flops == 2 * K * K * B * C * height * width
     size = {"float32": 4, "float16": 2}[workload.dtype]
     assert workload.bytes == size * (B * C * H * W + C * K * K + B * C * height * width) <= 2**31

@@ -84,10 +84,7 @@ def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = 
 def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:
     """Random input and weight."""
     draw = np.random.default_rng(seed)
-    x, w = (
-        draw.standard_normal(shape).astype(work.dtype)
-        for shape in (work.input_shape, work.weight_shape)
-    )
+    x, w = (draw.standard_normal(argument.shape).astype(argument.dtype) for argument in work.given)
     return x, w
 
 

@@ -39,15 +39,59 @@ def test_the_output_is_right(libraries: dict[str, Path], built: str) -> None:
     work = workload(name)
     x, w = arrays(work)
     y = load(libraries[built])(x, w)
-    assert (y.shape, y.dtype) == (work.output_shape, work.dtype)
+    assert (y.shape, y.dtype) == (work.output.shape, work.dtype)
     assert error(y, expected(name, x, w)) < work.max_error
 
 
 def test_the_output_may_be_given(libraries: dict[str, Path]) -> None:
     x, w = arrays(workload("full"))
-    out = np.full(workload("full").output_shape, np.nan, np.float32)
+    out = np.full(workload("full").output.shape, np.nan, np.float32)
     assert load(libraries["full-serial"])(x, w, out) is out
     assert error(out, expected("full", x, w)) < 1e-5
+
+
+def test_arguments_are_taken_by_position_and_by_name(libraries: dict[str, Path]) -> None:
+    library = load(libraries["same-serial"])
+    x, w = arrays(library.workload)
+    y = library(x, w)
+    for found in (
+        library(x, weight=w),
+        library(weight=w, input=x, out=np.empty_like(y)),
+        library(input=x.astype("f8"), weight=w, cast=True),
+    ):
+        np.testing.assert_array_equal(found, y)
+    for call, says in (
+        (lambda: library(x), "missing 1 required positional argument: 'weight'"),
+        (lambda: library(x, w, bias=w), "unexpected keyword argument 'bias'"),
+        (lambda: library(x, w, input=x), "multiple values for argument 'input'"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            call()
+
+
+def test_the_manifest_has_the_signature_of_the_function(libraries: dict[str, Path]) -> None:
+    signature = load(libraries["depthwise-serial"]).manifest["signature"]
+    common = {"dtype": "float32", "layout": "NCHW"}
+    assert signature == {
+        "function": "main",
+        "arguments": [
+            {"name": "input", "shape": [2, 3, 9, 20], "role": "input"} | common,
+            {"name": "weight", "shape": [3, 1, 3, 3], "role": "weight"}
+            | common
+            | {"layout": "OIHW"},
+            {"name": "output", "shape": [2, 3, 9, 20], "role": "output"} | common,
+        ],
+    }
+
+
+def test_a_manifest_of_the_release_before_loads(libraries: dict[str, Path], tmp_path: Path) -> None:
+    """Its arguments had a name, a shape and a dtype."""
+    signature = described(libraries)["signature"]
+    for argument in signature["arguments"]:
+        del argument["role"], argument["layout"]
+    x, w = arrays(workload("full"))
+    y = load(doctored(libraries, tmp_path, signature=signature))(x, w)
+    assert error(y, expected("full", x, w)) < 1e-5
 
 
 @pytest.mark.parametrize("built", BUILT)
@@ -67,7 +111,7 @@ def at(shape, offset):
     memory = np.zeros(size + 64, work.dtype)
     start = -(memory.ctypes.data // memory.itemsize) % 32 + offset
     return memory[start : start + size].reshape(shape)
-shapes = (work.input_shape, work.weight_shape, work.output_shape)
+shapes = [argument.shape for argument in work.arguments]
 results = []
 for offset in range(16):
     for which in range(3):
@@ -173,7 +217,7 @@ def test_a_float16_library_takes_float16_alone(libraries: dict[str, Path]) -> No
 
 def test_an_array_on_another_device_is_refused() -> None:
     with pytest.raises(WrongDevice, match="input must be on cuda, but is on cpu:0; move it"):
-        tensors.viewed("input", X, X.shape, "float32", "cuda")
+        tensors.viewed(workload("same").arguments[0], X, "cuda")
 
 
 def test_an_output_that_begins_inside_the_input_is_refused(libraries: dict[str, Path]) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
-from templates.depthwise_conv2d.reference import reference as depthwise_reference
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
@@ -25,12 +24,11 @@ from tuner.peers import (
 from tuner.peers.numpy_peer import NumpyPeer
 from tuner.peers.peer import Peer
 from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
-from tuner.peers.pytorch_peer import PytorchPeer
+from tuner.peers.pytorch_peer import Form, PytorchPeer
 from tuner.peers.scipy_peer import ScipyPeer
 from tuner.peers.timing import fastest
 
 LENGTHS = [(1, 1), (9, 9), (33, 8), (100, 7), (101, 31)]
-REFERENCES = {"conv1d": conv1d_reference, "depthwise_conv2d": depthwise_reference}
 
 one_dimensional = pytest.mark.parametrize(
     ("m", "n", "mode", "kind"),
@@ -58,12 +56,12 @@ def errors(peer: Peer, work: Workload) -> list[float]:
     """The largest error on each kind of input."""
     found = []
     for name in CASES:
-        x, w = draw(work, name, np.random.default_rng(3))
-        exact = REFERENCES[work.operator](work, x, w)  # type: ignore[arg-type]
-        kernel = peer.prepare(x, w)
+        given = draw(work, name, np.random.default_rng(3))
+        exact = templates.operator(work.operator).reference(work, *given)
+        kernel = peer.prepare(*given)
         kernel.call()
         output = peer.output()
-        assert output.shape == work.output_shape
+        assert output.shape == work.output.shape
         assert output.dtype == work.dtype
         found.append(relative_error(output, exact))
     return found
@@ -121,20 +119,22 @@ def test_a_shape_that_would_take_seconds_has_no_direct_peer_but_one_by_transform
 def test_a_gpu_has_peers_that_are_quicker_there() -> None:
     """Those of the host are judged by the host."""
     slow = workload("depthwise_conv2d", B=32, C=128, H=56, W=56, K=31)
-    costs = {kind: PytorchPeer(slow, kind, channels_last=False).seconds for kind in ("cpu", "cuda")}
+    form = Form(lambda *_: list, float16_on_cpu=1.0)
+    costs = {kind: PytorchPeer(form, slow, kind, "NCHW").seconds for kind in ("cpu", "cuda")}
     assert costs["cuda"] < MAX_SECONDS < costs["cpu"]
 
 
 def test_only_a_gpu_has_cupy_and_triton() -> None:
     work = workload("conv1d", M=64, N=8)
-    assert [*cupy_peer.peers(work, "cpu"), *triton_peer.peers(work, "cpu")] == []
+    for module in (cupy_peer, triton_peer):
+        assert list(module.BY_OPERATOR["conv1d"](work, "cpu")) == []
 
 
 def test_a_library_that_is_not_there_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (scipy_peer, cupy_peer, triton_peer, pytorch_fft_peer):
         check = "ready" if module is pytorch_fft_peer else "installed"
         monkeypatch.setattr(module, check, lambda name: False)
-        assert list(module.peers(workload("conv1d", M=64, N=8), "cuda")) == []
+        assert list(module.BY_OPERATOR["conv1d"](workload("conv1d", M=64, N=8), "cuda")) == []
 
 
 def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
@@ -143,7 +143,7 @@ def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
     def faulty(work: Workload, kind: str) -> Iterator[Peer]:
         raise OSError("libfft.so: wrong ELF class")
 
-    monkeypatch.setattr(scipy_peer, "peers", faulty)
+    monkeypatch.setitem(scipy_peer.BY_OPERATOR, "conv1d", faulty)
     found = {peer.name: peer for peer in peers(workload("conv1d", M=64, N=8), "cpu")}
     assert {"numpy.convolve", "scipy"} <= found.keys()
     with pytest.raises(OSError, match="wrong ELF class"):
@@ -192,7 +192,7 @@ def test_pytorch_overlap_save_with_every_block(
     exact = conv1d_reference(work, x, w)
     for size in block_sizes(work):
         output = overlap_save(work, torch.from_numpy(x), torch.from_numpy(w), size).numpy()
-        assert output.shape == work.output_shape
+        assert output.shape == work.output.shape
         assert relative_error(output, exact) < 1e-5
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
+from tuner.build import parameters
 from tuner.build.alignment import element_aligned
 from tuner.build.linker import linker
 
@@ -33,12 +34,13 @@ EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 @dataclass(frozen=True)
 class Built:
     """What came of it: ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
-    ``build_timeout``; seconds of each step."""
+    ``build_timeout``; elements of the workspace, seconds of each step."""
 
     status: str
     order: BuildOrder
     error: str | None = None
     source: str = ""
+    workspace: int = 0
     seconds: dict[str, float] | None = None
 
 
@@ -70,16 +72,17 @@ def build(order: BuildOrder) -> Built:
     """Schedule, compile and link. What fails is a value with its reason, not an exception."""
     start = time.perf_counter()
     try:
-        schedule = scheduled(order)
+        module = scheduled(order).mod
+        workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
     except Exception as error:
         return Built("schedule_error", order, error=_brief(error))
     middle = time.perf_counter()
     try:
-        source = compile_library(schedule.mod, order.target, order.library)
+        source = compile_library(module, order.target, order.library)
     except Exception as error:
         return Built("build_error", order, error=_brief(error))
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
-    return Built("ok", order, source=source, seconds=seconds)
+    return Built("ok", order, source=source, workspace=workspace, seconds=seconds)
 
 
 def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:

@@ -19,6 +19,7 @@ from templates.workload import Workload
 from tuner.build.compile import EMPTY_WORKLOAD
 from tuner.library.load import Library
 from tuner.library.manifest import Manifest
+from tuner.measure.cases import Array, Case
 from tuner.measure.check import WrongAnswer, check, relative_error
 from tuner.measure.clock import Sample, Sampler, Summary, summarise, taken
 from tuner.measure.cpu_clock import rest
@@ -64,7 +65,7 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
     """Check and enter libraries by name, ``empty`` among them. A wrong one is dropped. One that
     crashes raises, or ends the process."""
     workload = templates.parse_key(order.workload_key)
-    cases, tensors = read_cases(order.cases), Tensors(workload, order.kind)
+    cases, tensors = read_cases(order.workload_key, order.cases), Tensors(workload, order.kind)
     subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
     errors: dict[str, float | None] = {}
@@ -97,12 +98,12 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
     """Enter a group of peers. One that fails is dropped. One that is wrong is timed all the same,
     and its error is reported with its time."""
     workload = templates.parse_key(order.workload_key)
-    case = read_cases(order.cases)[0]
+    case = read_cases(order.workload_key, order.cases)[0]
     subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
     for peer in peers(workload, order.kind, group):
         try:
-            kernel, error = _prepared(peer, case.x, case.w, case.reference)
+            kernel, error = _prepared(peer, case)
             captured = order.kind == "cuda" and kernel.graphed is not None
             kind = order.kind if captured else "cpu"
             sampler = _warm(order, workload, kernel, kind)
@@ -120,7 +121,7 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
     WrongAnswer."""
     named_kernel, named_call = of(name, KERNEL), of(name, CALL)
     workload = templates.parse_key(order.workload_key)
-    cases = read_cases(order.cases)
+    cases = read_cases(order.workload_key, order.cases)
     library = Library(order.library, Manifest.described(manifest, signer=""))
     tensors = Tensors(workload, order.kind)
     loaded = Loaded(order.library, tensors)
@@ -132,7 +133,7 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
         subjects[named_kernel] = _ready(
             named_kernel, _warm(order, workload, _kernels[named_kernel]), KERNEL, error
         )
-    call, wait = _called(library, cases[0].x, cases[0].w, order.kind)
+    call, wait = _called(library, cases[0].given, order.kind)
     if call is not None:
         kernel = Kernel(call=call)
         sampler: Sampler = (
@@ -205,14 +206,14 @@ class _Queued:
 
 
 def _called(
-    library: Library, x: Any, w: Any, kind: str
+    library: Library, given: Sequence[Array], kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
-    """The call ``library(x, w, out=y)`` on arrays of the device and, on a GPU, what waits for it.
-    (None, None) on a GPU without PyTorch."""
-    output = np.empty(library.workload.output_shape, library.workload.dtype)
-    arrays: list[Any] = [np.array(x), np.array(w), output]
+    """The call of the library, its output given, on arrays of the device and, on a GPU, what waits
+    for it. (None, None) on a GPU without PyTorch."""
+    output = library.workload.output
+    arrays: list[Any] = [*map(np.array, given), np.empty(output.shape, output.dtype)]
     if kind == "cpu":
-        return partial(library, arrays[0], arrays[1], out=arrays[2]), None
+        return partial(library, *arrays[:-1], out=arrays[-1]), None
     try:
         import torch
     except ImportError:
@@ -220,12 +221,12 @@ def _called(
     if not torch.cuda.is_available():
         return None, None
     placed = [torch.from_numpy(array).cuda() for array in arrays]
-    return partial(library, placed[0], placed[1], out=placed[2]), torch.cuda.synchronize
+    return partial(library, *placed[:-1], out=placed[-1]), torch.cuda.synchronize
 
 
-def _prepared(peer: Peer, x: Any, w: Any, reference: Any) -> tuple[Kernel, float]:
-    kernel = peer.prepare(x, w)
-    return kernel, relative_error(peer.output(), reference)
+def _prepared(peer: Peer, case: Case) -> tuple[Kernel, float]:
+    kernel = peer.prepare(*case.given)
+    return kernel, relative_error(peer.output(), case.reference)
 
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import templates
 from db.results import signed
 from db.results.artifacts import NewArtifact
+from templates.argument import workspace_of
 from templates.workload import Workload
 from tuner.device.device import Device
 from tuner.library.manifest import VERSION
@@ -41,14 +42,11 @@ def manifest(
     timing: dict[str, Any],
     max_error: float,
     named: Sequence[NewArtifact],
+    workspace: int = 0,
 ) -> dict[str, Any]:
-    """What a user must know of a library in order to call it and to trust it."""
+    """What a user must know of a library in order to call it and to trust it; ``workspace`` is how
+    many elements it needs."""
     arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
-    arguments = (
-        ("input", workload.input_shape),
-        ("weight", workload.weight_shape),
-        ("output", workload.output_shape),
-    )
     return {
         "manifest_version": VERSION,
         "operator": workload.operator,
@@ -68,8 +66,7 @@ def manifest(
         "signature": {
             "function": "main",
             "arguments": [
-                {"name": name, "shape": list(shape), "dtype": workload.dtype}
-                for name, shape in arguments
+                asdict(argument) for argument in (*workload.arguments, *workspace_of(workspace))
             ],
         },
     } | {file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named}

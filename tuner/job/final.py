@@ -190,6 +190,7 @@ def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
         timing={},
         max_error=0.0,
         named=artifact.files(device.kind, library.read_bytes(), built.source, {}),
+        workspace=built.workspace,
     )
     return Delivered(library, described)
 

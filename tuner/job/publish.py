@@ -57,6 +57,7 @@ def _files(
         timing=winner.timing,
         max_error=winner.max_error,
         named=named,
+        workspace=winner.built.workspace,
     )
     return [*named, *artifact.signed_manifest(described, key)]
 

@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import math
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-import numpy as np
-
-from templates.workload import BYTES_PER_ELEMENT
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
 from tuner.library import manifest as manifests
-from tuner.library import tensors, trust
+from tuner.library import tensors, trust, workspace
+from tuner.library.call import written_out
 from tuner.library.manifest import Manifest
 from tuner.library.runtime import load_runtime, take_threads
 
 _AS_IT_IS = nullcontext()
-_ARRAY, _WHOLE = np.ndarray, tensors.WHOLE
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-_mains: dict[str, Any] = {}
+_modules: dict[str, Any] = {}
 """By a library's sha256, what was loaded: it stays for as long as the process."""
 
 
 class Library:
     """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output.
 
-    ``workload`` says the shapes, ``manifest`` what else is known of it, ``path`` where it is,
+    ``workload`` says the arguments, ``manifest`` what else is known of it, ``path`` where it is,
     ``threads`` how many of the CPU it runs on (None on a GPU).
     """
+
+    _plain_and_apart: Callable[..., bool]
+
+    def __new__(cls, path: Path, manifest: Manifest) -> Self:
+        names = tuple(argument.name for argument in manifest.workload.given)
+        made: Self = super().__new__(_taking(names))
+        return made
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         """With a manifest whose signature was checked: :func:`load` does that.
@@ -59,80 +62,71 @@ class Library:
         self.threads = manifest.threads
         if self.threads is not None and self.threads > 1:
             take_threads(self.threads)
-        work = self.workload
-        self._shapes = work.input_shape, work.weight_shape, work.output_shape
-        size = BYTES_PER_ELEMENT[work.dtype]
-        self._bytes = tuple(math.prod(shape) * size for shape in self._shapes)
-        self._main = _main(path, self.kind, manifest.library.sha256)
+        self.arguments = self.workload.arguments
+        self._bytes = tuple(argument.bytes for argument in self.arguments)
+        module = _module(path, self.kind, manifest.library.sha256)
+        self._main = module["main"]
+        self._workspace = workspace.elements(module)
         self._run = self._main if self.kind == "cpu" else self._on_gpu
+        if self._workspace:
+            self._queued, self._run = self._run, self._with_workspace
 
-    def __call__(self, x: Any, w: Any, out: Any = None, *, cast: bool = False) -> Any:
-        """The output for input ``x`` and weight ``w``: ``out``, or a new array of x's own library.
+    def __call__(self, *given: Any, out: Any = None, cast: bool = False, **named: Any) -> Any:
+        """The output of what is given, in the order of the workload's arguments or by their names:
+        ``out``, or a new array of the first one's own library.
 
-        All are contiguous and of the workload's dtype and shapes, on the library's kind of device;
-        x and w may be read-only. With ``cast``, an x or w of another real dtype is converted: one
-        copy of it at every call, with the rounding and the overflow of its own library's
-        conversion. The output stays of the workload's dtype.
+        All are contiguous and of their arguments' dtypes and shapes, on the library's kind of
+        device; what is given may be read-only. With ``cast``, what has another real dtype is
+        converted: one copy of it at every call, with the rounding and the overflow of its own
+        library's conversion. The output stays of the workload's dtype.
 
         On CUDA the kernel is queued on PyTorch's current stream; the call does not wait for it.
         PyTorch does not see the call: there is no gradient, and what records or transforms it is
         refused. Raises WrongShape, WrongDtype, WrongDevice, WrongLayout or another WrongArgument,
         which name the argument.
         """
-        if cast:
-            dtype = self.workload.dtype
-            x, w = tensors.cast(x, dtype), tensors.cast(w, dtype)
-        if out is None:
-            out = self._fresh(x)
-        arguments: tuple[Any, Any, Any] | None = (x, w, out)
-        # most calls are of arrays with their own memory: to be asked in a function costs a third
-        if not (
-            type(x) is type(w) is type(out) is _ARRAY
-            and x.flags.num & w.flags.num & out.flags.num & _WHOLE == _WHOLE
-            and out is not x
-            and out is not w
-        ):
-            arguments = tensors.at_once(x, w, out, self._bytes)
-        if arguments is not None:
-            try:  # the library checks shapes, types and devices in a tenth of the time
-                self._run(*arguments)
-                return out
-            except (TypeError, ValueError, RuntimeError, BufferError):
-                pass  # what follows says what is wrong, if it is the arguments
-        self._run(*self._viewed(x, w, out))
-        return out
+        raise NotImplementedError  # each library has its own, with its arguments' names
 
-    def _fresh(self, x: Any) -> Any:
+    def _cast(self, *given: Any) -> tuple[Any, ...]:
+        arguments = self.arguments[:-1]
+        return tuple(
+            tensors.cast(array, argument.dtype)
+            for array, argument in zip(given, arguments, strict=True)
+        )
+
+    def _fresh(self, first: Any) -> Any:
+        output = self.arguments[-1]
         try:
-            return tensors.empty_like(x, self._shapes[2], self.workload.dtype)
+            return tensors.empty_like(first, output.shape, output.dtype)
         except WrongArgument:
-            # its faults first
-            tensors.viewed("input", x, self._shapes[0], self.workload.dtype, self.kind)
+            tensors.viewed(self.arguments[0], first, self.kind)  # its faults first
             raise
 
-    def _on_gpu(self, x: Any, w: Any, out: Any) -> None:
+    def _at_once(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return tensors.at_once(arguments, self._bytes, self._plain_and_apart)
+
+    def _on_gpu(self, *arguments: Any) -> None:
         torch = sys.modules.get("torch")
         if torch is not None and _gpus(torch) > 1:
-            with _on_device_of(x):
-                self._main(x, w, out)
+            with _on_device_of(arguments[0]):
+                self._main(*arguments)
         else:
-            self._main(x, w, out)
+            self._main(*arguments)
 
-    def _viewed(self, x: Any, w: Any, out: Any) -> tuple[Any, Any, Any]:
-        dtype, kind = self.workload.dtype, self.kind
-        names = ("input", "weight", "output")
-        given = zip(names, (x, w, out), self._shapes, strict=True)
+    def _with_workspace(self, *arguments: Any) -> None:
+        self._queued(*arguments, tensors.scratch(arguments[0], self._workspace, self.kind))
+
+    def _viewed(self, *arrays: Any) -> tuple[Any, ...]:
         views = {
-            name: tensors.viewed(name, array, shape, dtype, kind, written=array is out)
-            for name, array, shape in given
+            argument.name: tensors.viewed(argument, array, self.kind)
+            for argument, array in zip(self.arguments, arrays, strict=True)
         }
         tensors.check_together(views)
         # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it
-        first, weight, output = (
-            given.detach() if tensors.is_torch(given) else view
-            for given, view in zip((x, w, out), views.values(), strict=True)
+        return tuple(
+            array.detach() if tensors.is_torch(array) else view
+            for array, view in zip(arrays, views.values(), strict=True)
         )
-        return first, weight, output
 
     def __deepcopy__(self, _: object) -> Self:
         return self  # nothing of it changes
@@ -189,19 +183,20 @@ def _read(path: Path, sha256: str) -> bytes:
     return content
 
 
-def _main(path: Path, kind: str, sha256: str) -> Any:
+def _module(path: Path, kind: str, sha256: str) -> Any:
     load_runtime(kind)
     import tvm_ffi
 
     content = _read(path, sha256)
-    if sha256 in _mains:
-        return _mains[sha256]
+    if sha256 in _modules:
+        return _modules[sha256]
     try:
         with _sealed(content) as copy:
-            main = tvm_ffi.load_module(copy)["main"]
+            module = tvm_ffi.load_module(copy)
+            module["main"]  # or it is none of ours
     except (AttributeError, RuntimeError, OSError) as error:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
-    return _mains.setdefault(sha256, main)
+    return _modules.setdefault(sha256, module)
 
 
 @contextmanager
@@ -221,6 +216,15 @@ def _sealed(content: bytes) -> Iterator[str]:
             yield str(name)
     finally:
         os.close(handle)
+
+
+@cache
+def _taking(names: tuple[str, ...]) -> Any:
+    """The class whose call takes arrays by these names."""
+    made = written_out(names)
+    made["call"].__doc__ = Library.__call__.__doc__
+    own = {"__call__": made["call"], "_plain_and_apart": staticmethod(made["plain_and_apart"])}
+    return type(Library.__name__, (Library,), own)
 
 
 @cache

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from templates.argument import Argument
 from tuner.errors import WrongArgument, WrongDevice, WrongDtype, WrongLayout, WrongShape
 from tuner.library import torch_transforms
 
@@ -22,11 +23,11 @@ _READ_ONLY_TOO = (1, 0)
 """The first version of DLPack that can say so."""
 
 
-def viewed(
-    name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: str, *, written: bool = False
-) -> Any:
-    """The array as a tensor of tvm-ffi in the same memory, which is ``written`` to or only read.
-    Raises a WrongArgument."""
+def viewed(argument: Argument, array: Any, kind: str) -> Any:
+    """The array that is given for an argument as a tensor of tvm-ffi in the same memory. Raises a
+    WrongArgument."""
+    name, shape, dtype = argument.name, argument.shape, argument.dtype
+    written = argument.role == "output"
     if not hasattr(array, "__dlpack__"):
         raise WrongArgument(
             f"{name} must be a NumPy array, a PyTorch tensor or another DLPack tensor, "
@@ -73,37 +74,32 @@ def cast(array: Any, dtype: str) -> Any:
     return array.to(getattr(torch, dtype), memory_format=torch.contiguous_format)
 
 
-def at_once(x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
-    """Input, weight and output as a library may be called on them if it takes their shapes and
-    dtypes: NumPy arrays or plain PyTorch tensors, the output apart from the others if they have so
-    many bytes. None where that takes a closer look."""
-    array = np.ndarray
-    if isinstance(x, array) and isinstance(w, array) and isinstance(out, array):
-        read, written = x.flags.num & w.flags.num, out.flags.num
-        if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
-            return None
-        if np.may_share_memory(x, out) or np.may_share_memory(w, out):  # by their bounds
-            return None
-        return (x, w, out) if read & _WRITEABLE else (_shared(x), _shared(w), out)
+def at_once(
+    arguments: tuple[Any, ...], sizes: tuple[int, ...], plain_and_apart: Callable[..., bool]
+) -> tuple[Any, ...] | None:
+    """The arguments, the output last, as a library may be called on them if it takes their shapes
+    and dtypes: NumPy arrays or plain PyTorch tensors, the output apart from the others if they have
+    so many bytes. None if that takes a closer look. The last parameter tells of tensors."""
+    out = arguments[-1]
+    if isinstance(out, np.ndarray):
+        return _arrays(arguments, out)
     torch = sys.modules.get("torch")
-    if torch is None or not (type(x) is type(w) is type(out) is torch.Tensor):
+    if torch is None or not plain_and_apart(torch, *arguments, sizes):
         return None
-    return (x, w, out) if _plain_and_apart(torch, x, w, out, sizes) else None
+    return arguments
 
 
-def _plain_and_apart(torch: ModuleType, x: Any, w: Any, out: Any, sizes: tuple[int, ...]) -> bool:
-    if x.requires_grad or w.requires_grad or out.requires_grad:
-        return False
-    if x.is_neg() or w.is_neg() or out.is_neg() or torch_transforms.active(torch):
-        return False
-    try:
-        start = out.data_ptr()
-        end = start + sizes[2]
-        return (
-            not start - sizes[0] < x.data_ptr() < end and not start - sizes[1] < w.data_ptr() < end
-        )
-    except RuntimeError:  # of a sparse tensor, say, which has no such pointer
-        return False
+def _arrays(arguments: tuple[Any, ...], out: Any) -> tuple[Any, ...] | None:
+    array_type, overlap = np.ndarray, np.may_share_memory  # by their bounds
+    given, read = arguments[:-1], WHOLE
+    for array in given:
+        if not isinstance(array, array_type) or overlap(array, out):
+            return None
+        read &= array.flags.num
+    written = out.flags.num
+    if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
+        return None
+    return arguments if read & _WRITEABLE else (*map(_shared, given), out)
 
 
 def check_together(views: dict[str, Any]) -> None:
@@ -118,6 +114,21 @@ def check_together(views: dict[str, Any]) -> None:
     for name, view in inputs:
         if _start(view) < _end(written) and _start(written) < _end(view):
             raise WrongLayout(f"{output} must not share memory with {name}; give it its own")
+
+
+def scratch(array: Any, elements: int, kind: str) -> Any:
+    """So much float32 for a call on a device of that kind, where the array is. PyTorch's allocator
+    keeps it from others until the kernels queued on the current stream are done, and while that is
+    captured for as long as the graph."""
+    if is_torch(array):
+        torch = sys.modules["torch"]
+        return torch.empty(elements, dtype=torch.float32, device=array.device)
+    if kind == "cpu":
+        return np.empty(elements, np.float32)
+    raise WrongArgument(
+        f"this library needs a workspace, and none can be made for a {type(array).__name__}; "
+        "call it on PyTorch tensors"
+    )
 
 
 def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:

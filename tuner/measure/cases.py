@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from templates import operator
+from templates.argument import Argument
 from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse")
@@ -20,17 +21,17 @@ FEW = 32
 """A workload with more outputs than this always has a large one."""
 
 Array = NDArray[np.floating[Any]]
-"""Of the workload's dtype."""
-Reference = Callable[[Workload, Array, Array], NDArray[np.float64]]
+"""Of its argument's dtype."""
+Reference = Callable[..., NDArray[np.float64]]
+"""Of a workload and what is given, in the workload's order."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One check: input, weight, and the exact output in float64."""
+    """One check: what is given, in the workload's order, and the exact output in float64."""
 
     name: str
-    x: Array
-    w: Array
+    given: tuple[Array, ...]
     reference: NDArray[np.float64]
 
     @cached_property
@@ -41,63 +42,66 @@ class Case:
 
 def size(workload: Workload) -> int:
     """Bytes of the files that :func:`write` makes, but for their headers."""
-    given = math.prod(workload.input_shape) + math.prod(workload.weight_shape)
-    exact = math.prod(workload.output_shape) * np.dtype(np.float64).itemsize
-    return len(CASES) * (given * np.dtype(workload.dtype).itemsize + exact)
+    exact = workload.output.elements * np.dtype(np.float64).itemsize
+    return len(CASES) * (sum(argument.bytes for argument in workload.given) + exact)
 
 
 def write(workload: Workload, directory: Path, seed: int) -> None:
     """Draw the inputs and work out their references, once for all processes of a job."""
-    room = importlib.import_module(f"templates.{workload.operator}.reference")
+    reference = operator(workload.operator).reference
     rng = np.random.default_rng(seed)
     for name in CASES:
-        x, w = draw(workload, name, rng)
-        while _cancels(workload, x, w, room.reference):
-            x, w = draw(workload, name, rng)
-        arrays = {"x": x, "w": w, "reference": room.reference(workload, x, w)}
-        for part, array in arrays.items():
-            np.save(directory / f"{name}.{part}.npy", array)
+        given = draw(workload, name, rng)
+        while _cancels(workload, given, reference):
+            given = draw(workload, name, rng)
+        for argument, array in zip(workload.given, given, strict=True):
+            np.save(directory / f"{name}.{argument.name}.npy", array)
+        np.save(directory / f"{name}.reference.npy", reference(workload, *given))
 
 
-def read(directory: Path) -> list[Case]:
+def read(workload: Workload, directory: Path) -> list[Case]:
     """The cases as written, mapped from disk."""
+
+    def mapped(case: str, part: str) -> Any:
+        return np.load(directory / f"{case}.{part}.npy", mmap_mode="r")
+
+    names = [argument.name for argument in workload.given]
     return [
-        Case(
-            name,
-            *(
-                np.load(directory / f"{name}.{part}.npy", mmap_mode="r")
-                for part in ("x", "w", "reference")
-            ),
-        )
-        for name in CASES
+        Case(case, tuple(mapped(case, name) for name in names), mapped(case, "reference"))
+        for case in CASES
     ]
 
 
-def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Input and weight of a case. ``normal`` is what users have; ``positive`` sums without
-    cancelling, where rounding errors grow; ``impulse`` is zero but for the corners, where padding
-    and halo go wrong. They are drawn in float32 and rounded to the workload's dtype."""
-    x, w = _drawn(workload, name, rng)
-    if name == "positive":
-        w *= _headroom(workload)
-    return x.astype(workload.dtype), w.astype(workload.dtype)
+def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, ...]:
+    """What is given in a case. ``normal`` is what users have; ``positive`` sums without
+    cancelling, where rounding errors grow; ``impulse`` has an input that is zero but for the
+    corners, where padding and halo go wrong. All are drawn in float32 and rounded to their
+    dtype."""
+    return tuple(_drawn(workload, argument, name, rng) for argument in workload.given)
 
 
-def _drawn(
-    workload: Workload, name: str, rng: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    shape, w_shape = workload.input_shape, workload.weight_shape
+def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Generator) -> Array:
     if name == "positive":
-        half = np.float32(0.5)
-        return rng.random(shape, np.float32) + half, rng.random(w_shape, np.float32) + half
-    w = rng.standard_normal(w_shape, np.float32)
-    if name == "normal":
-        return rng.standard_normal(shape, np.float32), w
-    x = np.zeros(shape, np.float32)
-    borders = min(2, x.ndim)  # the two last axes of an image, the only one of a signal
-    for ends in np.ndindex(*(2,) * borders):
-        x[(..., *(-end for end in ends))] = 1.0 + sum(ends)
-    return x, w
+        values = rng.random(argument.shape, np.float32) + np.float32(0.5)
+        if argument.role == "weight":
+            values *= _headroom(workload)
+    elif name == "impulse" and argument.role == "input":
+        values = _corners(argument)
+    else:
+        values = rng.standard_normal(argument.shape, np.float32)
+    return values.astype(argument.dtype)
+
+
+def _corners(argument: Argument) -> NDArray[np.float32]:
+    """Zeros, but at both ends of height and width; of the last axis if they are not named."""
+    values = np.zeros(argument.shape, np.float32)
+    axes = [at for at, axis in enumerate(argument.layout or "") if axis in "HW"] or [-1]
+    for ends in np.ndindex(*(2,) * len(axes)):
+        place: list[Any] = [slice(None)] * values.ndim
+        for axis, end in zip(axes, ends, strict=True):
+            place[axis] = -end
+        values[tuple(place)] = 1.0 + sum(ends)
+    return values
 
 
 def _headroom(workload: Workload) -> np.float32:
@@ -106,12 +110,12 @@ def _headroom(workload: Workload) -> np.float32:
     return np.float32(2.0 ** -max(0, over))
 
 
-def _cancels(workload: Workload, x: Array, w: Array, reference: Reference) -> bool:
+def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -> bool:
     """Whether every output is far smaller than such sums usually are, or below the normal range of
     the dtype. The error is relative to the largest output, so an unlucky draw for a workload with
     few outputs would fail right programs."""
-    if math.prod(workload.output_shape) > FEW:
+    if workload.output.elements > FEW:
         return False
-    deviation = math.sqrt(reference(workload, x**2, w**2).max())
+    deviation = math.sqrt(reference(workload, *(array**2 for array in given)).max())
     least = max(deviation / 2, float(np.finfo(workload.dtype).smallest_normal))
-    return bool(np.abs(reference(workload, x, w)).max() < least)
+    return bool(np.abs(reference(workload, *given)).max() < least)

@@ -75,14 +75,14 @@ def exercise(folder: Path) -> None:
     from cuda.bindings import runtime
 
     write_cases(EMPTY_WORKLOAD.key, folder, 0)
-    case = read_cases(folder)[0]
+    case = read_cases(EMPTY_WORKLOAD.key, folder)[0]
     tensors = Tensors(EMPTY_WORKLOAD, "cuda")
     tensors.fill(case)
     tensors.error(case)
     clock = CudaClock(cache_bytes=4, set_bytes=EMPTY_WORKLOAD.bytes)
 
     def clear() -> None:
-        checked(runtime.cudaMemsetAsync(tensors.y.data_ptr(), 0, 4, clock.stream))
+        checked(runtime.cudaMemsetAsync(tensors.output.data_ptr(), 0, 4, clock.stream))
 
     take(clock.warm(Kernel(clear), SAMPLE_BUDGET_SECONDS), SAMPLES, TRIAL_BUDGET_SECONDS)
 

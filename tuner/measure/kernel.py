@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from templates.argument import Argument, workspace_of
 from templates.workload import Workload
 from tuner.device.cuda import checked
+from tuner.library import workspace
 from tuner.library.runtime import load_runtime
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative, relative_error
@@ -49,63 +52,69 @@ def device(kind: str) -> Any:
 
 
 class Tensors:
-    """One set of input, weight and output on a device, shared by all subjects of a round."""
+    """One set of a workload's arguments on a device, shared by all subjects of a round."""
 
     def __init__(self, workload: Workload, kind: str) -> None:
         import tvm
 
         self.workload = workload
         self.device = device(kind)
-        self.x, self.w, self.y = self.another()
-        self._poison = self.placed(np.full(workload.output_shape, np.nan, workload.dtype))
+        self.arguments = self.another()
+        *self.given, self.output = self.arguments
+        output = workload.output
+        self._poison = self.placed(np.full(output.shape, np.nan, output.dtype))
         self._kept: dict[tuple[str, str], Any] = {}
         self._room = _free_bytes(kind) * KEPT
         self._largest = LargestDifference(self.device) if kind == "cuda" else None
-        self._host = tvm.runtime.empty(workload.output_shape, workload.dtype, tvm.cpu())
+        self._host = tvm.runtime.empty(output.shape, output.dtype, tvm.cpu())
 
-    def another(self) -> tuple[Any, Any, Any]:
+    def another(self) -> list[Any]:
         """A further set of the same shapes, uninitialised."""
+        return [self.empty(argument) for argument in self.workload.arguments]
+
+    def empty(self, argument: Argument) -> Any:
+        """Uninitialised memory for an argument."""
         import tvm
 
-        workload = self.workload
-        shapes = (workload.input_shape, workload.weight_shape, workload.output_shape)
-        x, w, y = (tvm.runtime.empty(shape, workload.dtype, self.device) for shape in shapes)
-        return x, w, y
+        return tvm.runtime.empty(argument.shape, argument.dtype, self.device)
 
-    def placed(self, array: Array) -> Any:
+    def placed(self, array: NDArray[Any]) -> Any:
         """The array on the device."""
         import tvm
 
         return tvm.runtime.tensor(np.ascontiguousarray(array), self.device)
 
     def fill(self, case: Case) -> None:
-        """Set input and weight, and the output to NaN."""
-        for part, target in (("x", self.x), ("w", self.w)):
-            kept = self._keep(case, part)
-            target.copyfrom(getattr(case, part) if kept is None else kept)
-        self._poison.copyto(self.y)
+        """Set what is given, and the output to NaN."""
+        for argument, array, target in zip(
+            self.workload.given, case.given, self.given, strict=True
+        ):
+            kept = self._keep(case, argument.name, array)
+            target.copyfrom(array if kept is None else kept)
+        self._poison.copyto(self.output)
         self.device.sync()
 
-    def output(self) -> Array:
+    def fetched(self) -> Array:
         """The output as it is now, valid until the next call."""
-        self.y.copyto(self._host)
+        self.output.copyto(self._host)
         self.device.sync()
-        result: Array = np.from_dlpack(self._host).view(self.workload.dtype)
+        result: Array = np.from_dlpack(self._host).view(self.workload.output.dtype)
         return result
 
     def error(self, case: Case) -> float:
         """max|y - ref| / max|ref| of the output as it is now."""
-        reference = None if self._largest is None else self._keep(case, "reference")
-        if self._largest is None or reference is None:
-            return relative_error(self.output(), case.reference, case.scale)
-        return relative(self._largest(self.y, reference), case.scale)
+        if self._largest is None:
+            return relative_error(self.fetched(), case.reference, case.scale)
+        reference = self._keep(case, "reference", case.reference)
+        if reference is None:
+            return relative_error(self.fetched(), case.reference, case.scale)
+        return relative(self._largest(self.output, reference), case.scale)
 
-    def _keep(self, case: Case, part: str) -> Any:
+    def _keep(self, case: Case, part: str, array: NDArray[Any]) -> Any:
         """A part of a case on the device, where it stays: it is copied once for all candidates.
         None if it would take too much of the device's memory."""
         key = case.name, part
         if key not in self._kept:
-            array = getattr(case, part)
             if array.nbytes > self._room:
                 return None
             self._room -= array.nbytes
@@ -131,12 +140,14 @@ class Loaded:
         self._tensors = tensors
         self._module = tvm.runtime.load_module(str(library))
         self._main = self._module["main"]
+        elements = workspace.elements(self._module)
+        self._workspace = [tensors.empty(each) for each in workspace_of(elements)]
 
     def run(self, case: Case) -> None:
         """Compute the output for a case, into a tensor that is filled with NaN before."""
         tensors = self._tensors
         tensors.fill(case)
-        self._main(tensors.x, tensors.w, tensors.y)
+        self._main(*tensors.arguments, *self._workspace)
         tensors.device.sync()
 
     def error(self, case: Case) -> float:
@@ -146,7 +157,7 @@ class Loaded:
 
     def kernel(self) -> Kernel:
         tensors = self._tensors
-        arguments = (tensors.x, tensors.w, tensors.y)
+        arguments = (*tensors.arguments, *self._workspace)
 
         def evaluate(**options: Any) -> list[float]:
             evaluator = self._module.time_evaluator("main", tensors.device, **options)
@@ -160,8 +171,8 @@ class Loaded:
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
             copies = self._tensors.another()
-            self._tensors.x.copyto(copies[0])
-            self._tensors.w.copyto(copies[1])
-            calls.append(partial(self._main, *copies))
+            for tensor, copy in zip(self._tensors.given, copies, strict=False):
+                tensor.copyto(copy)
+            calls.append(partial(self._main, *copies, *self._workspace))
         self._tensors.device.sync()
         return calls

@@ -58,7 +58,8 @@ def measure(order: RunOrder) -> Measured:
     """Check, then time warm."""
     workload = templates.parse_key(order.workload_key)
     start = time.perf_counter()
-    tensors, known = _tensors(order.workload_key, order.kind), read_cases(order.cases)
+    tensors = _tensors(order.workload_key, order.kind)
+    known = read_cases(order.workload_key, order.cases)
     loaded = Loaded(order.library, tensors)
     try:
         error = check(loaded.error, known, workload.max_error)
@@ -74,8 +75,8 @@ def measure(order: RunOrder) -> Measured:
 
 
 @lru_cache(maxsize=1)
-def read_cases(directory: Path) -> list[cases.Case]:
-    return cases.read(directory)
+def read_cases(workload_key: str, directory: Path) -> list[cases.Case]:
+    return cases.read(templates.parse_key(workload_key), directory)
 
 
 @lru_cache(maxsize=1)

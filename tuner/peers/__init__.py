@@ -1,4 +1,5 @@
-"""What a user would call instead. One file each, used where its library is importable."""
+"""What a user would call instead. One file for each library, with a table ``BY_OPERATOR`` of what
+lists its ways to compute a workload; used where the library is importable."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tuner.peers.peer import Broken, Peer
 DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
 """Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
 
-_MODULES = {
+LIBRARIES = {
     "numpy_peer": HOST,
     "scipy_peer": HOST,
     "pytorch_peer": PYTORCH,
@@ -33,12 +34,14 @@ def groups(kind: str) -> tuple[str, ...]:
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
     """Those that can serve the workload beside a device of that kind, here; of one group, or
     all."""
-    for module, its_own in _MODULES.items():
+    for module, its_own in LIBRARIES.items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
         if group not in (None, found_in):
             continue
         try:
-            found = list(importlib.import_module(f"tuner.peers.{module}").peers(workload, kind))
+            table = importlib.import_module(f"tuner.peers.{module}").BY_OPERATOR
+            listed = table.get(workload.operator)
+            found = [] if listed is None else list(listed(workload, kind))
         except Exception as error:  # a faulty installation is reported, and stops nothing
             yield Broken(module.removesuffix("_peer"), error)
             continue

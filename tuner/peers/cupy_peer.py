@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import in_float32, installed, transform_seconds
+from tuner.peers.peer import Listing, in_float32, installed, transform_seconds
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
 PLANS = 64
 
 
-def peers(workload: Workload, kind: str) -> Iterator[CupyPeer]:
-    if kind != "cuda" or not isinstance(workload, Conv1dWorkload) or not installed("cupy"):
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
+    if kind != "cuda" or not installed("cupy"):
         return
     cupy = import_module("cupy")
     if not cupy.cuda.is_available():
@@ -118,3 +117,6 @@ class CupyPeer:
                     self._once()
 
         return back_to_back
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import in_float32
+from tuner.peers.peer import Listing, in_float32
 
 FLOPS_PER_SECOND = 2e10
 """Of one CPU core in the direct form, about."""
 
 
-def peers(workload: Workload, kind: str) -> Iterator[NumpyPeer]:
-    if isinstance(workload, Conv1dWorkload):
-        yield NumpyPeer(workload)
-
-
 class NumpyPeer:
-    """``numpy.convolve`` or ``numpy.correlate``."""
+    """A function of NumPy's arrays, ``call``, in the form that takes ``flops``."""
 
-    def __init__(self, workload: Conv1dWorkload) -> None:
-        self.name = f"numpy.{workload.kind}"
-        self.seconds = workload.flops / FLOPS_PER_SECOND
-        function = partial(getattr(np, workload.kind), mode=workload.mode)
-        self._call = in_float32(workload, function)
+    def __init__(self, name: str, flops: int, call: Callable[..., Any]) -> None:
+        self.name, self.seconds, self._call = name, flops / FLOPS_PER_SECOND, call
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
-        self._x, self._w = np.array(x), np.array(w)
+    def prepare(self, *given: Array) -> Kernel:
+        self._given = [np.array(array) for array in given]
         return Kernel(call=self.output)
 
     def output(self) -> Array:
-        result: Array = self._call(self._x, self._w)
+        result: Array = self._call(*self._given)
         return result
+
+
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
+    """``numpy.convolve`` or ``numpy.correlate``."""
+    function = partial(getattr(np, workload.kind), mode=workload.mode)
+    call = in_float32(workload, function)
+    yield NumpyPeer(f"numpy.{workload.kind}", workload.flops, call)
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}

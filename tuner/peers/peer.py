@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from math import log2
 from typing import Any, NoReturn, Protocol
@@ -20,13 +20,18 @@ class Peer(Protocol):
     name: str
     seconds: float
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
-        """Ready to be timed on these inputs."""
+    @property
+    def prepare(self) -> Callable[..., Kernel]:
+        """Makes it ready to be timed on what is given, in the order of the workload's arguments."""
         ...
 
     def output(self) -> Array:
         """What the prepared call computes."""
         ...
+
+
+Listing = Callable[[Any, str], Iterable[Peer]]
+"""A library's peers for a workload of one operator, beside a device of that kind."""
 
 
 class Broken:
@@ -37,7 +42,7 @@ class Broken:
     def __init__(self, name: str, error: Exception) -> None:
         self.name, self._error = name, error
 
-    def prepare(self, x: Array, w: Array) -> NoReturn:
+    def prepare(self, *given: Array) -> NoReturn:
         raise self._error
 
     def output(self) -> NoReturn:
@@ -48,13 +53,13 @@ def installed(library: str) -> bool:
     return find_spec(library) is not None
 
 
-def in_float32(workload: Workload, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., Any]:
     """A call that reckons in its inputs' dtype, made to reckon in float32; conversions from and to
     another dtype are part of it."""
     dtype = workload.dtype
     if dtype == "float32":
         return call
-    return lambda x, w: call(x.astype("float32"), w.astype("float32")).astype(dtype)
+    return lambda *given: call(*(array.astype("float32") for array in given)).astype(dtype)
 
 
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:

@@ -11,11 +11,10 @@ import numpy as np
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import transform_seconds
+from tuner.peers.peer import Listing, transform_seconds
 from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
 
@@ -23,8 +22,8 @@ FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
 SMALLEST, WIDEST = 64, 6
 
 
-def peers(workload: Workload, kind: str) -> Iterator[OverlapSavePeer]:
-    if isinstance(workload, Conv1dWorkload) and ready(kind):
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
+    if ready(kind):
         yield OverlapSavePeer(workload, kind)
 
 
@@ -103,3 +102,6 @@ def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int
 
 def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}

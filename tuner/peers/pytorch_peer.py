@@ -6,6 +6,8 @@ times as long as they work."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import installed
+from tuner.peers.peer import Listing, installed
 from tuner.peers.timing import captured
 
 WARM_UP_CALLS = 3
@@ -24,19 +26,28 @@ TF32_LEAST_ERROR = 1e-4
 """tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
 FLOPS_PER_SECOND = {"cpu": 5e9, "cpu NHWC": 5e10, "cuda": 5e11, "cuda NHWC": 5e11}
 """As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
+CHANNELS_LAST = "NHWC"
 ONE_THREAD = 0.5
 """Of these rates, at which a CPU had two."""
-FLOAT16_ON_CPU = {"conv1d": 5e8, "depthwise_conv2d": 2e7}
-"""The same where a CPU has no arithmetic for it."""
 
 
-def peers(workload: Workload, kind: str) -> Iterator[PytorchPeer]:
+@dataclass(frozen=True)
+class Form:
+    """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
+    ``layouts`` are the names of the formats worth trying, none where there is one only;
+    ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it."""
+
+    call: Callable[..., Callable[[], Any]]
+    float16_on_cpu: float
+    layouts: tuple[str, ...] = ("",)
+
+
+def _listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
     if not ready(kind):
         return
-    layouts = (False, True) if isinstance(workload, DepthwiseConv2dWorkload) else (False,)
     for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
-        for channels_last in layouts:
-            yield PytorchPeer(workload, kind, channels_last, threads)
+        for layout in form.layouts:
+            yield PytorchPeer(form, workload, kind, layout, threads)
 
 
 def ready(kind: str) -> bool:
@@ -61,31 +72,31 @@ def take_threads(threads: int) -> None:
 
 
 class PytorchPeer:
-    """``torch.nn.functional``'s convolution; on CUDA captured in a graph, for float32 with tf32
+    """A function of ``torch.nn.functional``; on CUDA captured in a graph, for float32 with tf32
     where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
     then. ``threads`` are a CPU's."""
 
     def __init__(
-        self, workload: Workload, kind: str, channels_last: bool, threads: int | None = None
+        self, form: Form, workload: Workload, kind: str, layout: str, threads: int | None = None
     ) -> None:
-        layout = (
-            (" NHWC" if channels_last else " NCHW")
-            if isinstance(workload, DepthwiseConv2dWorkload)
-            else ""
-        )
         all_threads = host_threads()
         self._threads = threads or all_threads
         alone = self._threads == 1 < all_threads
-        self.name = f"pytorch{layout}{' 1 thread' if alone else ''}"
-        rate = FLOPS_PER_SECOND[f"{kind} NHWC" if channels_last else kind]
+        self.name = " ".join(filter(None, ["pytorch", layout, "1 thread" if alone else ""]))
+        self._channels_last = layout == CHANNELS_LAST
+        rate = FLOPS_PER_SECOND[f"{kind} {layout}" if self._channels_last else kind]
         if (kind, workload.dtype) == ("cpu", "float16"):
-            rate = FLOAT16_ON_CPU[workload.operator]
+            rate = form.float16_on_cpu
         self.seconds = workload.flops / (rate * ONE_THREAD if alone else rate)
-        self._workload, self._kind, self._channels_last = workload, kind, channels_last
+        self._form, self._workload, self._kind = form, workload, kind
         self._tf32 = False
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
-        self._call = self._convolution(*map(self._placed, (x, w)))
+    def prepare(self, *given: Array) -> Kernel:
+        import torch
+
+        layout = torch.channels_last if self._channels_last else torch.contiguous_format
+        tensors = [torch.from_numpy(np.array(array)).to(self._kind) for array in given]
+        self._call = self._form.call(self._workload, layout, *tensors)
         exact = self._once()
         if self._admits_tf32():
             self._tf32 = True
@@ -98,7 +109,7 @@ class PytorchPeer:
 
     def output(self) -> Array:
         result: Array = self._once().cpu().numpy()
-        return result.reshape(self._workload.output_shape)
+        return result.reshape(self._workload.output.shape)
 
     def _admits_tf32(self) -> bool:
         workload = self._workload
@@ -126,31 +137,31 @@ class PytorchPeer:
         else:
             take_threads(self._threads)
 
-    @staticmethod
-    def _placed(array: Array) -> Any:
-        import torch
 
-        return torch.from_numpy(np.array(array))
+def _conv1d(workload: Conv1dWorkload, layout: Any, x: Any, w: Any) -> Callable[[], Any]:
+    from torch.nn import functional
 
-    def _convolution(self, x: Any, w: Any) -> Callable[[], Any]:
-        import torch
-        from torch.nn import functional
+    taps = w.flip(0) if workload.kind == "convolve" else w
+    signal, taps = x[None, None], taps[None, None]
+    right = workload.length + workload.N - 1 - workload.M - workload.left
+    if workload.left == right:
+        return lambda: functional.conv1d(signal, taps, padding=right)
+    return lambda: functional.conv1d(functional.pad(signal, (workload.left, right)), taps)
 
-        workload = self._workload
-        if isinstance(workload, Conv1dWorkload):
-            taps = w.flip(0) if workload.kind == "convolve" else w
-            signal, taps = x.to(self._kind)[None, None], taps.to(self._kind)[None, None]
-            right = workload.length + workload.N - 1 - workload.M - workload.left
-            if workload.left == right:
-                return lambda: functional.conv1d(signal, taps, padding=right)
-            return lambda: functional.conv1d(functional.pad(signal, (workload.left, right)), taps)
-        assert isinstance(workload, DepthwiseConv2dWorkload)  # noqa: S101  # there are two
-        layout = torch.channels_last if self._channels_last else torch.contiguous_format
-        image = x.to(self._kind).contiguous(memory_format=layout)
-        kernel = w.to(self._kind).contiguous(memory_format=layout)
-        options = {
-            "stride": workload.stride,
-            "padding": workload.K // 2,
-            "groups": workload.C,
-        }
-        return lambda: functional.conv2d(image, kernel, **options)
+
+def _depthwise_conv2d(
+    workload: DepthwiseConv2dWorkload, layout: Any, x: Any, w: Any
+) -> Callable[[], Any]:
+    from torch.nn import functional
+
+    image, kernel = x.contiguous(memory_format=layout), w.contiguous(memory_format=layout)
+    options = {"stride": workload.stride, "padding": workload.K // 2, "groups": workload.C}
+    return lambda: functional.conv2d(image, kernel, **options)
+
+
+BY_OPERATOR: dict[str, Listing] = {
+    "conv1d": partial(_listed, Form(_conv1d, float16_on_cpu=5e8)),
+    "depthwise_conv2d": partial(
+        _listed, Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=("NCHW", CHANNELS_LAST))
+    ),
+}

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
-from tuner.peers.peer import in_float32, installed, transform_seconds
+from tuner.peers.peer import Listing, in_float32, installed, transform_seconds
 from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
@@ -28,8 +27,8 @@ BLOCKED_FLOPS_PER_SECOND = 1e10
 Call = Callable[[Array, Array], Any]
 
 
-def peers(workload: Workload, kind: str) -> Iterator[ScipyPeer]:
-    if not isinstance(workload, Conv1dWorkload) or not installed("scipy"):
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
+    if not installed("scipy"):
         return
     from scipy import signal
 
@@ -71,3 +70,6 @@ class ScipyPeer:
         with fft.set_workers(workers):
             result: Array = self._call(self._x, self._w)
         return result
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}

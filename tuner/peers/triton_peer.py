@@ -10,10 +10,9 @@ import numpy as np
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import installed
+from tuner.peers.peer import Listing, installed
 from tuner.peers.pytorch_peer import ready
 from tuner.peers.timing import captured, fastest
 
@@ -23,10 +22,9 @@ WARPS = (4, 8, 16)
 FLOPS_PER_SECOND = 5e11
 
 
-def peers(workload: Workload, kind: str) -> Iterator[TritonPeer]:
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
     if (
         kind == "cuda"
-        and isinstance(workload, Conv1dWorkload)
         and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
         and installed("triton")
         and ready(kind)
@@ -50,7 +48,7 @@ class TritonPeer:
         import torch
 
         self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in (x, w))
-        self._y = torch.full(self._workload.output_shape, torch.nan, device="cuda")
+        self._y = torch.full(self._workload.output.shape, torch.nan, device="cuda")
         calls = [partial(self._launch, warps) for warps in WARPS]
         chosen = fastest(calls, "cuda")
         self.warps, self._call = WARPS[chosen], calls[chosen]
@@ -79,3 +77,6 @@ class TritonPeer:
             step=STEP,
             num_warps=warps,
         )
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d}

@@ -95,7 +95,7 @@ class Conv1d(Tuned):
         return {"M": x.shape[-1], "N": self.taps, "mode": self.mode, "kind": self.kind}
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
-        return (*x.shape[:-1], *work.output_shape)
+        return (*x.shape[:-1], *work.output.shape)
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
@@ -171,7 +171,7 @@ class DepthwiseConv2d(Tuned):
         return shape | {"K": self.size, "stride": self.stride}
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
-        return work.output_shape[4 - x.ndim :]
+        return work.output.shape[4 - x.ndim :]
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:

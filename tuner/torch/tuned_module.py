@@ -83,7 +83,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         if isinstance(found, str):
             return self._by_pytorch(x, weight, bias, found)
         flat = x.detach() if x.requires_grad else x
-        wanted = found.workload.input_shape
+        wanted = found.arguments[0].shape
         try:
             y = found(
                 flat if flat.shape == wanted else flat.view(wanted),
@@ -187,7 +187,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         """The weight as the library takes it, in the same memory."""
         view = self._view
         if view is None or view.data_ptr() != weight.data_ptr():  # moved, or of another dtype
-            view = self._view = weight.detach().view(work.weight_shape)
+            view = self._view = weight.detach().view(work.given[1].shape)
         return view
 
     @abstractmethod

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.parameters import placeholders
 
 THREADS = 256
 
@@ -17,12 +18,11 @@ def computation(workload: Conv1dWorkload) -> Any:
     the dtype is not float32, sums are a stage of their own, and y is what they are rounded to."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"
-    x = te.placeholder((M,), workload.dtype, name="x")
-    w = te.placeholder((N,), workload.dtype, name="w")
+    x, w = placeholders(workload)
     t = te.reduce_axis((0, N), name="t")
     exact = workload.dtype == "float32"
     sums = te.compute(
-        workload.output_shape,
+        workload.output.shape,
         lambda i: te.sum(
             tirx.if_then_else(
                 tirx.all(i + t >= left, i + t < M + left),
@@ -36,7 +36,7 @@ def computation(workload: Conv1dWorkload) -> Any:
     )
     if exact:
         return te.create_prim_func([x, w, sums])
-    y = te.compute(workload.output_shape, lambda i: sums[i].astype(workload.dtype), name="y")
+    y = te.compute(workload.output.shape, lambda i: sums[i].astype(workload.dtype), name="y")
     return te.create_prim_func([x, w, y])
 
 

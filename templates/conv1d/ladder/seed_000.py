@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from templates.conv1d.ladder.baseline import computation
 from templates.conv1d.schedules import cuda_splits
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.parameters import placeholders
 from templates.spaces.grid import Grid
 
 
@@ -16,8 +17,7 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """Every output looks at all M + N - 1 positions and keeps those that its taps reach."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"
-    x = te.placeholder((M,), workload.dtype, name="x")
-    w = te.placeholder((N,), workload.dtype, name="w")
+    x, w = placeholders(workload)
     k = te.reduce_axis((0, M + N - 1), name="k")
 
     def term(i: object) -> object:
@@ -28,7 +28,7 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
             tirx.const(0.0, workload.dtype),
         )
 
-    y = te.compute(workload.output_shape, lambda i: te.sum(term(i), axis=k), name="y")
+    y = te.compute(workload.output.shape, lambda i: te.sum(term(i), axis=k), name="y")
     sch = Schedule(te.create_prim_func([x, w, y]))
     Grid(sch, kind).blocks(*sch.get_loops(sch.get_sblock("y"))[:1])
     return sch

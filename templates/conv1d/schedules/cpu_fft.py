@@ -17,6 +17,7 @@ from templates.conv1d.cpu_fft import factors, outputs
 from templates.conv1d.schedules.radix import Complex, dft, multiply
 from templates.conv1d.schedules.rows import Rows
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.parameters import buffers
 
 PARTS = (0, 1)  # real and imaginary
 
@@ -53,13 +54,10 @@ class _Program:
 
     def function(self) -> Any:
         M, N, L = self.workload.M, self.workload.N, self.workload.length
-        dtype = self.workload.dtype
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            self.x = ir.arg("x", ir.buffer((M,), dtype))
-            self.w = ir.arg("w", ir.buffer((N,), dtype))
-            self.y = ir.arg("y", ir.buffer((L,), dtype))
+            self.x, self.w, self.y = buffers(self.workload)
             with ir.sblock("root"):
                 ir.reads(self.x[0:M], self.w[0:N])
                 ir.writes(self.y[0:L])

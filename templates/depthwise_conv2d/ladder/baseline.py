@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.parameters import placeholders
 
 THREADS = 256
 
@@ -18,12 +19,11 @@ def computation(workload: DepthwiseConv2dWorkload) -> Any:
     rounded to."""
     H, W, K, s = workload.H, workload.W, workload.K, workload.stride
     pad = K // 2
-    x = te.placeholder(workload.input_shape, workload.dtype, name="x")
-    w = te.placeholder(workload.weight_shape, workload.dtype, name="w")
+    x, w = placeholders(workload)
     ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
     exact = workload.dtype == "float32"
     sums = te.compute(
-        workload.output_shape,
+        workload.output.shape,
         lambda b, c, i, j: te.sum(
             tirx.if_then_else(
                 tirx.all(
@@ -42,7 +42,7 @@ def computation(workload: DepthwiseConv2dWorkload) -> Any:
     )
     if exact:
         return te.create_prim_func([x, w, sums])
-    y = te.compute(workload.output_shape, lambda *at: sums[at].astype(workload.dtype), name="y")
+    y = te.compute(workload.output.shape, lambda *at: sums[at].astype(workload.dtype), name="y")
     return te.create_prim_func([x, w, y])
 
 

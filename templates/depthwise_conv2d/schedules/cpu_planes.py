@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.parameters import buffers
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -40,27 +41,16 @@ class _Program:
     def function(self) -> Any:
         workload = self.workload
         planes = workload.B * workload.C
-        inputs, outputs = workload.H * workload.W, self.rows * self.columns
-        taps = workload.K**2
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            args = [
-                ir.arg(name, ir.buffer(shape, workload.dtype))
-                for name, shape in (
-                    ("x", workload.input_shape),
-                    ("w", workload.weight_shape),
-                    ("y", workload.output_shape),
-                )
-            ]
+            *given, output = buffers(workload)
             with ir.sblock("root"):
-                ir.reads(*(_whole(arg) for arg in args[:2]))
-                ir.writes(_whole(args[2]))
+                ir.reads(*map(_whole, given))
+                ir.writes(_whole(output))
                 self.x, self.w, self.y = (
-                    ir.decl_buffer((size,), workload.dtype, data=arg.data)
-                    for arg, size in zip(
-                        args, (planes * inputs, workload.C * taps, planes * outputs), strict=True
-                    )
+                    ir.decl_buffer((argument.elements,), argument.dtype, data=buffer.data)
+                    for argument, buffer in zip(workload.arguments, [*given, output], strict=True)
                 )
                 with self.loop(0, ceil_div(planes, self.each)) as task:
                     self._task(task, planes)

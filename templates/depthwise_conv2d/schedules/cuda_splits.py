@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.parameters import placeholders
 from templates.spaces.grid import Grid
 
 
@@ -18,8 +19,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     s, middle, dtype = workload.stride, workload.K // 2, workload.dtype
     taps_h, taps_w = workload.near
     top, left = taps_h // 2, taps_w // 2
-    x = te.placeholder(workload.input_shape, dtype, name="x")
-    w = te.placeholder(workload.weight_shape, dtype, name="w")
+    x, w = placeholders(workload)
     padded = te.compute(
         (B, C, H + 2 * top, W + 2 * left),
         lambda b, c, h, v: tirx.if_then_else(
@@ -31,7 +31,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     )
     ky, kx = te.reduce_axis((0, taps_h), name="ky"), te.reduce_axis((0, taps_w), name="kx")
     y = te.compute(
-        workload.output_shape,
+        workload.output.shape,
         lambda b, c, i, j: te.sum(
             padded[b, c, i * s + ky, j * s + kx]
             * w[c, 0, ky + (middle - top), kx + (middle - left)],

@@ -47,11 +47,13 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
     down, across = ceil_div(rows, ty), ceil_div(columns, tx)
     block, thread, shared = frames(kind)
 
+    x_shape, w_shape, y_shape = (argument.shape for argument in workload.arguments)
+
     @T.prim_func(s_tir=True)
     def main(
-        x: T.Buffer(workload.input_shape, dtype),
-        w: T.Buffer(workload.weight_shape, dtype),
-        y: T.Buffer(workload.output_shape, dtype),
+        x: T.Buffer(x_shape, dtype),
+        w: T.Buffer(w_shape, dtype),
+        y: T.Buffer(y_shape, dtype),
     ):
         T.func_attr({"tirx.noalias": True})
         for b in block(B * C * down * across):
@@ -124,11 +126,13 @@ def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str)
     loads_y, loads_x = ceil_div(span_y, ty), ceil_div(span_x, tx)
     block, thread, shared = frames(kind)
 
+    x_shape, w_shape, y_shape = (argument.shape for argument in workload.arguments)
+
     @T.prim_func(s_tir=True)
     def main(
-        x: T.Buffer(workload.input_shape, dtype),
-        w: T.Buffer(workload.weight_shape, dtype),
-        y: T.Buffer(workload.output_shape, dtype),
+        x: T.Buffer(x_shape, dtype),
+        w: T.Buffer(w_shape, dtype),
+        y: T.Buffer(y_shape, dtype),
     ):
         T.func_attr({"tirx.noalias": True})
         for b in block(B * C * down * across):

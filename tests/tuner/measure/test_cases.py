@@ -18,7 +18,7 @@ WORKLOADS = pytest.mark.parametrize("workload", [CONV1D, DEPTHWISE, HALF], ids=l
 
 def written(workload: Workload, folder: Path, seed: int = 0) -> list[cases.Case]:
     cases.write(workload, folder, seed)
-    return cases.read(folder)
+    return cases.read(workload, folder)
 
 
 @WORKLOADS
@@ -28,35 +28,36 @@ def test_each_case_has_the_workloads_shapes_and_its_float64_reference(
     found = written(workload, tmp_path)
     assert [case.name for case in found] == ["normal", "positive", "impulse"]
     for case in found:
-        assert (case.x.shape, case.x.dtype) == (workload.input_shape, workload.dtype)
-        assert (case.w.shape, case.w.dtype) == (workload.weight_shape, workload.dtype)
-        assert (case.reference.shape, case.reference.dtype) == (workload.output_shape, np.float64)
+        for array, argument in zip(case.given, workload.given, strict=True):
+            assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
+        assert (case.reference.shape, case.reference.dtype) == (workload.output.shape, np.float64)
         assert np.isfinite(case.reference).all()
 
 
 @pytest.mark.parametrize("workload", [CONV1D, HALF], ids=lambda w: w.dtype)
 def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
-        exact = np.convolve(case.x.astype(np.float64), case.w.astype(np.float64))
+        exact = np.convolve(*(array.astype(np.float64) for array in case.given))
         np.testing.assert_allclose(case.reference, exact, rtol=1e-12)
 
 
 @WORKLOADS
 def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path) -> None:
     normal, positive, _ = written(workload, tmp_path)
-    assert (normal.x < 0).any() and (normal.x > 0).any() and (normal.x != 0).all()
-    assert (positive.x > 0).all() and (positive.w > 0).all() and (positive.reference > 0).all()
+    x = normal.given[0]
+    assert (x < 0).any() and (x > 0).any() and (x != 0).all()
+    assert all((array > 0).all() for array in (*positive.given, positive.reference))
 
 
 def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
-    x = written(CONV1D, tmp_path)[2].x
+    x = written(CONV1D, tmp_path)[2].given[0]
     assert np.flatnonzero(x).tolist() == [0, 49]
     assert x[0] != x[49]
 
 
 def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None:
     impulse = written(DEPTHWISE, tmp_path)[2]
-    for plane in impulse.x.reshape(-1, 9, 11):
+    for plane in impulse.given[0].reshape(-1, 9, 11):
         assert list(zip(*np.nonzero(plane), strict=True)) == list(product((0, 8), (0, 10)))
 
 
@@ -90,8 +91,8 @@ def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
     for place, seed in enumerate((7, 7, 8)):
         (tmp_path / str(place)).mkdir()
         drawn.append(written(CONV1D, tmp_path / str(place), seed)[0])
-    assert np.array_equal(drawn[0].x, drawn[1].x) and np.array_equal(drawn[0].w, drawn[1].w)
-    assert not np.array_equal(drawn[0].x, drawn[2].x)
+    assert all(map(np.array_equal, drawn[0].given, drawn[1].given))
+    assert not any(map(np.array_equal, drawn[0].given, drawn[2].given))
 
 
 @pytest.mark.parametrize("taps", [2, 3, 61])
@@ -101,7 +102,8 @@ def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> No
     workload = Conv1dWorkload(M=taps, N=taps, mode="valid", kind="correlate")
     for seed in range(100):
         for case in written(workload, tmp_path, seed):
-            typical = np.linalg.norm(case.x.astype(np.float64) * case.w)
+            x, w = case.given
+            typical = np.linalg.norm(x.astype(np.float64) * w)
             assert abs(case.reference[0]) > 0.4 * typical, (case.name, seed)
 
 
@@ -112,10 +114,9 @@ def test_no_seed_draws_what_float16_can_not_hold(
     drawn = cases.draw
     draws = iter([1e-3, 1e-3, 1.0])
 
-    def small_at_first(*arguments: Any) -> tuple[cases.Array, cases.Array]:
-        x, w = drawn(*arguments)
+    def small_at_first(*arguments: Any) -> tuple[cases.Array, ...]:
         factor = np.float16(next(draws, 1.0))
-        return x * factor, w * factor
+        return tuple(array * factor for array in drawn(*arguments))
 
     monkeypatch.setattr(cases, "draw", small_at_first)
     for case in written(workload, tmp_path):

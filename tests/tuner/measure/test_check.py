@@ -14,7 +14,7 @@ SIZE = 2 * room.CHUNK + 3
 
 def case(reference: np.ndarray, name: str = "normal") -> Case:
     empty = np.zeros(1, np.float32)
-    return Case(name, empty, empty, reference)
+    return Case(name, (empty, empty), reference)
 
 
 def of(answer: np.ndarray) -> Callable[[Case], float]:

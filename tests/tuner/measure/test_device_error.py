@@ -42,11 +42,11 @@ def written(workload: Workload, folder: Path) -> tuple[Tensors, list[cases.Case]
     cases.write(workload, folder, seed=3)
     tensors, device = Tensors(workload, "cpu"), Device()
     tensors._largest = device  # type: ignore[assignment]
-    return tensors, cases.read(folder), device
+    return tensors, cases.read(workload, folder), device
 
 
 def answer(tensors: Tensors, case: cases.Case, off: float) -> None:
-    tensors.y.copyfrom((case.reference + off).astype(case.x.dtype))
+    tensors.output.copyfrom((case.reference + off).astype(case.given[0].dtype))
 
 
 @BOTH
@@ -58,7 +58,7 @@ def test_the_device_is_asked_with_references_that_stay_there(
         tensors.fill(case)
         assert np.isnan(tensors.error(case))
         answer(tensors, case, off=1.0)
-        assert tensors.error(case) == relative_error(tensors.output(), case.reference)
+        assert tensors.error(case) == relative_error(tensors.fetched(), case.reference)
         answer(tensors, case, off=0.0)
         assert 0 <= tensors.error(case) < 1e-3
     assert len(device.asked) == 18
@@ -69,25 +69,26 @@ def test_the_device_is_asked_with_references_that_stay_there(
 def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: Path) -> None:
     """There is room for two inputs with their weights, and for one reference."""
     tensors, known, device = written(workload, tmp_path)
-    tensors._room = 2 * (known[0].x.nbytes + known[0].w.nbytes) + known[0].reference.nbytes
+    given = sum(array.nbytes for array in known[0].given)
+    tensors._room = 2 * given + known[0].reference.nbytes
     for case in known:
         tensors.fill(case)
-        np.testing.assert_array_equal(tensors.x.numpy(), case.x)
-        np.testing.assert_array_equal(tensors.w.numpy(), case.w)
-        assert np.isnan(tensors.output()).all()
+        for tensor, array in zip(tensors.given, case.given, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), array)
+        assert np.isnan(tensors.fetched()).all()
         answer(tensors, case, off=1.0)
-        assert tensors.error(case) == relative_error(tensors.output(), case.reference)
+        assert tensors.error(case) == relative_error(tensors.fetched(), case.reference)
     assert len(device.asked) == 1
-    assert tensors._room < known[0].x.nbytes
-    inputs = {(name, part) for name in ("normal", "positive") for part in ("x", "w")}
+    assert tensors._room < known[0].given[0].nbytes
+    inputs = {(name, part) for name in ("normal", "positive") for part in ("input", "weight")}
     assert set(tensors._kept) == inputs | {("normal", "reference")}
 
 
 def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
     cases.write(WORKLOAD, tmp_path, seed=3)
     tensors = Tensors(WORKLOAD, "cpu")
-    for case in cases.read(tmp_path):
+    for case in cases.read(WORKLOAD, tmp_path):
         tensors.fill(case)
         answer(tensors, case, off=1.0)
         assert tensors.error(case) == pytest.approx(1 / case.scale, rel=1e-3)
-    assert {part for _, part in tensors._kept} == {"x", "w"}
+    assert {part for _, part in tensors._kept} == {"input", "weight"}

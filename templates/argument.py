@@ -1,0 +1,53 @@
+"""Argument: one tensor that a compiled function takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["input", "weight", "bias", "residual", "output", "workspace"]
+
+BYTES_PER_ELEMENT = {"float32": 4, "float16": 2}
+_SYMBOLS: dict[Role, str] = {
+    "input": "x",
+    "weight": "w",
+    "bias": "b",
+    "residual": "r",
+    "output": "y",
+    "workspace": "workspace",
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """``name`` is the parameter by which a library takes it, ``layout`` the order of its axes, such
+    as "NCHW", if there is more than one. The output and the workspace are written, all others are
+    only read."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    layout: str | None = None
+
+    @property
+    def symbol(self) -> str:
+        """As programs and examples call it: y = f(x, w)."""
+        return _SYMBOLS[self.role]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return BYTES_PER_ELEMENT[self.dtype] * self.elements
+
+
+def workspace_of(elements: int) -> tuple[Argument, ...]:
+    """What a program takes behind the output, in one dimension of float32; nothing if it needs no
+    elements."""
+    if not elements:
+        return ()
+    return (Argument("workspace", (elements,), "float32", "workspace"),)

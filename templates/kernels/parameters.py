@@ -1,0 +1,20 @@
+"""The parameters of a program: its workload's arguments. Imports TVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te
+from tvm.tirx.script.builder import ir
+
+from templates.workload import Workload
+
+
+def placeholders(workload: Workload) -> list[Any]:
+    """For a TE computation: what is given, in the workload's order."""
+    return [te.placeholder(a.shape, a.dtype, name=a.symbol) for a in workload.given]
+
+
+def buffers(workload: Workload) -> list[Any]:
+    """For a function that the IR builder makes: what is given, then the output."""
+    return [ir.arg(a.symbol, ir.buffer(a.shape, a.dtype)) for a in workload.arguments]

@@ -1,0 +1,55 @@
+"""Operator: what can be tuned, declared in one place."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from templates.workload import Workload
+
+if TYPE_CHECKING:
+    from templates.rung import Rung
+    from templates.template import Template
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Declared in the ``__init__`` of its package ``templates.<name>``: the model of its workloads,
+    a line that says what it computes, and the fields of a workload to show it by.
+
+    Its package has the rest, imported when it is asked for: whoever asks what a shape may be, as a
+    shell that completes a line does, need not wait for it.
+
+    - ``catalogue``: ``TEMPLATES``
+    - ``reference``: ``reference(workload, *given)``, its value in float64
+    - ``ladder``: ``RUNGS``; its module ``baseline`` has the program nobody has scheduled
+    """
+
+    workload: type[Workload]
+    summary: str
+    example: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.workload.operator
+
+    @cached_property
+    def templates(self) -> tuple[Template[Any], ...]:
+        found: tuple[Template[Any], ...] = self._module("catalogue").TEMPLATES
+        return found
+
+    @cached_property
+    def rungs(self) -> tuple[Rung, ...]:
+        found: tuple[Rung, ...] = self._module("ladder").RUNGS
+        return found
+
+    @cached_property
+    def reference(self) -> Callable[..., Any]:
+        found: Callable[..., Any] = self._module("reference").reference
+        return found
+
+    def _module(self, name: str) -> Any:
+        return importlib.import_module(f"templates.{self.name}.{name}")

@@ -1,0 +1,72 @@
+"""What holds for every operator: a walk over all that are declared."""
+
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from templates import Operator, operators, templates_for
+from templates.naive import naive_on
+from tests.templates.compiled import Compiled
+from tests.templates.devices import CPU, T4
+from tuner.measure import cases
+from tuner.measure.check import check
+from tuner.peers import LIBRARIES
+
+DOCS = Path(__file__).parents[2] / "docs"
+EACH = pytest.mark.parametrize("operator", operators(), ids=lambda operator: operator.name)
+
+
+@EACH
+def test_the_output_is_its_last_argument_and_the_only_one_that_is_written(
+    operator: Operator,
+) -> None:
+    workload = operator.workload.model_validate(operator.example)
+    names = [argument.name for argument in workload.arguments]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)
+    assert [a.role for a in workload.arguments].index("output") == len(names) - 1
+    assert workload.output == workload.arguments[-1]
+    sizes = [np.prod(a.shape) * np.dtype(a.dtype).itemsize for a in workload.arguments]
+    assert workload.bytes == sum(sizes)
+
+
+@EACH
+def test_its_reference_agrees_with_the_loops_that_nobody_has_scheduled(
+    operator: Operator, tmp_path: Path
+) -> None:
+    workload = operator.workload.model_validate(operator.example)
+    cases.write(workload, tmp_path, seed=1)
+    naive = Compiled(naive_on("cpu"), workload, {})  # type: ignore[arg-type]
+    check(naive.error, cases.read(workload, tmp_path), workload.max_error)
+
+
+@EACH
+def test_a_cpu_and_a_gpu_have_a_template_for_it(operator: Operator) -> None:
+    workload = operator.workload.model_validate(operator.example)
+    for limits in (CPU, T4):
+        found = templates_for(workload, limits)
+        assert found
+        for template in found:
+            assert (template.operator, template.kind) == (operator.name, limits.kind)
+            assert template.default(workload, limits) in template.space(workload, limits)
+
+
+@EACH
+def test_a_library_computes_it_too(operator: Operator) -> None:
+    tables = (importlib.import_module(f"tuner.peers.{name}").BY_OPERATOR for name in LIBRARIES)
+    assert any(operator.name in table for table in tables)
+
+
+@EACH
+def test_a_page_says_how_to_tune_it(operator: Operator) -> None:
+    pages = "\n".join(page.read_text() for page in (DOCS / "how-to").glob("*.md"))
+    assert re.search(rf"^tuner tune {operator.name} --", pages, re.MULTILINE)
+
+
+def test_no_peer_computes_what_is_no_operator() -> None:
+    known = {operator.name for operator in operators()}
+    for name in LIBRARIES:
+        assert importlib.import_module(f"tuner.peers.{name}").BY_OPERATOR.keys() <= known
