@@ -1,4 +1,4 @@
-"""In what arithmetic a template sums, and what follows for the numbers that come out."""
+"""The arithmetic in which a template sums, and what follows for its numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """``spreads_nonfinite``: whether a NaN or an infinity of the input can change outputs of which
-    it is no term. ``note`` says what a user has to know."""
+    """``spreads_nonfinite`` says whether a NaN or an infinity of the input can change outputs of
+    which it is no term. ``note`` is for users."""
 
     kind: Literal["direct", "fft", "tensor cores"]
     spreads_nonfinite: bool

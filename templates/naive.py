@@ -1,4 +1,4 @@
-"""The schedule that nobody has touched, as a configuration: a finalist of every round."""
+"""The naive schedule as a configuration: a finalist of every round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "naive"
 
 
 class _Naive:
-    """Beside the templates: for every operator, and without a space. The one configuration is
+    """Not a template: it is for every operator and has no space. Its only configuration is
     ``{"template": "naive"}``. Importing this never imports TVM; :meth:`computation` and
     :meth:`schedule` do.
 

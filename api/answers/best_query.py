@@ -1,4 +1,4 @@
-"""``/best/{operator}?M=…&N=…``: text to a workload and filters, or every field at fault."""
+"""The query of ``/best/{operator}?M=…&N=…`` as a workload and filters, or all wrong fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,19}")
 
 
 class BestFilters(BaseModel):
-    """What may be asked of a best beside its workload."""
+    """What a query may ask of a best besides its workload."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,7 +50,7 @@ class BestFilters(BaseModel):
 
     @classmethod
     def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
-        """Raises Problem, which names every field at fault."""
+        """Raises Problem, which names every wrong field."""
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
@@ -121,7 +121,7 @@ def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldErro
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    """The JSON value that the text stands for; the text itself if it stands for none, which the
+    """The JSON value that the text stands for. If it stands for none, the text itself, which the
     strict model then refuses by name."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)

@@ -10,7 +10,7 @@ _RANGE = re.compile(r"bytes=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
 
 
 def weak_etag(digest: str) -> str:
-    """Of an answer that is the same compressed or not, byte for byte only once it is unpacked."""
+    """The ETag of an answer that may be compressed: the same content, not the same bytes."""
     return f'W/"{digest}"'
 
 
@@ -23,8 +23,8 @@ def matches(if_none_match: str | None, etag: str) -> bool:
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one after the last, or None if all is to be sent: no range, several
-    of them, or one that is malformed. Raises Problem if the range lies outside."""
+    """The first byte and the one after the last. None if all is to be sent: there is no range,
+    there are several, or it is malformed. Raises Problem if the range lies outside."""
     found = _RANGE.fullmatch(header or "")
     if found is None or found.groups() == ("", ""):
         return None

@@ -1,5 +1,5 @@
-"""Which request an answer leads to, as OpenAPI's links: what a program follows without guessing.
-Where a best has not all artifacts, or no job is on its way, those links lead nowhere."""
+"""OpenAPI's links: which requests an answer leads to, so that a program need not guess. A link
+leads nowhere if a best lacks that artifact, or if there is no job yet."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _LINKS: dict[tuple[str, str, str], dict[str, _Link]] = {
 
 
 def add_links(paths: dict[str, Any]) -> None:
-    """Writes them into the document's paths."""
+    """Write the links into the document's paths."""
     for (method, path, status), links in _LINKS.items():
         paths[path][method]["responses"][status]["links"] = {
             name: link.document(paths) for name, link in links.items()

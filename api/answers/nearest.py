@@ -1,4 +1,4 @@
-"""The closest tuned shape whose configuration is valid for the one that was asked."""
+"""The closest tuned shape whose configuration is valid for the requested one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from templates.workload import Workload
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
-    """The bests of the closest workload that can lend its configuration, fastest first; none if
-    no candidate can. Ties go to the faster one; what was borrowed is not lent on."""
+    """The bests of the closest workload whose configuration is valid for this one, fastest first;
+    none if there is no such workload. Ties go to the faster best. A best that only verifies a
+    neighbour's configuration is not used."""
     spaces = _Spaces(workload)
     ranked = sorted(
         ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
@@ -36,8 +37,8 @@ def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
 def verification(
     workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
 ) -> ListedOrder:
-    """The order for a worker to build, check and time the lender's configuration for the shape, as
-    an answer to who asks for these templates."""
+    """The order for a worker to build, check and time the lender's configuration for this workload,
+    for a user who asks for these templates."""
     source = {
         "workload": lender.workload,
         "time_us": lender.time_us,
@@ -59,7 +60,7 @@ def distance(workload: Workload, best: Best) -> float:
     """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
     the neighbour was allowed a larger error."""
     asked, there = json.loads(workload.key), json.loads(best.workload_key)
-    if set(asked) != set(there):  # a field that one of two releases does not have
+    if set(asked) != set(there):  # a field that one of the two releases lacks
         return math.inf
     fields = type(workload).model_fields.items()
     extents = [name for name, field in fields if field.annotation is int and name in asked]
@@ -90,5 +91,5 @@ class _Spaces:
             named = (each for each in applying if each.name == best.template)
             found = next(named, None)
             return None if found is None else found.space(self._workload, limits)
-        except (TemplateError, TypeError):  # of another release: a template or a limit it lacks
+        except (TemplateError, TypeError):  # of another release, which lacks a template or a limit
             return None

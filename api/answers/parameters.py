@@ -1,4 +1,4 @@
-"""What FastAPI's document says of parameters, made exact."""
+"""Makes exact what FastAPI's document says of parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from templates import Operator, operators
 
 _BEST = "/best/{operator}"
 _NAMED = {"/operators/{name}": "name", "/ladders/{operator}": "operator"}
-"""Where the path names an operator, and by which parameter."""
+"""Paths that name an operator, and the parameter that does."""
 _BLANKS = (
     "/jobs",
     "/jobs/{job_id}/trials",
@@ -18,7 +18,7 @@ _BLANKS = (
     "/records",
     *(f"/best/{operator.name}" for operator in operators()),
 )
-"""Where ``?state=``, as a form sends it, means the same as no ``state`` at all."""
+"""Paths for which ``?state=``, as a form sends it, means the same as no ``state``."""
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
@@ -28,7 +28,7 @@ _IF_NONE_MATCH = {
 
 
 def made_exact(paths: dict[str, Any]) -> dict[str, Any]:
-    """The document's paths, with one for each operator's best: each has a query of its own."""
+    """The document's paths, with a path for the best of each operator and its own query."""
     exact: dict[str, Any] = {}
     for path, item in paths.items():
         if path == _BEST:
@@ -66,7 +66,7 @@ def _parameter(paths: dict[str, Any], path: str, name: str) -> dict[str, Any]:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is text, or absent: ``null`` would be four letters, as a default too."""
+    """Without ``null``: a parameter is text or absent, and ``null`` would be four letters."""
     said = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
     options = [each for each in said.get("anyOf", []) if each != {"type": "null"}]
     if len(options) != 1:

@@ -1,8 +1,8 @@
 """Short reads without a thread.
 
-Looked up by an index, SQLite answers in a fifth of a millisecond: handing that to a thread and
-back costs more than it takes. It is done on the event loop, by a connection that waits for no
-lock; if there is one, and on PostgreSQL, whose answer may be long in coming, a thread waits.
+SQLite answers a look-up by an index in a fifth of a millisecond, and handing that to a thread and
+back takes longer. So it runs on the event loop, on a connection that waits for no lock. If there is
+a lock, and on PostgreSQL, which may take long to answer, a thread waits.
 """
 
 from __future__ import annotations

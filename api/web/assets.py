@@ -1,4 +1,4 @@
-"""The files beside the pages: styles, scripts, what is from elsewhere under ``vendor``."""
+"""The static files of the pages: styles, scripts, and others' files under ``vendor``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """By their path under ``static``; nothing else can be asked for."""
+    """The files by their path under ``static``. Nothing else is served."""
     return {
         path.relative_to(ROOT).as_posix(): Asset(path.read_bytes(), _TYPES[path.suffix])
         for path in sorted(ROOT.rglob("*"))
@@ -37,5 +37,5 @@ def assets() -> dict[str, Asset]:
 
 
 def url(name: str) -> str:
-    """Where a page finds it; changes with the bytes, so that it may be cached for ever."""
+    """The URL of a file. It changes with the bytes, so that the file may be cached for ever."""
     return f"/static/{name}?v={assets()[name].digest}"

@@ -27,8 +27,8 @@ def best_context(
     found: list[Best],
     narrowed: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``found``: the bests of this workload on the devices asked for, fastest first; ``narrowed``:
-    by what else they were asked for, templates and threads."""
+    """``found`` are the bests of this workload on the requested devices, fastest first.
+    ``narrowed`` has the other filters of the request, templates and threads."""
     best = found[0]
     view = BestView.of(best.workload, found)
     service = service_url(request)
@@ -64,8 +64,8 @@ def best_context(
 
 
 def _limits(engine: Engine, best: Best) -> dict[str, Any]:
-    """The device's as they were measured when this was tuned; each start of a worker measures a
-    CPU's anew."""
+    """The device's limits as measured when this best was tuned. A CPU's are measured again at each
+    start of a worker."""
     if "manifest" not in best.artifacts:
         return best.device.limits
     manifest = json.loads(artifacts.get(engine, best.artifacts["manifest"]).content)
@@ -101,7 +101,7 @@ def _us(time: float) -> str:
 
 
 def _times(best: Best) -> Mapping[str, float]:
-    """Ours and the nearest two that it is compared with: more points would hide each other."""
+    """Our time and the two nearest baselines. More points would hide each other."""
     fair = [each for each in best.baselines if each.get("time_us") and not each.get("error")]
     nearest = sorted(fair, key=lambda each: float(each["time_us"]))[:2]
     return {"ours": best.time_us} | {each["name"]: each["time_us"] for each in nearest}

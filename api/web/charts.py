@@ -1,4 +1,4 @@
-"""Where bars, axes and points lie; the templates draw them as SVG."""
+"""The places of bars, axes and points, which the templates draw as SVG."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each, on one scale; lengths and places in per cent of the room for bars, which a
-    page gives them: a phone's is narrow, its letters are not."""
+    """Bars on one scale. Lengths and places are in per cent of the width that the page has for
+    bars, because a phone's page is narrow but its letters are not."""
 
     rows: list[dict[str, Any]]
     ticks: list[dict[str, Any]]
 
 
 def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
-    """Bars from zero; or on a logarithmic scale from the power of ten below the least."""
+    """Bars from zero, or on a logarithmic scale from the power of ten below the least value."""
     values = [v for bar in given for v in (bar.value, bar.mark) if v is not None and v > 0]
     most = max(values, default=1.0)
     low = math.floor(math.log10(min(values, default=1.0)))
@@ -110,7 +110,7 @@ def roofline(
 
 
 def _spread(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With places for their names, which hide no other."""
+    """The points with places for their names, none of which hides another."""
     points.sort(key=lambda point: float(point["y"]))
     free = 0.0
     for point in points:

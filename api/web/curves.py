@@ -16,8 +16,8 @@ KNOB_VALUES = 12
 
 
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """All of them where they are few. Else of each run of neighbours the fastest, the slowest and
-    one that failed, and every step of the best: the envelope stays, the crowd goes."""
+    """All points if they are few. Otherwise the fastest, the slowest and one failure of each run of
+    neighbours, and every step of the best, so that the envelope stays."""
     if len(points) <= most:
         return list(points)
     kept = {point.number: point for point in steps(points)}
@@ -33,7 +33,7 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def steps(points: Sequence[Point]) -> list[Point]:
-    """The trials that were faster than all before them; where they are very many, some of them and
+    """The trials that were faster than all before them. If there are very many, some of them and
     always the last."""
     found: list[Point] = []
     for point in points:
@@ -71,8 +71,8 @@ def counted(points: Sequence[Point]) -> list[tuple[str, int]]:
 def by_knob(
     samples: Sequence[tuple[dict[str, Any], str, float | None]],
 ) -> list[dict[str, Any]]:
-    """What each value of each knob gave: how many trials, how many failed, the best and the median
-    time. Knobs of one value say nothing and are left out; the fastest values come first."""
+    """For each value of each knob: how many trials it has, how many failed, the best and the median
+    time. Knobs with one value are left out. The fastest values come first."""
     knobs: dict[str, dict[str, list[float | None]]] = {}
     for config, status, time in samples:
         for name, value in config.items():

@@ -1,4 +1,4 @@
-"""The form that orders a tuning: its fields from the operators' and the order's own JSON Schema."""
+"""The form that orders a tuning, with fields from the operators' and the order's JSON Schema."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def order_form(
     values: Mapping[str, str] | None = None,
     errors: list[FieldError] | None = None,
 ) -> OrderForm:
-    """Empty, or with what was sent and what is wrong with it."""
+    """An empty form, or one with the values that were sent and what is wrong with them."""
     given = _example(operator) if values is None else values
     said = {error.field: error.message for error in errors or []}
     workload = shape_fields(operator, given, said, "workload.")
@@ -94,8 +94,8 @@ def shape_fields(
     *,
     blank: bool = False,
 ) -> list[FormField]:
-    """The fields of the operator's workload, those that must be given first. With ``blank`` every
-    one may be left open, and is unless a value is given."""
+    """The fields of the operator's workload, required ones first. With ``blank`` every field may be
+    empty, and is unless a value is given."""
     model = operator.workload
     fields = [
         form_field(
@@ -112,7 +112,7 @@ def shape_fields(
 
 
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
-    """The order that a sent form stands for, or what is wrong with it."""
+    """The order of a form that was sent, or what is wrong with it."""
     order: dict[str, Any] = {"operator": operator, "workload": {}}
     terms = _properties(SentTerms)
     for name, text in values.items():
@@ -131,7 +131,7 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
 def read_shape(
     operator: Operator, texts: Mapping[str, str]
 ) -> tuple[dict[str, int | float | str], dict[str, str]]:
-    """Parts of a shape to search for, and what is wrong with the others, by their names."""
+    """The parts of a shape to search for, and what is wrong with the others, by name."""
     wanted: dict[str, int | float | str] = {}
     wrong: dict[str, str] = {}
     for name, schema in _properties(operator.workload).items():
@@ -153,7 +153,7 @@ def read_shape(
 
 
 def values_of(job: Job) -> dict[str, str]:
-    """A job's order as the form would send it."""
+    """A job's order with the values that the form would send."""
     values = {f"workload.{name}": _text(value) for name, value in job.workload.items()}
     options = terms_of(job)
     if job.state == "succeeded":
@@ -175,7 +175,7 @@ def _sent(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def typed(text: str) -> Any:
-    """The JSON value that a form's text stands for; itself if it stands for none."""
+    """The JSON value that a form's text stands for, or the text itself if it stands for none."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return int(text)

@@ -1,4 +1,4 @@
-"""What the page of a job shows."""
+"""The content of a job's page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
-    """What the job's last round found, while its best is the one that is stored."""
+    """The result of the job's last round, as long as its best is the stored one."""
     stored = []
     if job.state == "succeeded" and job.device_id is not None:
         stored = best.stored(engine, job.workload_key, job.device_id)
@@ -80,7 +80,7 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def curve(engine: Engine, job_id: str) -> dict[str, Any]:
-    """The thinned trials, with the configuration of each as it is shown under the pointer."""
+    """The thinned trials, each with the configuration that is shown under the pointer."""
     job = queue.get(engine, job_id)
     points = views.points(engine, job_id)
     kept = curves.thinned(points)

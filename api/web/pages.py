@@ -1,4 +1,4 @@
-"""Templates to answers: rendering, what every page is sent with, errors that people can read."""
+"""Rendering pages: templates, the headers of every page, and errors that people can read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def duration(seconds: float | None) -> str:
 
 
 def shape(workload: dict[str, Any]) -> str:
-    """The extents, then what else was chosen."""
+    """The extents, then the other fields but ``max_error``."""
     given = [(name, value) for name, value in workload.items() if name != "max_error"]
     extents = [f"{name}={value}" for name, value in given if not isinstance(value, str)]
     return " ".join([*extents, *(value for _, value in given if isinstance(value, str))])
@@ -118,7 +118,7 @@ def render(request: Request, name: str, status: int = 200, **context: Any) -> HT
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages, too."""
+    """A route that answers refusals with a page, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -164,7 +164,7 @@ def _refusal(error: Exception) -> tuple[int, str, str]:
 
 async def sent_form(request: Request) -> dict[str, str]:
     """The fields of a form that this service's own page sent. A browser says where a form comes
-    from; one from another site, or from what does not say, is refused."""
+    from. A form of another site, or one without that header, is refused."""
     if not origin.own(request):
         raise Problem(
             "bad-request",

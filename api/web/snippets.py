@@ -1,4 +1,4 @@
-"""What to paste into a program or a shell to use a best."""
+"""Code to paste into a program or a shell in order to use a best."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
 
 
 def service_url(request: Request) -> str:
-    """Where the reader's browser found the service; snippets lead there."""
+    """The address at which the reader's browser found the service, for the snippets."""
     host = request.headers.get("host", "")
     scheme = "https" if request.url.scheme == "https" else "http"
     return f"{scheme}://{host}" if _HOST.fullmatch(host) else "http://localhost:8000"

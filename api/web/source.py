@@ -1,4 +1,4 @@
-"""Generated source with its words marked for the style sheet."""
+"""Generated source as HTML with syntax classes for the style sheet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Source:
 
 
 def coloured(text: str, media_type: str) -> Source:
-    """The first lines of it, as many as a page should hold."""
+    """The first lines of the source, as many as a page should hold."""
     lines = text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES]
     lexer = get_lexer_by_name(_LEXERS.get(media_type, "text"), stripnl=False)
     html = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True))

@@ -1,4 +1,4 @@
-"""The table of a job's trials: what of it is asked for, what it shows, and all of it as CSV."""
+"""The table of a job's trials: the request, the rows, and all of it as CSV."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ORDERS = {
 }
 STATUSES = get_args(TrialStatus)
 _KNOB = re.compile(r"(\w+)=(\[[^\]]*\]|\S+)")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run text that begins so
 _FIRST = ("number", "status", "time_us", "max_error", "seconds", "template")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a reader wants to see; what can't be meant is the default."""
+    """What a reader wants to see. A value that makes no sense is the default."""
 
     sort: str = "time_us"
     status: str = ""
@@ -59,22 +59,22 @@ class Asked:
 
     @property
     def misread(self) -> str:
-        """What of the text for knobs is no ``name=value``."""
+        """The parts of the text for knobs that are no ``name=value``."""
         return _KNOB.sub("", self.knobs).strip()
 
     def turned(self, sort: str) -> str:
-        """What a heading leads to: this order, or where it is chosen already, its opposite."""
+        """The order that a column's heading asks for: by it or, if it is already, reversed."""
         opposite = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
         return opposite if self.sort == sort else sort
 
     def query(self, **changes: str) -> str:
-        """As the end of a URL: what differs from the default."""
+        """The query of a URL, with the values that differ from their defaults."""
         given = {**self.__dict__, **changes}
         return urlencode({name: v for name, v in given.items() if v != getattr(Asked, name)})
 
 
 def table(engine: Engine, job_id: str, asked: Asked) -> dict[str, Any]:
-    """The rows, how many there are in all, and what can be chosen."""
+    """The rows, how many there are in all, and the choices."""
     column, descending = asked.sort.removeprefix("-"), asked.sort.startswith("-")
     rows, count = trial_table.find_trials(
         engine, job_id, asked.wanted, column, descending, int(asked.show)
@@ -117,5 +117,5 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Text from a trial is data: a spreadsheet is told so."""
+    """A cell that a spreadsheet takes for text: text from a trial is data."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

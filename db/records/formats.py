@@ -13,11 +13,11 @@ from db.sql.choices import Format, Kept
 from db.sql.columns import to_json
 
 VERSION = 1
-"""Of our own lines."""
+"""The version of our own lines."""
 AUTOTVM_VERSION = 0.2
 T4_VERSION = "1.0.0"
 FAILED_SECONDS = 1e9
-"""AutoTVM's time of what failed."""
+"""The time that AutoTVM gives to failures."""
 AUTOTVM_ERRORS = {
     "ok": 0,
     "schedule_error": 1,  # its INSTANTIATION_ERROR
@@ -42,12 +42,12 @@ T4_INVALIDITY = {
 
 @dataclass(frozen=True)
 class Writer:
-    """How a format is written: one text a record, or none, between what begins and what ends."""
+    """How a format is written: a text for each record, or none, between a head and a tail."""
 
     media_type: str
     suffix: str
     record: Callable[[Record], str | None]
-    kept: Kept  # where nothing else is asked for
+    kept: Kept  # the default
     begin: str = ""
     between: str = "\n"
     end: str = ""
@@ -72,7 +72,7 @@ def export(
 
 
 def own(record: Record) -> dict[str, Any]:
-    """A record of ours. What an import reads stands first; the rest is what came of it here."""
+    """A record in our own format: first what an import reads, then the result here."""
     return {
         "convtune": VERSION,
         "operator": record.operator,
@@ -95,8 +95,8 @@ def own(record: Record) -> dict[str, Any]:
 
 
 def metaschedule(record: Record) -> dict[str, Any] | None:
-    """The two halves of MetaSchedule's database with ours beside them; None if a best has no
-    record."""
+    """The two halves of MetaSchedule's database, and our own record; None if a best has no
+    MetaSchedule record."""
     if record.metaschedule is None:
         return None
     stored = json.loads(record.metaschedule)
@@ -104,7 +104,7 @@ def metaschedule(record: Record) -> dict[str, Any] | None:
 
 
 def autotvm(record: Record) -> dict[str, Any]:
-    """As AutoTVM logs it; the task's arguments are the shape's fields with their names."""
+    """A line of AutoTVM's log. The task's arguments are the shape's fields with their names."""
     options = {"cuda": "cuda -arch=", "cpu": "llvm -mcpu="}[record.device_kind]
     model = "-".join(record.device_name.split())
     task = f"{record.operator}/{record.template}.{record.device_kind}"
@@ -134,8 +134,8 @@ def autotvm(record: Record) -> dict[str, Any]:
 
 
 def kernel_tuner(record: Record) -> dict[str, Any]:
-    """A result of the T4 schema, its times in milliseconds and named as Kernel Tuner names them,
-    and what it was measured for."""
+    """A result of the T4 schema, with times in milliseconds under Kernel Tuner's names, and the
+    workload that it was measured for."""
     spent = {name: 1e3 * seconds for name, seconds in record.seconds.items()}
     time_ms = None if record.time_us is None else 1e-3 * record.time_us
     measured = {"time": (time_ms, "ms"), "max_error": (record.max_error, "")}

@@ -1,4 +1,4 @@
-"""What a log brings in, as jobs: configurations to measure, and shapes to tune."""
+"""Storing an imported log as jobs: configurations to measure, and shapes to tune."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from db.sql.errors import QuotaExceeded
 
 @dataclass(frozen=True)
 class Stored:
-    """The jobs, each with whether it is new; how many shapes were not ordered, and why."""
+    """The jobs, each with whether it is new, and how many shapes were not ordered and why."""
 
     jobs: list[tuple[Job, bool]]
     left: int = 0
@@ -23,9 +23,9 @@ class Stored:
 
 
 def store(engine: Engine, configs: Iterable[ListedOrder], shapes: Sequence[JobOrder]) -> Stored:
-    """All configurations or none; then the shapes, each in a transaction of its own, so that nobody
-    waits for a long log. An equal order, or one that a best answers already, is no new job. Raises
-    QuotaExceeded if `engine` is somebody's who may order nothing at all."""
+    """Store all configurations or none, then the shapes, each in a transaction of its own, so that
+    nobody waits for a long log. An order that has an equal one, or a best already, makes no new
+    job. Raises QuotaExceeded if the user of `engine` may order nothing at all."""
     jobs = listed.submit(engine, listed.grouped(configs))
     for place, order in enumerate(shapes):
         try:

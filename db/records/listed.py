@@ -1,5 +1,5 @@
-"""Jobs whose search is a list: configurations that were imported, or lent by a neighbour, each to
-be built, checked and measured here like any other."""
+"""Jobs whose search is a list of configurations, imported or a neighbour's, each of which is
+built, checked and measured like any other."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from db.sql.transaction import reading, writing
 IMPORTED = "imported"
 NEIGHBOUR = "neighbour"
 SEARCHES = (IMPORTED, NEIGHBOUR)
-"""What such a job has for the name of its search."""
+"""The names of their searches."""
 
 
 @dataclass(frozen=True)
 class Listed:
     config: dict[str, Any]
     template_version: int
-    source: dict[str, Any] = field(default_factory=dict)  # where it was found, what was said there
+    source: dict[str, Any] = field(default_factory=dict)  # where it was found, and its result there
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,27 @@ class ListedOrder:
     target: Target
     search: str
     listed: Sequence[Listed]
-    templates: tuple[str, ...] | None = None  # the only ones whose bests it is to be held against
+    templates: tuple[str, ...] | None = None  # the only ones with whose bests it is compared
 
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
-    """A job for each order, and whether this call created it: an equal one that waits or runs is
-    taken instead. All of them or nothing, in one short transaction. Raises QuotaExceeded if
-    `engine` is somebody's."""
+    """A job for each order, and whether this call created it: an equal job that is queued or
+    running is taken instead. All or nothing, in one short transaction. Raises QuotaExceeded if the
+    user of `engine` has too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
     while True:
         try:
             with writing(engine) as connection:
                 return _submit(connection, wanted)
         except IntegrityError as error:
-            # a neighbour took the same order between our look and our insert: look again
+            # another process inserted an equal order between our look and our insert: look again
             if "unique" not in str(error.orig).lower():
                 raise
 
 
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
-    """One order for each workload and kind of device, each configuration in it once: the first
-    that was named stands."""
+    """One order for each workload and kind of device, with each configuration once: the first
+    mention counts."""
     merged: dict[tuple[str, str, str], dict[tuple[str, int], Listed]] = {}
     first: dict[tuple[str, str, str], ListedOrder] = {}
     for entry in entries:

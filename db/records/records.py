@@ -1,4 +1,4 @@
-"""Logs to take along: trials, or bests, as rows of one kind, read in batches.
+"""Logs for export: trials, or bests, as records of one kind, read in batches.
 
 Each batch is a transaction of its own: a log of a million trials needs no more memory than one of
 a thousand, and a reader who takes an hour holds no connection."""
@@ -20,13 +20,13 @@ from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, trial
 from db.sql.transaction import reading
 
 BATCHES = {"trials": 200, "bests": 10}
-"""Rows in one: a trial takes 12 KB while it is turned into text, a best's MetaSchedule record 100.
-An export takes a few megabytes of a service, however many there are."""
+"""Rows of a batch. A trial takes 12 KB while it is turned into text, a best's MetaSchedule record
+100 KB. An export takes a few megabytes of a service, however many rows there are."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Which of them; None takes all."""
+    """Which records to read. None takes all."""
 
     operator: str | None = None
     kind: str | None = None  # of device
@@ -37,7 +37,7 @@ class Filters:
 
 @dataclass(frozen=True)
 class Record:
-    """A configuration of a workload on a device, and what came of it."""
+    """A configuration of a workload on a device, and its result."""
 
     operator: str
     workload: dict[str, Any]
@@ -60,8 +60,8 @@ class Record:
 
 
 def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]:
-    """All that is there now, oldest first, in batches. Raises NotFound for a job that is not
-    there, and CorruptArtifact if a stored record is not what it was."""
+    """All records that are stored now, oldest first, in batches. Raises NotFound for an unknown
+    job, and CorruptArtifact if a stored record is damaged."""
     wanted = (filters.operator, filters.device, filters.status)
     if not all(storable(text) for text in wanted if text is not None):
         return

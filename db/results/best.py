@@ -1,5 +1,5 @@
-"""The best of each workload on each device, on a CPU for each number of threads: one row, replaced
-by each job that finds a faster one. Jobs that are restricted to some templates have rows of their
+"""Bests: one row for each workload and device and, on a CPU, each number of threads. A job that
+finds a faster one replaces the row. Jobs that are restricted to some templates have rows of their
 own."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class NewBest(Result):
 
 @dataclass(frozen=True)
 class Found:
-    """A best with the files that it refers to by their kinds."""
+    """A best with its files."""
 
     best: NewBest
     artifacts: Sequence[NewArtifact] = ()
@@ -89,7 +89,7 @@ def finish_with_best(
     artifacts: Sequence[NewArtifact],
     signer: NewSigner | None = None,
 ) -> None:
-    """As `finish_with_bests`, of one."""
+    """As `finish_with_bests`, with one best."""
     finish_with_bests(engine, job_id, attempt, [Found(best, artifacts)], signer)
 
 
@@ -100,13 +100,13 @@ def finish_with_bests(
     found: Sequence[Found],
     signer: NewSigner | None = None,
 ) -> None:
-    """Store the artifacts, make these the bests, end the job as succeeded: all of it or nothing.
-    The first is the job's own, the others are for fewer threads.
+    """Store the artifacts, make these the bests and end the job as succeeded, all or nothing. The
+    first is the job's own best, the others are for fewer threads.
 
-    A stored best that was measured faster by the same protocol and versions stays, and the job
-    shows that one. A best's own dict may name further, stored artifacts. `signer`, who signed them,
-    is registered with them: the database may be another than at the worker's start. Raises
-    LeaseLost, NotFound."""
+    A stored best that is faster by the same protocol and versions stays, and the job shows that
+    one. A best's own dict may name further artifacts that are stored already. `signer`, who signed
+    them, is registered in the same transaction, because the database may be another one than at the
+    worker's start. Raises LeaseLost, NotFound."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if signer is not None:
@@ -144,8 +144,8 @@ def lookup(
     threads: int | None = None,
 ) -> list[Best]:
     """The best of one workload on each device, fastest first. `device` is a device's id or name.
-    With `templates`, only what one of them gave counts; with `threads`, of a CPU's those that run
-    on at most so many."""
+    `templates` keeps the bests of these templates, and `threads` those that run on at most so many
+    CPU threads."""
     with reading(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
     return _fastest(found, kind, device, templates, threads)
@@ -166,7 +166,7 @@ def candidates(
     templates: Collection[str] | None = None,
     threads: int | None = None,
 ) -> list[Best]:
-    """As `lookup`, of all workloads of an operator: where to look for the nearest."""
+    """As `lookup`, for all workloads of an operator. The nearest shape is one of them."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
@@ -240,7 +240,7 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
 def _best_columns() -> Select[Any]:
     file = best_artifacts.c.kind + " " + artifacts.c.sha256 + " " + cast(artifacts.c.size, Text)
     files = (
-        # the comma as it is: a parameter would be written into the statement at each call
+        # a literal comma: a parameter would be written into the statement at each call
         select(func.aggregate_strings(file, literal_column("','")))  # type: ignore[arg-type]
         .select_from(best_artifacts.join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256))
         .where(best_artifacts.c.best_id == bests.c.id)
@@ -280,7 +280,7 @@ def _fastest(
     templates: Collection[str] | None,
     threads: int | None,
 ) -> list[Best]:
-    """Of those of one workload on one device the first."""
+    """The first best of each workload on each device."""
     kept: dict[tuple[str, int], Best] = {}
     for best in found:
         if (

@@ -1,4 +1,4 @@
-"""Who was the fastest in a best's round: ours, or a peer that one would rather call."""
+"""What was fastest in a best's round: our kernel or a peer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,13 +27,13 @@ def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | 
 
 
 def own_time(timing: Row, time_us: float, row: Row) -> float:
-    """Our own time that compares with a baseline's, µs: that of the call from Python where the
-    baseline is one, else the kernel's."""
+    """Our own time, µs, to compare with a baseline's: that of the call from Python if the baseline
+    is a call, else the kernel's."""
     if row.get("level") == "call" and timing.get("call"):
         return float(timing["call"]["median_us"])
     return time_us
 
 
 def _is_peer(row: Row) -> bool:
-    """What failed or was wrong is no alternative."""
+    """Whether the row is an alternative to ours: a peer that neither failed nor was wrong."""
     return bool(row.get("time_us")) and not row.get("error") and row["name"] not in NO_PEERS

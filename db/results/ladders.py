@@ -1,4 +1,4 @@
-"""Climbed ladders: one for each workload and device, replaced by each new climb."""
+"""Measured ladders: one for each workload and device, replaced by each new measurement."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -34,8 +34,8 @@ class Ladder(NewLadder):
 
 
 def record(engine: Engine, new: NewLadder) -> int:
-    """Store a climb, in the place of an earlier one of the same workload on the same device; the
-    number it is listed under."""
+    """Store a ladder in place of an earlier one of the same workload on the same device. Returns
+    the number under which it is listed."""
     values = asdict(new)
     workload = {name: values.pop(name) for name in ("operator", "workload_key", "workload")}
     with writing(engine) as connection:
@@ -87,7 +87,7 @@ def _workload(
         .values(key=workload_key, operator=operator, workload=workload)
         .on_conflict_do_nothing()
     )
-    # locked: of two climbs that end at once, the second replaces the first
+    # locked: of two ladders that end at once, the second replaces the first
     query = select(workloads.c.id).where(workloads.c.key == workload_key).with_for_update()
     return int(connection.execute(query).scalar_one())
 

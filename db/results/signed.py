@@ -45,7 +45,7 @@ class Signature:
         return fingerprint(self.public_key)
 
     def check(self, manifest: bytes) -> None:
-        """Raises BadSignature if this is none over those bytes."""
+        """Raises BadSignature if this is no signature of those bytes."""
         if hashlib.sha256(manifest).hexdigest() != self.manifest:
             raise BadSignature("is over another manifest")
         try:
@@ -64,8 +64,8 @@ def sign(key: Ed25519PrivateKey, manifest: bytes) -> Signature:
 
 
 def parse(content: bytes) -> Signature:
-    """Raises BadSignature unless these are the very bytes of :meth:`Signature.to_json`: none of
-    them can be another without being noticed."""
+    """Raises BadSignature unless these are exactly the bytes of :meth:`Signature.to_json`, so that
+    no byte can be changed unnoticed."""
     try:
         fields = json.loads(content[: MOST_BYTES + 1])
         found = Signature(**{name: fields[name] for name in _DIGITS})
@@ -78,7 +78,7 @@ def parse(content: bytes) -> Signature:
 
 
 def fingerprint(public_key: str) -> str:
-    """Of a public key as people compare it, in the form that SSH has."""
+    """The fingerprint of a public key, in the form of SSH."""
     digest = hashlib.sha256(bytes.fromhex(public_key)).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""The public keys of those who sign, and whether a stored signature holds."""
+"""The public keys of signers, and whether a stored signature is valid."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ class Signer(NewSigner):
 
 
 def register(engine: Engine, signer: NewSigner) -> None:
-    """Have the key served. One that is there already stays as it is."""
+    """Store the key, so that it is served. A stored key stays as it is."""
     with writing(engine) as connection:
         write(connection, signer)
 
@@ -52,8 +52,8 @@ def list_signers(engine: Engine) -> list[Signer]:
 
 
 def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
-    """Raises CorruptArtifact if the signature of that name, with these bytes, does not hold, the
-    manifest that it is over is not there whole, or its signer is not registered."""
+    """Raises CorruptArtifact if this signature is invalid, if its manifest is missing or damaged,
+    or if its signer is not registered."""
     try:
         found = signed.parse(content)
         found.check(artifacts.get(engine, found.manifest).content)
@@ -75,8 +75,8 @@ def is_registered(connection: Connection, public_key: str) -> bool:
 
 
 def withdraw(engine: Engine, name: str) -> Signer:
-    """Take a key, named by its 64 digits or its fingerprint, off the list: what it signed is served
-    no more. A worker that still has it registers it again. Raises NotFound."""
+    """Remove a key, named by its 64 digits or its fingerprint. What it signed is no longer served.
+    A worker that still has the key registers it again. Raises NotFound."""
     for signer in list_signers(engine):
         if name in (signer.public_key, signer.fingerprint):
             with writing(engine) as connection:

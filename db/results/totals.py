@@ -1,4 +1,4 @@
-"""What all jobs and trials come to, from sums that are kept as trials are stored."""
+"""Totals of all jobs and trials, from sums that are kept as trials are stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from db.sql.transaction import reading
 
 PHASES = ("schedule", "build", "check", "run")
 PRUNED = "pruned"
-"""In place of a status: how many of a job's trials were deleted since (db/upkeep/prune.py). They go
-on counting under the status that they had."""
+"""In place of a status: how many of a job's trials were deleted since (db/upkeep/prune.py). They
+still count under the status that they had."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Totals:
 
 
 def add_up(connection: Connection, job_seq: int, new: Sequence[Mapping[str, Any]]) -> None:
-    """Count trials that are stored in the same transaction, under the lock on their job."""
+    """Count trials that the same transaction stores, under the lock on their job."""
     rows = [
         {
             "job_seq": job_seq,
@@ -51,7 +51,7 @@ def add_up(connection: Connection, job_seq: int, new: Sequence[Mapping[str, Any]
 
 
 def totals(engine: Engine) -> Totals:
-    """A scan of the jobs and of a few rows for each, whatever the number of trials."""
+    """Scans the jobs and a few rows for each, however many trials there are."""
     by_state = select(jobs.c.state, func.count()).group_by(jobs.c.state)
     waited = select(now() - func.min(jobs.c.created_at)).where(UNENDED, jobs.c.state == "queued")
     by_status = select(

@@ -35,8 +35,8 @@ def find_trials(
     descending: bool = False,
     limit: int = 25,
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first of a job's trials in the order of a column of SORTS, what has no value last; and
-    how many there are."""
+    """The first of a job's trials, sorted by a column of SORTS with missing values last, and how
+    many there are."""
     column = trials.c[sort]
     order = column.desc() if descending else column.asc()
     query = _narrowed(select(*(trials.c[name] for name in _SHOWN)), job_id, wanted)
@@ -48,7 +48,7 @@ def find_trials(
 
 
 def batches(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[list[dict[str, Any]]]:
-    """All of them by number. Each batch is a transaction of its own: who reads slowly holds no
+    """All of them by number. Each batch is a transaction of its own, so that a slow reader holds no
     connection."""
     query = _narrowed(select(*(trials.c[name] for name in _SHOWN)), job_id, wanted)
     query = query.order_by(trials.c.number).limit(BATCH)

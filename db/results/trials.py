@@ -58,7 +58,7 @@ def config_key(config: dict[str, Any]) -> str:
 
 
 def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> list[Trial]:
-    """Store trials of the job's workload; their numbers go on from the job's last.
+    """Store trials of the job's workload, numbered on from the job's last trial.
 
     All or nothing. Raises LeaseLost, and DuplicateTrial if one was measured already for the same
     workload, device, template, template version and TVM version."""

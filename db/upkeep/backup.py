@@ -1,6 +1,6 @@
-"""A copy of the whole database, and a copy in the place of the database.
+"""Backup of the whole database, and restore.
 
-Both are for SQLite; PostgreSQL's own tools do it for PostgreSQL, and the refusal names them."""
+Both are for SQLite. For PostgreSQL they are refused with the names of PostgreSQL's own tools."""
 
 import os
 import shlex
@@ -50,14 +50,14 @@ class BackedUp:
 @dataclass(frozen=True)
 class Restored:
     file: Path  # the database
-    aside: Path | None  # where the one is that was there before
+    aside: Path | None  # the database that was there before
     revision: str  # of the schema in the backup; the database has this code's
 
 
 def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
-    """Copy the database, whatever is writing to it, into a file that appears when it is whole.
+    """Copy the database, even while others write to it, into a file that appears when it is whole.
 
-    Raises BackupRefused, also if the file is there, unless forced."""
+    Raises BackupRefused, also if the file exists and `force` is not set."""
     file = file.absolute()
     source = path_of(url, PG_DUMP + shlex.quote(str(file)))
     must_exist(url)
@@ -78,11 +78,11 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
 
 
 def restore(url: str, file: Path, *, force: bool = False) -> Restored:
-    """Put a backup in the place of the database, brought to this code's schema. The database that
-    was there is kept beside it. At each moment there is one or the other.
+    """Replace the database by a backup, upgraded to this code's schema. The database that was there
+    is kept beside it. At any moment one of them is in place.
 
-    Raises BackupRefused if the file is not a whole one, or, unless forced, the database is in
-    use, and SchemaMismatch if it is of a newer release."""
+    Raises BackupRefused if the file is damaged, or if the database is in use and `force` is not
+    set. Raises SchemaMismatch if the backup is of a newer release."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
     try:
@@ -95,7 +95,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
             to_disk(part)
             with alone(path, force=force) if there else nullcontext():
                 aside = _set_aside(path) if there else None
-                for side in SIDES:  # of a database that is gone: replayed, it would ruin this one
+                for side in SIDES:  # of the database before: replayed, it would ruin this one
                     beside(path, side).unlink(missing_ok=True)
                 part.replace(path)
     except OSError as error:
@@ -138,22 +138,22 @@ def _bring_up_to_date(part: Path) -> None:
     try:
         migrate(engine)
     finally:
-        engine.dispose()  # the last to close it takes the -wal into the file
+        engine.dispose()  # the last connection to close merges the -wal into the file
 
 
 def _set_aside(path: Path) -> Path:
-    """The database under a second name: its first one is free to be replaced in one step."""
+    """Give the database a second name, so that its first can be replaced in one step."""
     aside = beside(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
-    for side in SIDES:  # there only if it is in use and that was forced
+    for side in SIDES:  # there only if the database is in use and `force` is set
         if beside(path, side).exists():
             beside(path, side).replace(beside(aside, side))
     return aside
 
 
 def _as_before(model: Path, part: Path) -> None:
-    """Who may read and write it."""
+    """Copy owner and mode, which say who may read and write it."""
     shutil.copymode(model, part)
     found = model.stat()
-    with suppress(PermissionError):  # only root can give a file away
+    with suppress(PermissionError):  # only root can change a file's owner
         os.chown(part, found.st_uid, found.st_gid)

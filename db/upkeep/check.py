@@ -1,4 +1,4 @@
-"""Whether what is stored is whole, and whether its parts agree."""
+"""Whether the database is undamaged and consistent."""
 
 import hashlib
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from db.upkeep.check_signatures import broken_chains, unsigned
 from db.upkeep.prune import evidence_of
 
 MOST = 20
-"""Findings of one kind that are named; of more, only how many."""
+"""So many findings of one kind are named; the others are counted."""
 
 
 @dataclass
 class Findings:
     wrong: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # nothing has to be done about them
+    notes: list[str] = field(default_factory=list)  # need no action
 
     def add(self, said: Iterator[str]) -> None:
         found = list(said)
@@ -41,7 +41,7 @@ class Findings:
 
 
 def check(engine: Engine) -> Findings:
-    """Read all of the database; nothing is changed."""
+    """Read the whole database. Nothing is changed."""
     findings = Findings()
     try:
         check_schema(engine)
@@ -63,7 +63,7 @@ def check(engine: Engine) -> Findings:
             _trials_of_bests(connection, findings)
             _unnamed(connection, findings)
             _unsigned(connection, findings)
-    except DatabaseError as error:  # of pages that can't be read
+    except DatabaseError as error:  # pages that can't be read
         findings.wrong.append(f"{error.orig}; put a backup in its place: tuner db restore")
     return findings
 
@@ -75,7 +75,7 @@ def _integrity(connection: Connection) -> Iterator[str]:
 
 
 def _texts(connection: Connection) -> Iterator[str]:
-    """PostgreSQL stores no text as JSON that is none."""
+    """Columns whose text is no JSON. PostgreSQL refuses to store such text."""
     for table in metadata.sorted_tables:
         for column in table.columns:
             if isinstance(column.type, JSON):
@@ -89,7 +89,7 @@ def _texts(connection: Connection) -> Iterator[str]:
 
 
 def _dangling(connection: Connection) -> Iterator[str]:
-    """Rows whose row in another table is missing. PostgreSQL has no word for all of them."""
+    """Rows that refer to a missing row. PostgreSQL has no statement that checks them all."""
     if connection.dialect.name == "sqlite":
         for row in connection.execute(text("PRAGMA foreign_key_check")):
             yield f"{row[0]}, row {row[1]}: its row in {row[2]} is missing"
@@ -134,8 +134,8 @@ def _sums(connection: Connection) -> Iterator[str]:
 
 
 def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
-    """Job, status, and how many of its trials are stored and were counted. What was pruned of a
-    job stands in one sum: there the status is empty, for any of them."""
+    """Job, status, and how many of its trials are stored and were counted. The pruned trials of a
+    job are one sum, whatever their status, so there the status is empty."""
     of_job: dict[int, list[dict[str, int]]] = {}
     kept = (trials.c.job_seq, trials.c.status)
     counts = select(*kept, func.count()).group_by(*kept)
@@ -158,8 +158,8 @@ def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _trials_of_bests(connection: Connection, findings: Findings) -> None:
-    """A default configuration that wins the last round needs no trial: one is missing only if
-    the workload's jobs have fewer than were counted."""
+    """Bests without a trial. A default configuration that wins the last round has none, so one is
+    missing only if the workload's jobs have fewer trials than were counted."""
     short = {job for job, _, has, should in _disagreeing(connection) if has < should}
     untried = 0
     for best in connection.execute(select(bests, workloads.c.key).join(workloads)):

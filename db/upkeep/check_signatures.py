@@ -1,5 +1,5 @@
-"""Whether what each best is made of is what its worker signed: from the signature over the manifest
-to the bytes of library, source and record."""
+"""Whether the files of each best are those that its worker signed: from the signature of the
+manifest to the bytes of library, source and record."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from db.results.signers import is_registered
 from db.sql.models import artifacts, best_artifacts, bests, workloads
 
 NAMED = ("library", "source", "record")
-"""What a manifest names, each with its sha256 and its size."""
+"""The files that a manifest names, each with its sha256 and its size."""
 
 
 def broken_chains(connection: Connection) -> Iterator[str]:
@@ -31,7 +31,7 @@ def broken_chains(connection: Connection) -> Iterator[str]:
 
 
 def unsigned(connection: Connection) -> int:
-    """How many bests have a manifest that nobody signed, as those of older releases."""
+    """How many bests have an unsigned manifest, as those of older releases do."""
 
     def has(kind: str) -> Any:
         of_best = best_artifacts.c.best_id == bests.c.id

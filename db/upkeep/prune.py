@@ -1,10 +1,9 @@
-"""Deleting what is old and what nothing needs any more, in short transactions.
+"""Deletes what is old and no longer needed, in short transactions.
 
-It goes: trials, lists of configurations and artifacts that are older than asked for. It stays: each
-best, its job, its trial and its artifacts; jobs that have not ended, and all trials of the
-workloads they tune; the last jobs of each operator on each device, by which searches of other
-shapes begin (tuner/plan/warm.py); and of every job its row and its sums, so that no count goes
-back."""
+It deletes trials, lists of configurations and artifacts that are older than a given age. It keeps
+each best with its job, its trial and its artifacts; jobs that have not ended, and all trials of the
+workloads that they tune; the last jobs of each operator on each device, from which searches of
+other shapes start (tuner/plan/warm.py); and each job's row and sums, so that no count decreases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,25 +41,25 @@ from db.sql.models import (
 from db.sql.transaction import reading, writing
 
 WARM_JOBS = 16
-"""Of each operator on each device so many of the last jobs with a right trial stay whole: four
-times the workloads that a warm start reads."""
+"""So many of the last jobs with a right trial stay whole, for each operator on each device: four
+times the number of workloads that a warm start reads."""
 BATCH = 500  # trials in one transaction
 ARTIFACTS_AT_ONCE = 20
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What went, or would go."""
+    """What was deleted, or would be."""
 
-    jobs: int  # that lose trials
+    jobs: int  # jobs that lose trials
     trials: int
-    configs: int  # of lists
+    configs: int  # configurations of lists
     artifacts: int
     artifact_bytes: int
 
 
 def prune(engine: Engine, days: float, *, dry_run: bool = False) -> Pruned:
-    """Delete what is older than so many days by the database's clock; with `dry_run` only count."""
+    """Delete what is older than `days` by the database's clock. With `dry_run`, only count."""
     with reading(engine) as connection:
         cutoff = connection.execute(select(now() - days * 86400.0)).scalar_one()
         old = connection.execute(_old_jobs(cutoff)).all()
@@ -103,7 +102,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
     removed = 0
     while True:
         with writing(engine) as connection:
-            # locked: no job of this workload can be ordered meanwhile, and find a trial that goes
+            # locked: no job of this workload can be ordered meanwhile and see a trial that goes
             workload = select(workloads.c.id).where(workloads.c.id == job.workload_id)
             connection.execute(workload.with_for_update())
             wanted = _wanted(connection, job.workload_id)
@@ -117,7 +116,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
 
 
 def evidence_of(best: Row[Any]) -> ColumnElement[bool]:
-    """Of a trial: whether it is of the configuration of this row of ``bests``."""
+    """SQL: whether a trial has the configuration of this row of ``bests``."""
     return and_(
         trials.c.workload_id == best.workload_id,
         trials.c.device_id == best.device_id,
@@ -129,14 +128,14 @@ def evidence_of(best: Row[Any]) -> ColumnElement[bool]:
 
 
 def _wanted(connection: Connection, workload_id: int) -> ColumnElement[bool]:
-    """Of a trial of this workload: whether a best rests on it, or a job may come back to it."""
+    """SQL: whether a best rests on a trial of this workload, or a job may need it again."""
     at_work = exists().where(jobs.c.workload_id == workload_id, UNENDED)
     of_workload = connection.execute(select(bests).where(bests.c.workload_id == workload_id))
     return or_(at_work, *map(evidence_of, of_workload))
 
 
 def _note(connection: Connection, seq: int, count: int) -> None:
-    """How many a job has lost stands beside what it had."""
+    """Record how many trials a job has lost, next to its sums."""
     nothing = {f"{phase}_seconds": 0.0 for phase in PHASES}
     statement = upsert(connection, trial_sums).values(
         job_seq=seq, status=PRUNED, trials=count, **nothing
@@ -150,7 +149,7 @@ def _note(connection: Connection, seq: int, count: int) -> None:
 
 
 def _configs_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -> int:
-    """The list of a job, unless a best is of it."""
+    """Delete the list of a job, unless a best came of it."""
     old = and_(
         listed_configs.c.job_seq == job.seq,
         exists().where(jobs.c.seq == job.seq, jobs.c.finished_at < cutoff),
@@ -166,7 +165,7 @@ def _configs_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) 
 
 
 def _artifacts(engine: Engine, cutoff: float, *, dry_run: bool) -> tuple[int, int]:
-    """How many, and their bytes."""
+    """Delete artifacts. Returns how many, and their bytes."""
     unnamed = and_(
         artifacts.c.created_at < cutoff,
         not_(exists().where(best_artifacts.c.sha256 == artifacts.c.sha256)),
@@ -179,7 +178,7 @@ def _artifacts(engine: Engine, cutoff: float, *, dry_run: bool) -> tuple[int, in
     count = size_of_all = 0
     while True:
         with writing(engine) as connection:
-            # locked before they are looked at again: who stores a best with one of them waits, and
+            # locked before they are read again: who stores a best with one of them waits, and
             # stores it anew
             some = select(artifacts.c.sha256).where(unnamed).limit(ARTIFACTS_AT_ONCE)
             names: Sequence[str] = (

@@ -1,4 +1,4 @@
-"""Giving back to the disk what deleted rows took."""
+"""Returns the space of deleted rows to the disk."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +22,8 @@ class Space:
 
 
 def reclaim(engine: Engine) -> Space:
-    """VACUUM. On SQLite it writes the database anew, and who wants to write waits as long: it is
-    left out while workers hold jobs, whose leases could run out in the meantime."""
+    """Run VACUUM. On SQLite it rewrites the database, and other writers wait for it. So it is not
+    run while workers hold jobs, because their leases could run out."""
     how: Literal["vacuum", "reused"] = "vacuum"
     if engine.dialect.name == "postgresql":
         names = ", ".join(table.name for table in PRUNED_TABLES)

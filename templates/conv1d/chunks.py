@@ -1,12 +1,12 @@
-"""How the taps of a long kernel are cut into chunks."""
+"""Chunks into which the taps of a long kernel are divided."""
 
 from __future__ import annotations
 
 from templates.ceil_div import ceil_div
 
 LONGEST = (2048, 512)
-"""A float32 sum of 2048 positive terms stays within about 2.5e-6 of its value; a shorter chunk
-costs an addition more but is more exact and needs less shared memory."""
+"""A float32 sum of 2048 positive terms has an error of about 2.5e-6. A shorter chunk costs one more
+addition, but is more exact and needs less shared memory."""
 
 
 def chunk_lengths(taps: int, multiples: tuple[int, ...]) -> list[int]:

@@ -10,7 +10,7 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 FEWEST_TAPS = 64
-"""Where it overtakes the direct form on a long signal."""
+"""On a long signal the form is faster than the direct one from about so many taps on."""
 SHORTEST = 128
 
 
@@ -22,8 +22,8 @@ class CpuFft(Template[Conv1dWorkload]):
     "Running FIR and IIR filtering using multirate filter banks", 1988).
 
     Two blocks are the real and imaginary part of one transform; ``pairs`` of them share each load
-    of the weights' spectrum. ``radix`` is the largest of a transform's factors, ``largest`` where
-    it stands among them.
+    of the weights' spectrum. ``radix`` is the largest of a transform's factors, and ``largest`` its
+    place among them.
     """
 
     operator = "conv1d"
@@ -96,7 +96,7 @@ class CpuFft(Template[Conv1dWorkload]):
 
 
 def outputs(workload: Conv1dWorkload, config: Config) -> int:
-    """Outputs of a block, whole rows: its points that no tap wraps around to."""
+    """Outputs of a block, in whole rows: the points to which no tap wraps around."""
     rows: int = (config["points"] - workload.N + 1) // config["lanes"]
     return rows * int(config["lanes"])
 
@@ -111,7 +111,7 @@ def factors(config: Config) -> list[int]:
 
 
 def _lengths(workload: Conv1dWorkload) -> list[int]:
-    """Powers of two, from the first that leaves room for the taps to those at which an overlap
+    """Powers of two, from the first that is longer than the taps to those for which the overlap
     costs little."""
     first = max(SHORTEST, 2 ** (workload.N + 2).bit_length())
     return [first << step for step in range(5)]

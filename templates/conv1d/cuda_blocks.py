@@ -15,10 +15,9 @@ MAX_UNROLLED = 512
 
 
 class CudaBlocks(Template[Conv1dWorkload]):
-    """As a Triton kernel is written: a block of ``outputs_per_block`` outputs takes
-    ``taps_per_step`` taps at a time, everything read through the caches, nothing in shared memory.
-    Each of its ``threads`` has outputs that lie ``threads`` apart, so that neighbours read
-    neighbours."""
+    """The form of a Triton kernel. A block of ``outputs_per_block`` outputs takes ``taps_per_step``
+    taps at a time and reads everything through the caches, nothing through shared memory. The
+    outputs of a thread lie ``threads`` apart, so that neighbouring threads read neighbours."""
 
     operator = "conv1d"
     name = "blocks"

@@ -16,11 +16,11 @@ MULTIPLES = (4, 32)
 
 
 class CudaDirect(Template[Conv1dWorkload]):
-    """A block of ``threads`` stages its input tile with halo in shared memory; a thread holds
+    """A block of ``threads`` stages its input tile with halo in shared memory. A thread holds
     ``outputs_per_thread`` neighbouring sums in registers and takes ``taps_per_step`` taps at a
-    time, everything unrolled; ``weights`` come from shared memory or straight from global. A
-    thread's loads for staging wait for memory ``in turn`` or ``together``; it stores its ``own``
-    sums, or through shared memory ``together`` with its neighbours."""
+    time, fully unrolled. ``weights`` come from shared or directly from global memory. A thread's
+    loads for staging wait for memory ``in turn`` or ``together``. It stores its ``own`` sums, or
+    stores them through shared memory ``together`` with its neighbours."""
 
     operator = "conv1d"
     name = "direct"
@@ -123,7 +123,7 @@ def _registers(config: Config) -> int:
 
 
 def _bank_conflict(stride: int) -> int:
-    """Lanes of a quarter warp that meet in one bank when 16-byte loads stride by this many
+    """How many lanes of a quarter warp use the same bank if 16-byte loads have a stride of so many
     floats."""
     lanes = [(lane * stride // 4) % 8 for lane in range(8)] if stride % 4 == 0 else [0]
     return max(lanes.count(bank) for bank in lanes)

@@ -14,10 +14,10 @@ MAX_REGISTERS = 200
 
 
 class CudaRegisters(Template[Conv1dWorkload]):
-    """From global memory straight to registers (``schedules/registers.cu``): for short kernels and
-    short signals, where one wait for memory is most of the time. A thread reads what
-    ``outputs_per_thread`` neighbouring outputs need, or a ``shares``-th of their taps: lanes that
-    share outputs add up their sums by shuffles."""
+    """Directly from global memory to registers (``schedules/registers.cu``), for short kernels and
+    short signals, whose time is mostly one wait for memory. A thread reads what
+    ``outputs_per_thread`` neighbouring outputs need, or one of ``shares`` parts of their taps.
+    Lanes that share outputs add up their sums by shuffles."""
 
     operator = "conv1d"
     name = "registers"
@@ -26,7 +26,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Up to 512 taps: all of a lane's are in registers."""
+        """Up to 512 taps, because all taps of a lane are in registers."""
         return limits.kind == "cuda" and workload.N <= MAX_TAPS
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -79,7 +79,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
 
 
 def _taps(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a lane, a multiple of what it loads at once."""
+    """Taps of a lane, a multiple of what it loads at once."""
     vector = min(config["outputs_per_thread"], 4)
     return ceil_div(workload.N, config["shares"] * vector) * int(vector)
 

@@ -15,10 +15,10 @@ STEPS = (1, 2, 4, 8, 16)
 
 
 class CudaSplits(Template[Conv1dWorkload]):
-    """What seed 000 lets AutoTVM choose, as far as it says: an output a thread in blocks of
-    ``threads_y`` by ``threads_x``, the taps split in steps, weights and input through shared
-    memory or straight from global, steps unrolled or not. The seed's output has no even split of
-    use, 16415 = 5·7²·67; here it is padded to whole blocks."""
+    """What seed 000 lets AutoTVM choose, as far as it says: one output for each thread, in blocks
+    of ``threads_y`` by ``threads_x``; the taps split in steps; weights and input through shared or
+    directly from global memory; steps unrolled or not. The length of the seed's output has no
+    useful split, 16415 = 5·7²·67, so here it is padded to whole blocks."""
 
     operator = "conv1d"
     name = "splits"

@@ -14,9 +14,9 @@ STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 
 
 class CudaStrategies(Template[Conv1dWorkload]):
-    """Who loads the halo of a block's tile, and how much each thread does, as a lecture on tiled
-    convolution has it. ``halo_global``: the tile is in shared memory, its halo is read from
-    global memory. ``halo_shared``: both are in shared memory, some threads load more than once.
+    """Which threads load the halo of a block's tile, and how much each does, as in a lecture on
+    tiled convolution. ``halo_global``: the tile is in shared memory, its halo is read from
+    global memory. ``halo_shared``: both are in shared memory, and some threads load more than once.
     ``idle_threads``: a thread for each input of the tile, and those over the halo do not compute.
     ``several_outputs``: as halo_shared, with ``outputs_per_thread`` outputs a thread."""
 

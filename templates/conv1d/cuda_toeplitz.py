@@ -14,10 +14,10 @@ from templates.template import Config, Template
 
 class CudaToeplitz(Template[Conv1dWorkload]):
     """y as a matrix product of a Hankel view of the input and a Toeplitz matrix of eight columns
-    (``schedules/toeplitz.cu``). A warp holds ``row_tiles`` tiles of 128 outputs; ``arithmetic``
-    says in which halves float32 is split, and whether the low halves are multiplied too;
-    ``tail`` whether each step asks if it is one too many, or only those after the last whole
-    round of fragments."""
+    (``schedules/toeplitz.cu``). A warp holds ``row_tiles`` tiles of 128 outputs. ``arithmetic``
+    says in which halves float32 is split, and whether the low halves are multiplied, too.
+    ``tail`` says whether every step checks if it is past the end, or only those after the last
+    whole round of fragments."""
 
     operator = "conv1d"
     name = "toeplitz"

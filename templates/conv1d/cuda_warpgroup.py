@@ -19,8 +19,8 @@ MAX_THREADS = 512
 class CudaWarpgroup(Template[Conv1dWorkload]):
     """y as a matrix product of a Toeplitz matrix of 64 rows and a Hankel view of the input, both
     read from shared memory by the matrix instructions of whole warpgroups
-    (``schedules/warpgroup.cu``). A warpgroup holds 64 by ``columns`` outputs; a block has
-    ``groups`` of them side by side, times ``tap_groups`` that share the taps between them.
+    (``schedules/warpgroup.cu``). A warpgroup holds 64 by ``columns`` outputs. A block has
+    ``groups`` of them side by side, times ``tap_groups`` that divide the taps among them.
     ``steps_per_sum`` steps of sixteen taps are added on the tensor cores, which truncate, before
     a sum is added up in float32."""
 
@@ -124,7 +124,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _steps(config: Config) -> int:
-    """Of sixteen taps, as many for each tap group."""
+    """Steps of sixteen taps, equally many for each tap group."""
     parts = config["tap_groups"]
     return int(ceil_div(config["taps_per_chunk"] + ROWS - 1, 16 * parts) * parts)
 
@@ -147,5 +147,5 @@ def _chunks(workload: Conv1dWorkload) -> list[int]:
 
 
 def _pad(workload: Conv1dWorkload) -> int:
-    """Zero taps in front, so that the input's loads are aligned to 16 bytes."""
+    """Zero taps in front, which align the input's loads to 16 bytes."""
     return -workload.left % (4 if workload.dtype == "float32" else 8)

@@ -17,16 +17,16 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     """A task takes ``planes_per_task`` planes, one after the other, through one padded copy whose
     border stays zero.
 
-    ``rows``: a vector of ``lanes`` outputs in each of ``tile`` rows at a time, so that each vector
-    of the input is loaded once for all of them; the last vector and the last rows overlap those
-    before, and a tile of all rows leaves out the taps on padding. ``bands``: the same, but only the
-    rows that a tile needs are near at a time, for planes that are larger than the nearest cache;
-    what two tiles share is copied twice. ``flat``: rows, with the padding
-    between them, are one long row of which ``tile`` vectors are summed at a time; few lanes are
-    lost on narrow planes, but outputs are copied.
+    ``rows`` sums a vector of ``lanes`` outputs in each of ``tile`` rows at a time, so that each
+    vector of the input is loaded once for all of them. The last vector and the last rows overlap
+    those before. A tile of all rows leaves out the taps on padding. ``bands`` does the same, but
+    copies only the rows that a tile needs, for planes that are larger than the nearest cache; rows
+    that two tiles share are copied twice. ``flat`` takes the rows, with the padding between them,
+    as one long row and sums ``tile`` vectors of it at a time. It loses few lanes on narrow planes,
+    but copies the outputs.
 
-    With stride 2 even and odd rows and columns are planes of their own, the four phases, in which
-    the outputs' taps lie side by side as with stride 1.
+    With stride 2 the even and odd rows and columns are four separate planes, the phases, in which
+    the taps of neighbouring outputs are neighbours as with stride 1.
     """
 
     operator = "depthwise_conv2d"
@@ -110,8 +110,8 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 
 
 def pitch(workload: DepthwiseConv2dWorkload) -> int:
-    """Floats from one row of a padded phase to the next. With stride 1 the padding right of a row
-    is that left of the one below."""
+    """Floats from one row of a padded phase to the next. With stride 1 the padding at the right of
+    a row is also that at the left of the next row."""
     return workload.out_width + workload.near[1] // 2
 
 

@@ -15,9 +15,9 @@ MAX_STAGED_BYTES = 2**24
 
 
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
-    """A task stages its padded rows of one plane, or a strip of them where rows are long;
-    ``rows`` by ``vectors`` vector registers of ``lanes`` outputs are summed at a time, each tap
-    broadcast."""
+    """A task stages its padded rows of one plane, or a strip of them if rows are long. It sums
+    ``rows`` by ``vectors`` vector registers of ``lanes`` outputs at a time, and broadcasts each
+    tap."""
 
     operator = "depthwise_conv2d"
     name = "tiled"

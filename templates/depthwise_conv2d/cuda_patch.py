@@ -16,10 +16,10 @@ MAX_UNROLLED = 4000
 MAX_LANES = 32
 MAX_WEIGHT_REGISTERS = 64
 SPARE_REGISTERS = 16
-"""Of the estimate: the compiler does without them before it spills."""
+"""So many registers of the estimate the compiler can save before it spills."""
 CHAIN_ERROR = 1.5e-7
-"""Of a float32 sum of n positive products one after another, relative to it and to sqrt(n): the
-largest of a few million."""
+"""The largest error of a few million float32 sums of n positive products, relative to the sum and
+to sqrt(n)."""
 
 
 class CudaPatch(Template[DepthwiseConv2dWorkload]):
@@ -27,9 +27,9 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     (``schedules/patch.cu``) and goes over the input rows that are inside the plane. A block takes
     ``patches_down`` by ``patches_across`` patches of ``images`` times ``channels`` planes.
     ``edges`` says whether each place along a row has code of its own, for the taps inside the
-    plane, or rows are padded with zeros; ``lanes`` what neighbouring lanes differ in; ``unroll``
-    whether the rows of the kernel are unrolled too; ``output`` whether sums go through shared
-    memory, to be written in the order of memory."""
+    plane, or whether rows are padded with zeros. ``lanes`` says in what neighbouring lanes differ,
+    ``unroll`` whether the rows of the kernel are unrolled, too, and ``output`` whether sums go
+    through shared memory, to be written in the order of memory."""
 
     operator = "depthwise_conv2d"
     name = "patch"
@@ -194,15 +194,15 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
 
 def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether each row of taps is summed for itself: one sum of all would err too much."""
+    """Whether each row of taps is summed separately, because one sum of all is too inexact."""
     taps_h, taps_w = workload.near
     met = min(taps_h, workload.H) * min(taps_w, workload.W)
     return CHAIN_ERROR * math.sqrt(met) > workload.max_error
 
 
 class Layout:
-    """What follows from a configuration, as ``patch.cu`` lays it out. A property asks for no
-    knobs but those it needs."""
+    """What follows from a configuration, as ``patch.cu`` lays it out. A property reads only the
+    knobs that it needs."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
         self._workload = workload
@@ -225,7 +225,7 @@ class Layout:
 
     @property
     def tiles(self) -> int:
-        """Of a plane."""
+        """Tiles of a plane."""
         return self._tiles_down * self._tiles_across
 
     @property
@@ -254,7 +254,7 @@ class Layout:
 
     @property
     def near_rows(self) -> int:
-        """Input rows that an output row meets at most."""
+        """The most input rows that an output row needs."""
         return min(self._workload.near[0], self._workload.H)
 
     @property
@@ -303,7 +303,7 @@ class Layout:
 
     @property
     def _segment(self) -> int:
-        """Inputs of a row that a patch meets at most."""
+        """The most inputs of a row that a patch needs."""
         columns = self._config["columns_per_thread"]
         segment = (columns - 1) * self._workload.stride + self._workload.near[1]
         if self._config["edges"] == "exact":
@@ -360,7 +360,7 @@ def _shares(extent: int, most: int) -> list[int]:
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Where a thread that unrolls the kernel's rows has its weights."""
+    """Where a thread that unrolls the kernel's rows keeps its weights."""
     few = _weight_registers(workload) <= MAX_WEIGHT_REGISTERS
     return ["shared", "registers"] if few else ["shared"]
 

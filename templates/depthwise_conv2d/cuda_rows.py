@@ -35,7 +35,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, to kernels whose weights fit a thread's registers."""
+        """On CUDA, for kernels whose weights fit into a thread's registers."""
         height, width = workload.near
         return limits.kind == "cuda" and height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
 
@@ -235,7 +235,7 @@ def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int
 
 
 def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
-    """How planes get to shared memory: what is not copied as it is goes through registers."""
+    """How planes get to shared memory. Data that is converted on the way goes through registers."""
     capability = int(limits.arch.removeprefix("sm_"))
     since = {"registers": 0, "async": 80, "bulk": 90}
     return [

@@ -12,10 +12,10 @@ from templates.template import Config, Template
 
 
 class CudaSplits(Template[DepthwiseConv2dWorkload]):
-    """What seed 003 lets AutoTVM choose, where it names the choices and their number, 2,880 for
-    its shape: even splits of rows and columns between blocks and threads, splits and order of
+    """What seed 003 lets AutoTVM choose. It names the choices and their number, 2,880 for its
+    shape: even splits of rows and columns between blocks and threads, splits and order of
     the taps, sums in registers or in the output itself, input and weights through shared memory
-    or straight from global, and how many steps a loop may have to be unrolled."""
+    or directly from global, and how many steps a loop may have to be unrolled."""
 
     operator = "depthwise_conv2d"
     name = "splits"
@@ -24,7 +24,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """For float32: sums in the output itself must not be rounded to less."""
+        """For float32 only, because sums in the output itself must not be rounded to less."""
         return limits.kind == "cuda" and workload.dtype == "float32"
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:

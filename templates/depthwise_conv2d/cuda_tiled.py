@@ -16,8 +16,8 @@ MAX_UNROLLED = 3136
 
 class CudaTiled(Template[DepthwiseConv2dWorkload]):
     """A block of ``planes`` by ``threads_y`` by ``threads_x`` threads stages the input tile of
-    its planes with halo in shared memory (rows padded to 16 bytes where ``row_pitch`` is
-    aligned); a thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs,
+    its planes with halo in shared memory (rows padded to 16 bytes if ``row_pitch`` is
+    aligned). A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs,
     reading shared memory directly or through registers."""
 
     operator = "depthwise_conv2d"

@@ -1,4 +1,4 @@
-"""float32 on tensor cores that multiply halves: in which types, in how many products."""
+"""float32 on tensor cores, split into halves: the types of halves, and how many products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from templates.limits import DeviceLimits
 from templates.workload import Workload
 
 HALVES = Path(__file__).with_suffix(".cu")
-"""What their sources begin with; it needs TYPE, IS_BF16 and PRODUCTS."""
+"""The beginning of their sources. It needs TYPE, IS_BF16 and PRODUCTS."""
 
 BF16_TAPS = 100
 """The error of three products of bfloat16 is up to 1.1e-5 of a product; a sum of so many averages
@@ -25,8 +25,8 @@ def capability(limits: DeviceLimits) -> int:
 
 
 def arithmetics(workload: Workload, taps: int, limits: DeviceLimits) -> list[str]:
-    """Those that keep max_error where ``taps`` of an output meet the input. A product of float16
-    is exact; bf16 needs compute capability 8.0."""
+    """The arithmetics that keep max_error if ``taps`` of an output's taps meet the input. A product
+    of float16 is exact. bf16 needs compute capability 8.0."""
     if workload.dtype != "float32":
         return ["fp16"]
     bf16 = capability(limits) >= 80

@@ -1,4 +1,4 @@
-"""Lengths that a Fourier transform is quick at."""
+"""Lengths for which a Fourier transform is fast."""
 
 from templates.ceil_div import ceil_div
 

@@ -1,4 +1,4 @@
-"""Logs as they come in, ours and other tools', each recognised by how it begins."""
+"""Importing logs, ours and other tools'. Each is recognised by how it begins."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from templates.records.record import parse
 __all__ = ["Log", "Refused", "Shape", "read"]
 
 HEAD = 4096
-"""Bytes in which a log's first record says whose it is."""
+"""The first record, which identifies the tool, is within so many bytes."""
 
 
 def read(content: bytes) -> Log:
-    """Our own lines are taken all or none: each is a configuration to be measured. Of another
-    tool's log the shapes are taken that can be expressed, to be tuned; the rest is told. Raises
+    """Read a log. Our own lines are imported all or none, as configurations to be measured. Another
+    tool's log gives the shapes that can be expressed, to be tuned, and reasons for the rest. Raises
     InvalidRecords, with the format's name, if nothing of it can be imported."""
     head = _first_record(content)
     for pattern, reader in _READERS:

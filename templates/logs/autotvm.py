@@ -21,13 +21,13 @@ TAKES = "shapes of depthwise_conv2d_nchw, conv1d_ncw and our own tasks, as order
 _DEPTHWISE = (
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nchw_spatial_pack",
-    "depthwise_conv2d_nchwc",  # Adreno's, on images; its arguments are NCHW
+    "depthwise_conv2d_nchwc",  # Adreno's, on textures; its arguments are NCHW
     "depthwise_conv2d_NCHWc",
 )
 _CONV1D = ("conv1d_ncw",)
 _LAYOUTS = ("NCHW", "NCW")
 _TARGETS: dict[str, Target] = {"cuda": "cuda", "llvm": "cpu"}
-"""Kinds of target; the others' shapes may be tuned on any device."""
+"""Kinds of target. Shapes of other targets may be tuned on any device."""
 
 
 def read(content: bytes) -> Log:

@@ -1,4 +1,4 @@
-"""What a log comes to: configurations to measure, shapes to tune, and what can't be imported."""
+"""The content of a log: configurations to measure, shapes to tune, and what can't be imported."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Target = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class Shape:
-    """A workload that a log of another tool names, to be tuned from the start: its configurations
-    are those of another program."""
+    """A workload that another tool's log names. It is tuned from the start, because the log's
+    configurations are for another program."""
 
     workload: Workload
     target: Target
@@ -24,7 +24,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Refused:
-    """Records that can't be imported for one reason; ``line`` is the first one's place."""
+    """Records that can't be imported for one reason. ``line`` is the place of the first."""
 
     reason: str
     records: int
@@ -33,7 +33,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Log:
-    """``shapes`` has each once, ``refused`` each reason once, the most frequent first."""
+    """``shapes`` has each shape once, ``refused`` each reason once, the most frequent first."""
 
     format: str
     records: int
@@ -43,11 +43,11 @@ class Log:
 
 
 class NotExpressible(Exception):
-    """A record names no workload of ours; the message is the reason."""
+    """A record names no workload of ours. The message is the reason."""
 
 
 def gathered(name: str, takes: str, records: Iterable[tuple[int, Shape | NotExpressible]]) -> Log:
-    """A log of another tool, and what of it can be imported; each record comes with its line.
+    """The importable part of another tool's log, given as records with their lines.
     Raises InvalidRecords if none can be, or if there are too many."""
     shapes: dict[tuple[str, str], Shape] = {}
     refused: dict[str, Refused] = {}

@@ -1,4 +1,4 @@
-"""Convolutions as other tools describe them, as workloads of ours; or why they can't be."""
+"""Other tools' convolutions as workloads of ours, or the reason why they can't be."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_FIELDS = 64
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution's tensors, channels first, and how its kernel moves over the input; all of it
-    as a log has it, checked where it is read."""
+    """A convolution's tensors, channels first, and how its kernel moves over the input. The values
+    are those of a log, and are checked when they are used."""
 
     data: Any
     weight: Any
@@ -104,7 +104,7 @@ def _numbers(name: str, given: Any) -> list[int]:
 
 
 def _each(name: str, given: Any, dimensions: int) -> list[int]:
-    """One number for each dimension; a single one stands for all."""
+    """One number for each dimension. A single number stands for all."""
     numbers = _numbers(name, given)
     if len(numbers) not in (1, dimensions):
         raise NotExpressible(f"its {name} is {quoted(given)}; {dimensions} numbers are read here")
@@ -112,7 +112,7 @@ def _each(name: str, given: Any, dimensions: int) -> list[int]:
 
 
 def _sides(given: Any, dimensions: int) -> list[int]:
-    """Zeros before each dimension, then after each; what stands for both sides is said once."""
+    """Zeros before each dimension, then after each. A number given once stands for both sides."""
     numbers = _numbers("padding", given)
     if len(numbers) == 2 * dimensions:
         return numbers

@@ -1,4 +1,4 @@
-"""Formats that are known, and of which nothing can be imported: each is refused by its name."""
+"""Known formats of which nothing can be imported. Each is refused by its name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Records of a log as they come in: data from anywhere, checked field by field.
+"""Records of a log, which may come from anywhere and are checked field by field.
 
-What is taken over is a workload and a configuration of one of our templates, never a program, a
-trace or a time."""
+An import takes a workload and a configuration of one of our templates, never a program, a trace or
+a time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from templates.workload import Workload
 
 MAX_RECORDS = 10_000
 MAX_FAULTS = 20
-"""After so many the rest of the log is not read."""
+"""After so many faults the rest of the log is not read."""
 MAX_WORKLOADS = 256
-"""In one log: each is a job, and all of a log's jobs are stored at once."""
+"""The most workloads of a log. Each is a job, and all jobs of a log are stored at once."""
 MAX_LINE_BYTES = 1 << 20
-"""Ten times what MetaSchedule's record of a best takes. With the next it bounds what a line costs
-before anything of it has been looked at."""
+"""Ten times the size of MetaSchedule's record of a best. Together with MAX_NAMES it bounds the cost
+of a line before anything of it is checked."""
 MAX_NAMES = 256
-"""Of one object."""
+"""The most names of one object."""
 MAX_KNOBS = 64
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _WORDS = re.compile(r"[A-Za-z0-9_.+ -]{1,64}")
@@ -38,7 +38,7 @@ _LARGEST = 2**53
 
 
 class RecordLine(BaseModel):
-    """A line of ``format=convtune``. What is optional came of it elsewhere, and is not believed."""
+    """A line of ``format=convtune``. The optional fields are results elsewhere, and not trusted."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -63,18 +63,18 @@ class RecordLine(BaseModel):
 
 @dataclass(frozen=True)
 class Imported:
-    """A configuration for a workload on a kind of device. Whether it is one of the template's
-    space there, and right, is for a worker to say."""
+    """A configuration for a workload on a kind of device. A worker finds out whether it is in the
+    template's space there, and whether it is right."""
 
     workload: Workload
     target: Literal["cpu", "cuda"]
     template_version: int
     config: dict[str, Any]
-    source: dict[str, Any]  # the line, the device and the time that its log names
+    source: dict[str, Any]  # the line, the device and the time in its log
 
 
 class _Refused(Exception):
-    """``field`` may be a name that the log made up; the fault names its beginning, in ASCII."""
+    """``field`` may be any name in the log. The fault names its beginning, in ASCII."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class _Refused(Exception):
 
 def parse(lines: Iterable[bytes]) -> list[Imported]:
     """All records of a log in JSON lines: ours, or MetaSchedule's as we export them. Blank lines
-    are passed over. Raises InvalidRecords, which names each line and field at fault."""
+    are ignored. Raises InvalidRecords, which names each wrong line and field."""
     found: list[Imported] = []
     faults: list[RecordFault] = []
     jobs: set[tuple[str, str]] = set()
@@ -222,7 +222,7 @@ def _scalar(value: Any, whole: bool) -> bool:
 
 
 def _place(*steps: str | int) -> str:
-    """The field; the record if there is none, as of a name with half a character in it."""
+    """The field, or the record if the field can't be named, as one with half a character."""
     return ".".join(str(step) or "''" for step in steps) or "record"
 
 

@@ -12,7 +12,7 @@ from templates.errors import InvalidConfig
 _WORD = re.compile(r'"?[\w.]*"?', re.ASCII)
 _NOTES = ("meta_schedule.", "software_pipeline_")
 _PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
-"""What MetaSchedule's rules annotate. Other pragmas bring code: ``pragma_import_llvm`` does."""
+"""Pragmas of MetaSchedule's rules. Others can bring code, as ``pragma_import_llvm`` does."""
 
 
 def replayed(computation: Any, text: object) -> Any:
@@ -46,7 +46,7 @@ def replayed(computation: Any, text: object) -> Any:
 
 
 def _is_trace(value: Any) -> bool:
-    """Whether it has the shape of one: TVM would read beyond its ends."""
+    """Whether a value has the structure of a trace. If not, TVM would read out of bounds."""
     if not _has(value, list, list):
         return False
     steps, decisions = value
@@ -57,8 +57,8 @@ def _is_trace(value: Any) -> bool:
 
 
 def _must_be_harmless(trace: Any) -> None:
-    """Raises InvalidConfig if a step could bring code of its own into the program: a trace may
-    come from whoever writes to the database, and what is built from it is signed."""
+    """Raises InvalidConfig if a step could bring its own code into the program. A trace may come
+    from anyone who can write to the database, and the library that is built from it is signed."""
     strange = next((text for text in _texts(trace) if not _WORD.fullmatch(text)), None)
     if strange is not None:
         raise InvalidConfig(f"trace: {strange[:60]!r} is no name; search again")
@@ -72,7 +72,7 @@ def _must_be_harmless(trace: Any) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All in nested lists and objects, however deep."""
+    """All texts in nested lists and objects, however deep."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""What MetaSchedule finds, as a configuration: the primitives that it applied and what it chose."""
+"""MetaSchedule's result as a configuration: the primitives that it applied, and its choices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from templates.workload import Workload
 
 
 class Trace:
-    """Beside the templates: for every operator and kind of device, and without a space, for only
-    MetaSchedule's search can tell what is in it. A configuration is ``{"template": "trace",
+    """Not a template: it is for every operator and kind of device. It has no space, because only
+    MetaSchedule's search can tell what would be in it. A configuration is ``{"template": "trace",
     "trace": text}``, the text MetaSchedule's JSON of a trace, its postprocessing included.
 
     ``version`` is part of every record, as a template's is: raise it when a baseline's computation

@@ -14,7 +14,7 @@ Codes = NDArray[np.int64]
 
 
 def weights(knobs: Sequence[Knob]) -> list[int]:
-    """The worth of each knob's digit; the last knob turns fastest. Raises SpaceTooLarge."""
+    """The weight of each knob's digit. The last knob varies fastest. Raises SpaceTooLarge."""
     worth, product = [], 1
     for knob in reversed(knobs):
         worth.append(product)
@@ -25,7 +25,7 @@ def weights(knobs: Sequence[Knob]) -> list[int]:
 
 
 class Codec:
-    """Code to knobs and back, for knobs of which each may hang on earlier ones."""
+    """Converts codes to knobs and back. Each knob may depend on earlier ones."""
 
     def __init__(self, knobs: Sequence[Knob]) -> None:
         self._knobs = {knob.name: knob for knob in knobs}
@@ -41,7 +41,7 @@ class Codec:
         return config
 
     def encode(self, knobs: Mapping[str, Any]) -> int:
-        """The code of the knobs present. Raises InvalidConfig, which names the one at fault."""
+        """The code of the knobs present. Raises InvalidConfig, which names the wrong knob."""
         for name in knobs:
             if name not in self._knobs:
                 known = ", ".join(self._knobs) or "none"

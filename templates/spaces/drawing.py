@@ -8,7 +8,7 @@ import numpy as np
 def draw(
     rng: np.random.Generator, whole: range, count: int, exclude: Container[int] = ()
 ) -> list[int]:
-    """`count` different integers of `whole`, none of them in `exclude`, uniformly.
+    """Draw `count` different integers of `whole`, none of them in `exclude`, uniformly.
 
     Fewer if fewer are left. Takes time in proportion to `count` while much is left.
     """

@@ -11,14 +11,14 @@ from templates.spaces.codec import Codes, weights
 from templates.spaces.knob import Config, Knob
 
 MAX_TRIED = 2**22
-"""Partial combinations that may be looked at; 2^20 whole ones of any shape stay below it."""
+"""The most partial combinations to try. 2^20 complete ones, of any shape, need fewer."""
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What must hold between knobs. `holds` is None if only the name came over, from JSON.
+    """A condition between knobs. `holds` is None if only the name is known, from JSON.
 
-    `reads` names the knobs that decide it, empty for "any": with it, whole branches are cut
+    `reads` names the knobs that decide it, empty for "any". With it, whole branches are cut
     before the remaining knobs are tried.
     """
 

@@ -19,7 +19,7 @@ _SCALARS = (bool, int, float, str, type(None))
 
 
 def _exact(value: object) -> Hashable:
-    """A key that tells 1 from True and from 1.0; None for neither scalar nor list of them."""
+    """A key that distinguishes 1, True and 1.0. None if it is neither a scalar nor a list."""
     if type(value) in _SCALARS:
         return (type(value), value)
     if type(value) is list and all(type(part) in _SCALARS for part in value):
@@ -63,7 +63,7 @@ class Knob:
         return None if key is None else self._digits.get(key)
 
     def present(self, config: Mapping[str, Any]) -> bool:
-        """Whether the knobs already in `config` call for this one."""
+        """Whether this knob is present, by the knobs already in `config`."""
         return all(name in config and config[name] in allowed for name, allowed in self.when)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def factorisations(extent: int, parts: int, max_factor: int | None = None) -> li
 
 
 def copied(value: Value) -> Value:
-    """The value itself, or a new list, so that nobody can change a space through what it gave."""
+    """The value itself, or a copy of a list, so that nobody can change a space through it."""
     return list(value) if isinstance(value, list) else value
 
 
@@ -142,14 +142,14 @@ def distinct(values: Sequence[Value]) -> list[Value]:
 
 
 def brief(value: object) -> str:
-    """A value as people read it: of a long text its end, where a trace has what was decided."""
+    """A value for people to read: of a long text its end, where a trace has its decisions."""
     text = str(value)
     return text if len(text) <= BRIEF else f"…{text[1 - BRIEF :]}"
 
 
 def quoted(value: object) -> str:
-    """A value from elsewhere in a message: its repr in ASCII, cut off; where it has none, as of an
-    integer of 10,000 digits, its type."""
+    """A foreign value for a message: its repr in ASCII, cut off, or its type if it has no repr, as
+    an integer of 10,000 digits."""
     try:
         text = ascii(value)
     except (ValueError, RecursionError):

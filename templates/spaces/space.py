@@ -16,8 +16,8 @@ from templates.spaces.knob import Config, Knob, Value, condition, copied, factor
 class ConfigSpace:
     """Knobs, splits and constraints of one template; a sequence of its valid configurations.
 
-    Declare everything first: the first look at a configuration freezes the space. Indices are
-    dense, 0 to len-1, in the order of the knobs with the last one turning fastest.
+    Declare everything first: the first access to a configuration freezes the space. Indices are
+    dense, 0 to len-1, in the order of the knobs, and the last knob varies fastest.
     """
 
     def __init__(self, template: str, version: int) -> None:
@@ -50,9 +50,9 @@ class ConfigSpace:
         max_factor: int | None = None,
         when: Mapping[str, Any] | None = None,
     ) -> None:
-        """A knob whose values are the lists of `parts` integers with product `extent`.
+        """A knob whose values are all lists of `parts` integers with product `extent`.
 
-        `max_factor` bounds all but the first, which takes what is left, as in AutoTVM.
+        `max_factor` bounds all integers but the first, as in AutoTVM.
         """
         values = factorisations(extent, parts, max_factor)
         self._add(Knob(name, tuple(values), condition(when, self._knobs)))
@@ -60,10 +60,10 @@ class ConfigSpace:
     def constraint(
         self, name: str, holds: Callable[[Config], bool], reads: Sequence[str] = ()
     ) -> None:
-        """What every configuration must meet; `name` is what a refused user reads.
+        """A condition for every configuration. A user whose configuration is refused reads `name`.
 
         `holds` gets the knobs present, without the template, and must not keep or change the
-        dict. With `reads` it is asked as soon as those knobs (and those before them) are set.
+        dict. With `reads` it is called as soon as those knobs (and those before them) are set.
         """
         self._declaring()
         self._constraints.append(Constraint(name, holds, tuple(reads)))
@@ -158,9 +158,9 @@ class ConfigSpace:
         return draw(rng, range(len(self)) if within is None else within, count, exclude)
 
     def neighbours(self, index: int) -> list[int]:
-        """Those that differ in the value of exactly one of the knobs both have, ascending.
+        """Indices of configurations that differ in exactly one of the knobs both have, ascending.
 
-        Where that change brings other knobs into being, each of their values counts.
+        If that change makes other knobs present, each of their values counts.
         """
         here = self[index]
         del here["template"]
@@ -172,7 +172,7 @@ class ConfigSpace:
         return place if place < len(self) and self._valid[place] == code else None
 
     def _broken(self, knobs: Config) -> str:
-        # In the order of enumeration: a later constraint may lean on an earlier one.
+        # In the order of enumeration: a later constraint may rely on an earlier one.
         for constraint in sorted(self._constraints, key=lambda c: c.depth(self.knobs)):
             if constraint.holds is not None and not constraint.holds(knobs):
                 return f"breaks the constraint: {constraint.name}"

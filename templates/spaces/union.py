@@ -31,7 +31,7 @@ class UnionSpace:
     def knobs(self) -> tuple[Knob, ...]:
         """A first knob "template", then those of all spaces, merged by name.
 
-        A merged knob has the values of all; where it is present is for each space to say.
+        A merged knob has the values of all spaces; each space says when it is present.
         """
         merged: dict[str, list[Value]] = {"template": list(self._place)}
         for space in self.spaces:

@@ -1,4 +1,4 @@
-"""What a compiled function may assume of its tensors' addresses."""
+"""The alignment that a compiled function may assume of its tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from templates.argument import BYTES_PER_ELEMENT
 
 
 def element_aligned(module: Any) -> Any:
-    """The module, its parameters promised to be aligned to their elements and no more.
+    """The module with its parameters aligned to their elements, and no more.
 
     TVM promises 64 bytes for every buffer and compiles aligned vector accesses on the strength
     of it; NumPy gives 16, a slice one element's, and such an access outside its alignment is a

@@ -1,4 +1,4 @@
-"""Building in a pool of processes that live on, each importing TVM once."""
+"""Building in a pool of long-lived processes, each of which imports TVM once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tuner.process.confine import Confinement
 
 BUILD_SECONDS = 60.0
 NICENESS = 10
-"""What is measured goes before what is built for later."""
+"""Builds run at a lower priority than measurements."""
 MEMORY_SHARE, LEAST_MEMORY_BYTES = 0.25, 4 << 30
-"""Of the machine's memory, for each process that builds."""
+"""Share of the machine's memory for each process that builds, and its minimum."""
 
 COMPILER = ("tvm.s_tir", "tuner.build.compile")
 """What a process that builds imports."""
@@ -56,7 +56,7 @@ class Builder:
         return self._threads.submit(self._build, order)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
-        """Run a function in one of the processes, after what waits already. Raises as
+        """Run a function in one of the processes, after what is queued. Raises as
         :meth:`Child.call` does."""
         return self._threads.submit(self._call, function, arguments, timeout).result()
 
@@ -76,7 +76,7 @@ class Builder:
             self._idle.put(child)
 
     def close(self) -> None:
-        """Kill what is running; what waits is dropped."""
+        """Kill the builds that run, and drop those that are queued."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for child in self._children:
             child.kill()
@@ -92,6 +92,6 @@ class Builder:
 
 
 def confinement() -> Confinement:
-    """What builds candidates may do: a linker is a process of its own."""
+    """The limits of a process that builds. It may start processes, because a linker is one."""
     share = int(MEMORY_SHARE * psutil.virtual_memory().total)
     return Confinement(memory_bytes=max(share, LEAST_MEMORY_BYTES))

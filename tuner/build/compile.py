@@ -33,7 +33,7 @@ EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
 @dataclass(frozen=True)
 class Built:
-    """What came of it: ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
+    """The result. ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
     ``build_timeout``; elements of the workspace, seconds of each step."""
 
     status: str
@@ -45,7 +45,7 @@ class Built:
 
 
 def ready() -> None:
-    """Nothing: a process that comes so far has imported the compiler."""
+    """Does nothing: a process that can call it has imported the compiler."""
 
 
 def program_of(template: object) -> str:
@@ -55,7 +55,7 @@ def program_of(template: object) -> str:
 
 
 def program(order: BuildOrder) -> Any:
-    """What the order's ``program`` names."""
+    """The template or function that the order's ``program`` names."""
     module, name = order.program.split(":")
     return getattr(importlib.import_module(module), name)
 
@@ -69,7 +69,7 @@ def scheduled(order: BuildOrder) -> Any:
 
 
 def build(order: BuildOrder) -> Built:
-    """Schedule, compile and link. What fails is a value with its reason, not an exception."""
+    """Schedule, compile and link. A failure is a result with its reason, not an exception."""
     start = time.perf_counter()
     try:
         module = scheduled(order).mod
@@ -86,7 +86,7 @@ def build(order: BuildOrder) -> Built:
 
 
 def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
-    """Write the module's shared library; the device source (CUDA) or assembly (CPU)."""
+    """Write the module's shared library. Returns the CUDA source, or a CPU's assembly."""
     import tvm
     from tvm.support import cc
 

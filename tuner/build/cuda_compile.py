@@ -15,10 +15,10 @@ OPTIONS = (
     "--use_fast_math",
     "--ptxas-options=--register-usage-level=10",
 )
-"""TVM's own choice; part of the result, so stored with it."""
+"""TVM's own choice. They affect the result, so they are stored with it."""
 
 ARCH_SPECIFIC = {"sm_90": "sm_90a"}
-"""Code for one compute capability alone may use all that it has, as warpgroups' products."""
+"""Code for exactly one compute capability may use all its instructions, as those of warpgroups."""
 
 HEADERS = {
     "cuda/std/cstdint": """
@@ -65,8 +65,8 @@ inline bool __hgt(half a, half b) { return float(a) > float(b); }
 inline bool __hlt(half a, half b) { return float(a) < float(b); }
 """,
 }
-"""What TVM names of the headers that it includes: the first two in every kernel, the third in those
-with float16, where it is loaded, stored and converted, and nothing is reckoned in it."""
+"""The names that TVM's kernels use of the headers that they include: the first two in every kernel,
+the third in kernels with float16, which only load, store and convert it."""
 
 
 def install(arch: str) -> None:

@@ -9,7 +9,7 @@ NAMES = ("g++", "clang++", "c++", "gcc", "clang", "cc")
 
 
 def linker() -> str:
-    """The path of what CXX names, else of the first of NAMES that is here. Raises NoLinker."""
+    """The path of CXX if that is set, else of the first of NAMES that exists. Raises NoLinker."""
     asked = os.environ.get("CXX")
     for name in [asked] if asked else NAMES:
         path = shutil.which(name)

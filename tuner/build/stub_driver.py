@@ -25,7 +25,7 @@ FUNCTIONS = (
     "cuModuleUnload",
     "cuTensorMapEncodeTiled",
 )
-"""What TVM's runtime takes from the driver."""
+"""The driver's functions that TVM's runtime links to."""
 CUDA_ERROR_STUB_LIBRARY = 34
 
 

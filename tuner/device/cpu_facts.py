@@ -20,19 +20,19 @@ FEATURES = (
 """Instruction sets that a hypervisor may hide from a CPU whose model has them, as LLVM spells
 them."""
 CPUINFO = {"avx512fp16": "avx512_fp16"}
-"""Those that /proc/cpuinfo spells otherwise."""
+"""Names of instruction sets that /proc/cpuinfo spells differently."""
 
 
 def threads() -> int:
-    """As many as this process may run on: so many a CPU is tuned for."""
+    """How many threads this process may use. A CPU is tuned for so many."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def device() -> Device:
-    """This machine's CPU, all the threads this process may run on."""
-    import psutil  # not at the top: whoever only calls a library does without
+    """This machine's CPU, with all threads that this process may use."""
+    import psutil  # here, because calling a library does not need it
     import tvm
 
     arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
@@ -67,7 +67,7 @@ def device() -> Device:
 
 
 def missing_instructions(vector_bytes: int) -> str | None:
-    """What this CPU lacks to run code with vector registers of so many bytes, None if nothing."""
+    """The instructions that this CPU lacks for vector registers of so many bytes; None if none."""
     needed = {32: "avx2", 64: "avx512f"}.get(vector_bytes)
     return None if needed is None or needed in _flags() else needed
 
@@ -106,7 +106,7 @@ def _last_cache_bytes() -> int:
 
 
 def _copy_bandwidth() -> float:
-    """Bytes a second, read and written, of the best of five copies larger than any cache."""
+    """Bytes per second, read and written, in the best of five copies larger than any cache."""
     source = np.ones(2**24, np.float32)
     sink = np.empty_like(source)
     best = float("inf")

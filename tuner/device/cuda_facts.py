@@ -99,7 +99,7 @@ def pci_bus_id() -> str:
 
 
 def device_files() -> tuple[str, ...]:
-    """What a process must be able to write to use a GPU: the driver's files, or those of WSL."""
+    """The files that a process must write in order to use a GPU: the driver's, or WSL's."""
     found = [path for pattern in DEVICE_FILES for path in Path("/dev").glob(pattern)]
     return tuple(str(path) for path in sorted(found) if path.is_char_device())
 

@@ -1,4 +1,4 @@
-"""Which device is at hand."""
+"""Which device this machine has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tuner.errors import NoDevice
 
 
 def detect(target: str = "auto") -> Device:
-    """The device for ``auto`` (CUDA where there is a GPU, else the CPU), ``cpu`` or ``cuda``.
+    """The device for ``auto`` (CUDA if there is a GPU, else the CPU), ``cpu`` or ``cuda``.
 
     Raises NoDevice for ``cuda`` on a machine without a usable GPU, with what is missing.
     """

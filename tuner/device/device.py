@@ -1,4 +1,4 @@
-"""Device: a machine part that is tuned for."""
+"""Device: a CPU or a GPU that is tuned for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a machine's GPUs are meant, as CUDA_VISIBLE_DEVICES names them."""
+"""Which GPUs of a machine to use, by the names of CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def chosen(asked: str) -> list[str]:
 
 
 def among(asked: str, visible: list[str]) -> list[str]:
-    """As :func:`chosen`, of these. Raises NoDevice."""
+    """As :func:`chosen`, from these visible GPUs. Raises NoDevice."""
     if asked == "all":
         return visible
     numbers = [part.strip() for part in asked.split(",")]

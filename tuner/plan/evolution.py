@@ -1,7 +1,7 @@
 """MetaSchedule's evolutionary search with its own cost model, asked and told.
 
-Runs in a child of its own: it takes all cores for seconds, and registers one device's intrinsics
-alone. It proposes; building, checking and timing stay with the worker."""
+It runs in a child of its own, because it takes all cores for seconds and registers the intrinsics
+of one device only. It proposes; the worker builds, checks and times."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tuner.plan.intrinsics import register_intrinsics
 Config = dict[str, Any]
 
 GENERATION = 16
-"""Proposals of one evolution; results before the cost model is trusted, too: MetaSchedule's own
-64 and 100 are for searches of thousands of trials."""
+"""Proposals of one evolution, and results before the cost model is trusted. MetaSchedule's own
+numbers, 64 and 100, are for searches of thousands of trials."""
 BARREN = 3
-"""Generations in a row without anything new, after which the search is at its end."""
+"""The search ends after so many generations in a row without a new proposal."""
 ENDLESS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a search is of. ``target`` is JSON; the same ``seed`` and results give the same
-    proposals where ``threads`` is 1: among several MetaSchedule shares its random numbers out as
-    they come."""
+    """What a search is for. ``target`` is JSON. The same ``seed`` and results give the same
+    proposals if ``threads`` is 1: several threads draw MetaSchedule's random numbers in any
+    order."""
 
     workload_key: str
     target: str
@@ -50,7 +50,7 @@ def search_target(device: Device) -> dict[str, Any]:
 
 def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: int) -> list[Config]:
     """The next configurations to try, none twice; fewer, at last none, if there is nothing new.
-    ``told`` are results since the last call, in µs, None if one failed: the process keeps what
+    ``told`` has the results since the last call, in µs, None for failures. The process keeps what
     it was told before."""
     search = _search(setup)
     search.tell(told)

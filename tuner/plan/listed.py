@@ -1,4 +1,4 @@
-"""A job whose search is a list: configurations that were imported, or lent by a neighbour."""
+"""A job whose search is a list: configurations that were imported, or a neighbour's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuner.search import METASCHEDULE, Strategy
 
 
 class InOrder(Strategy):
-    """Proposes what it was given, first to last, and learns nothing."""
+    """Proposes the indices that it was given, in order, and learns nothing."""
 
     name = "listed"
     listed: Sequence[int] = ()
@@ -35,7 +35,8 @@ class InOrder(Strategy):
 
 
 class ListedPlan(Plan):
-    """What is listed and in the space of this device; the rest has its reason in ``refused``."""
+    """The listed configurations that are in this device's space. ``refused`` has the others, with
+    the reasons."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class ListedPlan(Plan):
         self.search.listed = list(indices)
 
     def skipped(self, device_id: int) -> list[NewTrial]:
-        """What was refused, as trials."""
+        """The refused configurations as trials."""
         return [
             NewTrial(
                 device_id=device_id,
@@ -92,8 +93,8 @@ def plan_of(
     among: Sequence[Template[Any]] | None,
     check: Callable[[], None],
 ) -> Plan:
-    """The job's plan: its list, where it has one, or its search. ``check()`` is called again and
-    again where the search is waited for, and may raise. Raises NothingWorked if the order's
+    """The job's plan: its list if it has one, else its search. ``check()`` is called again and
+    again while the plan waits for a search, and may raise. Raises NothingWorked if the order's
     templates leave nothing to try."""
     workload = templates.parse_key(job.workload_key)
     others = job.templates is None

@@ -1,7 +1,7 @@
 """MetaSchedule's own search over the naive computation: its rules, its evolution, its cost model.
 
-Unlike the other peers it takes as long as a job, so it is searched only if settings ask for it.
-Its candidates are built, checked and timed as ours are; one that is wrong counts as failed."""
+It takes as long as a job, unlike the other peers, so it runs only if settings ask for it. Its
+candidates are built, checked and timed as ours are. A wrong one counts as failed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tuner.settings import Settings
 
 NAME = "metaschedule"
 START_SECONDS, TRIAL_SECONDS = 600.0, 10.0
-"""The search is given up after these: once, and for each trial."""
+"""Time limit of a search: the first once, and the second for each trial."""
 BATCH = 64
 """MetaSchedule's own."""
 
 
 class Candidate:
-    """What builds templates builds a module that MetaSchedule proposes."""
+    """A module that MetaSchedule proposes, in the form that the builder takes."""
 
     def schedule(self, workload: Workload, config: dict[str, Any]) -> Any:
         import tvm
@@ -69,7 +69,7 @@ def search(
 def tune(
     workload_key: str, device: Device, settings: Settings, trials: int, seed: int, folder: Path
 ) -> Built:
-    """The same, in this process, where other devices' intrinsics can't be had any more."""
+    """As :func:`search`, in this process, which can then register no other device's intrinsics."""
     import tvm
     from tvm.s_tir import meta_schedule
 

@@ -54,12 +54,12 @@ class Plan:
         return len(self.space)
 
     def ask(self, count: int) -> list[Config]:
-        """The next configurations to try, none twice; fewer if the space runs out."""
+        """The next ``count`` configurations to try, none twice; fewer if the space runs out."""
         return [self.space[index] for index in self.search.ask(count)]
 
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
-        """Configurations with their time in µs, None if they failed. What is no longer in
-        the space is passed over."""
+        """Tell the search configurations with their times in µs, None if they failed. Those that
+        are no longer in the space are ignored."""
         known = []
         for config, time_us in results:
             try:
@@ -69,9 +69,9 @@ class Plan:
         self.search.tell(known)
 
     def warm_up(self, past: Sequence[tuple[Workload, Sequence[PastTrial]]]) -> tuple[int, int]:
-        """Let the search learn from trials of other workloads, the nearest first. From how many
-        jobs and trials it does: what is of another version is passed over, and not every strategy
-        has a use for the rest."""
+        """Let the search learn from trials of other workloads, the nearest first. Returns from how
+        many jobs and trials it learns. Trials of another template version are ignored, and not
+        every strategy uses the rest."""
         groups, jobs = [], set()
         for workload, trials in past:
             group = []
@@ -91,7 +91,7 @@ class Plan:
             return None
         try:
             derived = template.features(workload, trial.config, self.device.limits)
-        except KeyError:  # of a knob that the template has no more
+        except KeyError:  # a knob that the template no longer has
             return None
         try:
             index = self.space.index(trial.config)
@@ -100,9 +100,8 @@ class Plan:
         return search.Earlier(trial.config, derived, trial.time_us, index)
 
     def knows(self, config: Config, version: int) -> bool:
-        """Whether the configuration of a template in that version can be built again here. Traces
-        and the naive schedule can, unless ``others`` said otherwise: one may be the best there
-        is."""
+        """Whether a configuration of that template version can be built again here. Traces and the
+        naive schedule can, too, unless ``others`` is false: one of them may be the best."""
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False
@@ -117,11 +116,11 @@ class Plan:
         return self._programs[config["template"]].threads(config, self.device.limits)
 
     def naive(self) -> Config | None:
-        """The schedule that nobody has touched; None if the order leaves only templates."""
+        """The configuration of the naive schedule; None if the order allows templates only."""
         return naive_on(self.device.kind).config() if NAIVE in self._programs else None
 
     def default(self) -> Config:
-        """What the first template would take without measuring."""
+        """The default configuration of the first template."""
         first = next(iter(self.templates.values()))
         return first.default(self.workload, self.device.limits)
 

@@ -22,13 +22,13 @@ from tuner.process.waiting import waited
 log = structlog.get_logger()
 
 ASK_SECONDS = 1800.0
-"""A generation takes one thread minutes where few schedules fit a GPU."""
+"""A generation takes minutes on one thread if few schedules fit a GPU."""
 
 
 class TracedPlan(Plan):
     """The search is a process, from the first :meth:`ask` to :meth:`close`. ``check()`` is called
-    again and again while it is waited for, and may raise. If it fails, what has been measured
-    by then is all there is."""
+    again and again while the plan waits for it, and may raise. If the search fails, the job goes on
+    with what has been measured by then."""
 
     def __init__(
         self,

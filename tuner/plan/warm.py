@@ -1,4 +1,4 @@
-"""A search begins with what jobs of other shapes found out on the same device."""
+"""Warm start: a search begins with trials of other shapes on the same device."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tuner.measure.versions import TVM
 from tuner.plan.plan import Plan
 
 WORKLOADS, TRIALS = 4, 256
-"""The nearest so many are taken, and of each the last so many trials."""
+"""How many of the nearest workloads are used, and how many of the last trials of each."""
 OTHER_KIND = 8.0
-"""How far apart a field puts two workloads that is no number: as far as 256 times the length."""
+"""The distance for a field that differs and is no number; 256 times the length is as far."""
 
 
 def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
-    """Tell the plan of other workloads' trials; of how many jobs and trials it makes use."""
+    """Tell the plan other workloads' trials. Returns how many jobs and trials it uses."""
     known = []
     for key in history.tried_workloads(engine, plan.workload.operator, device_id):
         try:

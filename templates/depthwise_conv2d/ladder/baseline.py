@@ -1,4 +1,4 @@
-"""Where every comparison begins: the schedule nobody has touched."""
+"""The naive schedule, with which every comparison begins."""
 
 from __future__ import annotations
 
