@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tuner.build.compile import BuildOrder, Built, build, import_compiler
+from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
-from tuner.build.compile import BuildOrder, Built, build, import_compiler
-from tuner.build.linker import linker
 
 BUILD_SECONDS = 60.0
 NICENESS = 10

@@ -6,8 +6,8 @@ for a kernel that takes 0.17 s with the few lines below, and both packages must 
 
 from __future__ import annotations
 
-from tuner.device.cuda import checked
 from tuner.build.stub_driver import load_driver_or_stub
+from tuner.device.cuda import checked
 from tuner.library.runtime import load_runtime
 
 OPTIONS = (
