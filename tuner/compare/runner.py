@@ -19,6 +19,7 @@ from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 from tuner.peers import DEVICE
 from tuner.process.child import Child
+from tuner.process.stopping import result_of
 
 RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
 RUN_SECONDS = 30.0
@@ -59,7 +60,7 @@ class Runner:
 
     def order(self, library: Path) -> RunOrder:
         """What a process is to measure, the cases being there."""
-        self._written.result()
+        result_of(self._written)
         return RunOrder(
             self._workload_key,
             library,
@@ -130,12 +131,12 @@ class Runner:
 
     def ready(self) -> None:
         """Wait until inputs and references are there. Raises ChildFailed."""
-        self._written.result()
+        result_of(self._written)
 
     def fresh(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in a process that has run nothing before. The usual child is ended
         first: two would share the device."""
-        self._written.result()
+        result_of(self._written)
         self._child.close()
         with closing(Child(runtime_only(self._device), confinement=LIMITED)) as child:
             return child.call(function, *arguments, timeout=timeout)

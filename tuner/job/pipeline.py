@@ -16,9 +16,9 @@ from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Config, Plan
+from tuner.process.stopping import LOOK_SECONDS, check_stopped
 
 BATCH = 8
-CHECK_SECONDS = 1.0
 
 
 @dataclass
@@ -69,12 +69,12 @@ def measured(
             if not pending:
                 return
             builds = [each.build for each in pending]
-            while not runner.apart and wait(builds, CHECK_SECONDS).not_done:
+            while not runner.apart and wait(builds, LOOK_SECONDS).not_done:
                 check()
             while not pending[0].ended:
                 _run(pending, runner)
                 under_way = [each for one in pending for each in one.futures if not each.done()]
-                if pending[0].ended or wait(under_way, CHECK_SECONDS, FIRST_COMPLETED).done:
+                if pending[0].ended or wait(under_way, LOOK_SECONDS, FIRST_COMPLETED).done:
                     continue
                 check()
             head = pending.popleft()
@@ -84,7 +84,7 @@ def measured(
                 built.order.library.unlink(missing_ok=True)
             yield head.config, built, result
         _drop(pending)  # what runs still would disturb what is measured next
-        while wait([each.run for each in pending if each.run], CHECK_SECONDS).not_done:
+        while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
             check()
     finally:  # a job that ends early leaves no builds before the next one's
         _drop(pending)
@@ -115,7 +115,7 @@ def best_of(
     the space runs out."""
     times: list[tuple[Config, float | None]] = []
     results = measured(
-        plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None
+        plan, builder, runner, folder, left=lambda: trials - len(times), check=check_stopped
     )
     with closing(results):
         for config, _, result in results:
