@@ -11,8 +11,6 @@ from typing import cast
 
 from sqlalchemy import Connection
 
-from db.sql.undisturbed import disturb
-
 SHORT = (0.3e-3, 1.5e-3)
 """Seconds between two tries, drawn from here so that no two keep in step."""
 LONG = (5e-3, 15e-3)
@@ -43,5 +41,4 @@ def _begun(raw: sqlite3.Connection, seconds: float) -> bool:
             waited = time.monotonic() - start
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited >= seconds:
                 return False
-        disturb()
         time.sleep(random.uniform(*(SHORT if waited < PATIENT_SECONDS else LONG)))  # noqa: S311

@@ -14,7 +14,6 @@ from db.sql.errors import DatabaseUnavailable
 from db.sql.same_file import follow
 from db.sql.schema import check_schema, migrate
 from db.sql.transaction import reading, writing
-from db.sql.undisturbed import disturb
 
 __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 
@@ -139,5 +138,4 @@ def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
-            disturb()
             time.sleep(0.01)

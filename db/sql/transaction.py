@@ -1,14 +1,13 @@
 """Kinds of transaction, so that each says what it will do before it starts."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from db.sql.errors import DatabaseUnavailable
-from db.sql.undisturbed import undisturbed
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def one_write(engine: Engine) -> Iterator[Connection]:
         with writing(engine) as connection:
             yield connection
         return
-    with undisturbed(), _connected(engine) as plain:
+    with _connected(engine) as plain:
         yield plain.execution_options(isolation_level="AUTOCOMMIT")
 
 
@@ -49,15 +48,9 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _connected(engine: Engine) -> Iterator[Connection]:
-    quiet = undisturbed() if engine.dialect.name == "sqlite" else nullcontext()
-    with quiet, _answering(engine), engine.connect() as connection:
-        yield connection
-
-
-@contextmanager
-def _answering(engine: Engine) -> Iterator[None]:
     try:
-        yield
+        with engine.connect() as connection:
+            yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         cause = getattr(error, "orig", None) or error
         raise DatabaseUnavailable(

@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,16 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened = Database(tmp_path)
     yield opened
     opened.engine.dispose()
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Those that Python starts with; this process is left as it was."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

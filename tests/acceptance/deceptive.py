@@ -23,6 +23,16 @@ class Deceptive(Planted):
         return self.config("crash")
 
 
+class HangsAtLast(Planted):
+    """What it takes without measuring never returns."""
+
+    name = "hangs_at_last"
+    behaviours = ("right", "hang")
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("hang")
+
+
 class Small(Planted):
     """One configuration to win, one to lose."""
 

@@ -87,6 +87,20 @@ def test_a_job_is_left_to_its_lease_and_goes_on(
     assert len({trial.config_key for trial in database.trials(job)}) == 2
 
 
+def test_a_worker_that_ends_gives_back_what_it_left(
+    database: Database, hurried: worker.Worker
+) -> None:
+    job = database.submit(SHAPE, trials=3)
+    lock = locked(database)
+    held = queue.claim(database.engine, hurried.name, ["cpu"])
+    assert held is not None
+    hurried.take(held, lambda _: lock.__enter__())
+    lock.__exit__(None, None, None)
+    hurried.close()
+    given_back = queue.get(database.engine, job.id)
+    assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
+
+
 def test_once_does_not_wait(database: Database, hurried: worker.Worker) -> None:
     with locked(database), pytest.raises(DatabaseUnavailable, match="locked"):
         hurried.run(once=True)

@@ -17,11 +17,12 @@ CLAIM = """
 import sys
 from db import queue
 from db.sql.engine import open_engine
-from tuner.process.stopping import Stopped, stop_on_signals
+from tuner.process.stopping import Stopped, check_stopped, stop_on_signals
 engine = open_engine(sys.argv[1])
 stop_on_signals()
 try:
     queue.claim(engine, "one", ["cpu"])
+    check_stopped()
 except Stopped:
     print(queue.get(engine, sys.argv[2]).state)
 """

@@ -1,8 +1,10 @@
 """What a worker makes of jobs that can't be run, and of being stopped between two things."""
 
+import signal
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 
 import httpx2
 import pytest
@@ -14,7 +16,7 @@ from db import queue
 from db.fleet import workers
 from tuner.errors import TunerError
 from tuner.job.job import Progress
-from tuner.process.stopping import Stopped
+from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
 from tuner.worker.in_process import run_here
 from tuner.worker.worker import Worker
@@ -25,18 +27,12 @@ SHAPE = {"M": 512, "N": 8}
 class StoppedAtOnce(Worker):
     """The signal comes when the job is claimed, and before it is run."""
 
-    def _next(self) -> queue.Job | None:
-        super()._next()
-        raise Stopped
+    by = signal.SIGTERM
 
-
-class LeavingAtOnce(Worker):
-    """The signal comes when the job is claimed, and before its run has begun."""
-
-    by: type[BaseException]
-
-    def take(self, job: queue.Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
-        raise self.by
+    def claim(self, kind: str, job_id: str | None = None) -> queue.Job | None:
+        job = super().claim(kind, job_id)
+        signal.raise_signal(self.by)
+        return job
 
 
 @pytest.fixture
@@ -80,8 +76,9 @@ def test_a_job_for_another_kind_of_device_is_left_alone(database: Database, work
 
 
 def test_stopped_between_claim_and_run_it_gives_the_job_back(
-    database: Database, bench: Bench
+    database: Database, bench: Bench, handlers: None
 ) -> None:
+    stop_on_signals()
     others = database.submit({"M": 64, "N": 8})
     assert queue.claim(database.engine, "other", ["cpu"], job_id=others.id) is not None
     job = database.submit(SHAPE)
@@ -94,20 +91,30 @@ def test_stopped_between_claim_and_run_it_gives_the_job_back(
     assert workers.list_workers(database.engine) == []
 
 
-@pytest.mark.parametrize("by", [Stopped, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("by", "within", "raised"),
+    [
+        (signal.SIGTERM, nullcontext, Stopped),
+        (signal.SIGINT, interruptible, KeyboardInterrupt),
+    ],
+)
 def test_so_does_one_that_runs_a_single_job(
-    database: Database, bench: Bench, by: type[BaseException]
+    database: Database,
+    bench: Bench,
+    handlers: None,
+    by: signal.Signals,
+    within: Callable[[], AbstractContextManager[None]],
+    raised: type[BaseException],
 ) -> None:
+    if within is nullcontext:
+        stop_on_signals()
     others = database.submit({"M": 64, "N": 8})
     assert queue.claim(database.engine, "other", ["cpu"], job_id=others.id) is not None
     job = database.submit(SHAPE)
-    worker = LeavingAtOnce(database.engine, bench.device, Settings(build_workers=1))
-    worker.by = by
-    try:
-        with pytest.raises(by):
+    with closing(StoppedAtOnce(database.engine, bench.device, Settings(build_workers=1))) as worker:
+        worker.by = by
+        with pytest.raises(raised), within():
             run_here(database.engine, worker, job)
-    finally:
-        worker.close()
     waiting = queue.get(database.engine, job.id)
     assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
     assert queue.get(database.engine, others.id).state == "running"
@@ -125,7 +132,6 @@ def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, work
 
     with pytest.raises(Stopped):
         worker.take(held, stop)
-    worker.give_back()
     assert queue.get(database.engine, job.id).worker == "other"
 
 

@@ -1,48 +1,238 @@
-"""Ctrl-C in somebody else's program."""
+"""A signal sets a flag: what waits sees it, and no transaction is cut."""
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
+from threading import Thread, Timer
 
 import pytest
 
 from db.sql.engine import migrate, open_engine
+from tests.db.storage_rows import submitted
+from tests.tuner.measure import remote
+from tests.tuner.measure.remote import gone
+from tuner.build.builder import Builder
+from tuner.process.child import Child
+from tuner.process.stopping import (
+    Stopped,
+    check_stopped,
+    interruptible,
+    pause,
+    result_of,
+    stop_on_signals,
+)
+
+LONG = 600.0
 
 SCRIPT = """
 import signal, sys
 from db.sql.engine import open_engine
 from db.sql.transaction import writing
-from tuner.process.stopping import interrupted_between_transactions
+from tuner.process.stopping import check_stopped, interruptible
 engine = open_engine(sys.argv[1])
 usual = signal.default_int_handler
 signal.signal(signal.SIGINT, usual)  # a shell may start what it leaves alone without one
 {before}
 try:
-    with interrupted_between_transactions():
+    with interruptible():
         with writing(engine):
             signal.raise_signal(signal.SIGINT)
             print("whole")
-        print("not reached")
+        {look}
+        print("not looked")
+    print("over")
 except KeyboardInterrupt:
     print("interrupted")
 print(signal.getsignal(signal.SIGINT) is usual)
 """
 OWN = "signal.signal(signal.SIGINT, lambda *_: print('own')); usual = signal.getsignal(2)"
 
+CUT = """
+import random, signal, sys
+from db import queue
+from db.sql.engine import open_engine
+from db.sql.errors import DatabaseUnavailable
+from db.sql.transaction import writing
+from tuner.process.stopping import check_stopped, interruptible
 
-@pytest.mark.parametrize(
-    ("before", "said"),
-    [
-        ("", ["whole", "interrupted", "True"]),
-        (OWN, ["own", "whole", "not reached", "True"]),
-    ],
-    ids=["usual", "own handler"],
-)
-def test_it_comes_between_transactions(tmp_path: Path, before: str, said: list[str]) -> None:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    engine = open_engine(url)
+def work():
+    global held
+    while True:
+        held = queue.claim(engine, "one", ["cuda"])
+        check_stopped()
+        queue.release(engine, held.id, held.attempt)
+        held = None
+        check_stopped()
+
+engine, other = (open_engine(sys.argv[1], busy_seconds=0.1) for _ in range(2))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+draw, locked, unknown, held = random.Random(1), 0, 0, None
+for _ in range(150):
+    try:
+        with interruptible():
+            signal.signal(signal.SIGALRM, signal.getsignal(signal.SIGINT))
+            signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0003, 0.008))
+            work()
+    except KeyboardInterrupt:
+        try:
+            with writing(other):
+                pass
+        except DatabaseUnavailable:
+            locked += 1
+        unknown += bool(queue.list_jobs(other, "running").items) is not bool(held)
+        if held is not None:
+            queue.release(engine, held.id, held.attempt)
+print(locked, unknown)
+"""
+"""Interrupts work on the database at moments by chance. Counts how often it is locked while that
+exception is handled, and how often a claim came to something else than its caller knows."""
+
+
+def said(script: str, folder: Path) -> list[str]:
+    url = f"sqlite:///{folder / 'convtune.db'}"
+    command = [sys.executable, "-c", script, url]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=200)
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a database."""
+    engine = open_engine(f"sqlite:///{tmp_path / 'convtune.db'}")
     migrate(engine)
     engine.dispose()
-    command = [sys.executable, "-c", SCRIPT.format(before=before), url]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines() == said
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("before", "look", "says"),
+    [
+        ("", "check_stopped()", ["whole", "interrupted", "True"]),
+        ("", "", ["whole", "not looked", "interrupted", "True"]),
+        (OWN, "check_stopped()", ["own", "whole", "not looked", "over", "True"]),
+    ],
+    ids=["at the next look", "at the end", "own handler"],
+)
+def test_ctrl_c_comes_when_it_is_looked_for(
+    folder: Path, before: str, look: str, says: list[str]
+) -> None:
+    assert said(SCRIPT.format(before=before, look=look), folder) == says
+
+
+def test_at_any_moment_nothing_is_left_locked_or_unknown(folder: Path) -> None:
+    engine = open_engine(f"sqlite:///{folder / 'convtune.db'}")
+    submitted(engine)
+    engine.dispose()
+    assert said(CUT, folder) == ["0 0"]
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """This process is left as it was."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def soon(handlers: None) -> Iterator[Callable[[], None]]:
+    """What has SIGTERM come in a moment, to a process that stops on it."""
+    stop_on_signals()
+    timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    yield timer.start
+    timer.join()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [lambda: pause(LONG), lambda: result_of(Future[None]())],
+    ids=["a pause", "another thread's result"],
+)
+def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> None:
+    soon()
+    with pytest.raises(Stopped):
+        wait()
+    check_stopped()  # once is enough
+
+
+def test_it_is_seen_in_a_childs_call_and_ends_it(soon: Callable[[], None]) -> None:
+    with closing(Child()) as child:
+        hanging = child.call(remote.pid, timeout=LONG)
+        soon()
+        with pytest.raises(Stopped):
+            child.call(remote.hang, timeout=LONG)
+        assert child.pid is None and gone(hanging)
+
+
+def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) -> None:
+    with closing(Child()) as child, pytest.raises(Stopped):
+        child.call(remote.pid, timeout=LONG)
+        soon()
+        while True:
+            child.call(remote.pid, timeout=LONG)
+
+
+def test_it_is_seen_while_a_child_starts(soon: Callable[[], None], tmp_path: Path) -> None:
+    soon()
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)")
+    with closing(Child({"PYTHONPATH": str(tmp_path)})) as child, pytest.raises(Stopped):
+        child.call(remote.pid, timeout=LONG)
+
+
+def test_it_is_seen_while_a_builder_works(soon: Callable[[], None]) -> None:
+    soon()
+    with Builder(1) as builder, pytest.raises(Stopped):
+        builder.call(remote.hang, timeout=LONG)
+
+
+def test_a_childs_caller_may_look_for_more() -> None:
+    class Enough(Exception):
+        pass
+
+    looks: list[None] = []
+
+    def look() -> None:
+        looks.append(None)
+        if len(looks) > 2:
+            raise Enough
+
+    with closing(Child()) as child:
+        hanging = child.call(remote.pid, timeout=LONG)
+        with pytest.raises(Enough):
+            child.call(remote.hang, timeout=LONG, check=look)
+        assert gone(hanging)
+
+
+def test_other_threads_are_not_asked(handlers: None) -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        pause(0.1)
+        done.append("all of it")
+
+    stop_on_signals()
+    thread = Thread(target=work)
+    signal.raise_signal(signal.SIGTERM)
+    thread.start()
+    thread.join()
+    assert done == ["all of it"]
+    with pytest.raises(Stopped):
+        check_stopped()
+
+
+def test_a_second_one_asks_for_nothing_more(handlers: None) -> None:
+    with pytest.raises(KeyboardInterrupt) as raised, interruptible():
+        signal.raise_signal(signal.SIGINT)
+        try:
+            check_stopped()
+        finally:
+            signal.raise_signal(signal.SIGINT)
+    assert raised.value.__context__ is None
+    check_stopped()

@@ -1,5 +1,6 @@
 """A plan whose search fails: what then becomes of its job."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,17 @@ def test_where_nothing_it_proposed_worked_the_reason_is_said(
     with pytest.raises(NothingWorked, match=r"MetaSchedule's search failed: .*nosuch"):
         plan.ask(3)
     plan.close()
+
+
+def test_it_keeps_what_it_was_told_before() -> None:
+    plan = TracedPlan(WORKLOAD, detect("cpu"), 1, 1, [Planted()], lambda: None)
+    with closing(plan):
+        proposed: list[str] = []
+        for _ in range(3):
+            asked = plan.ask(2)
+            plan.tell([(config, 2.5) for config in asked])
+            proposed += [config["trace"] for config in asked]
+    assert len(set(proposed)) == len(proposed) == 6
 
 
 def test_where_something_worked_that_is_all_there_is() -> None:

@@ -14,6 +14,7 @@ from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
+from tuner.process.stopping import result_of
 
 BUILD_SECONDS = 60.0
 NICENESS = 10
@@ -58,7 +59,7 @@ class Builder:
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in one of the processes, after what is queued. Raises as
         :meth:`Child.call` does."""
-        return self._threads.submit(self._call, function, arguments, timeout).result()
+        return result_of(self._threads.submit(self._call, function, arguments, timeout))
 
     def _build(self, order: BuildOrder) -> Built:
         try:

@@ -27,6 +27,7 @@ from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
 from tuner.process.scratch import scratch
+from tuner.process.stopping import interruptible
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
@@ -90,7 +91,7 @@ class Local(Source):
             logs.quietly(self._settings.log_format)
         linker()
         device = detect(how.target)
-        with scratch(), JobBar() if bar else nullcontext() as shown:
+        with interruptible(), scratch(), JobBar() if bar else nullcontext() as shown:
             job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
             tuned_here(self._engine, self._settings, device, job, shown)
         return self.best(operator, wanted.model_dump(), target=device.kind, templates=how.templates)

@@ -20,6 +20,7 @@ from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 from tuner.peers import DEVICE
 from tuner.process.child import Child
+from tuner.process.stopping import result_of
 
 RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
 RUNTIME = ("tvm", "tuner.compare.stage")
@@ -63,7 +64,7 @@ class Runner:
 
     def order(self, library: Path) -> RunOrder:
         """The order to measure a library. Waits for the cases."""
-        self._written.result()
+        result_of(self._written)
         return RunOrder(
             self._workload_key,
             library,
@@ -142,7 +143,7 @@ class Runner:
 
     def ready(self) -> None:
         """Wait until inputs and references are there. Raises ChildFailed."""
-        self._written.result()
+        result_of(self._written)
 
     @contextmanager
     def _processes(self) -> Iterator[Callable[..., Stage]]:

@@ -9,6 +9,7 @@ from tuner.errors import ChildFailed, ChildTimeout, NoServer
 from tuner.farm import link, wire
 from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, FarmRunner
 from tuner.process.child import Child
+from tuner.process.stopping import pause
 
 ASK_SECONDS = 20.0
 FREE_SECONDS = 20.0
@@ -33,7 +34,7 @@ class Farm:
             if time.monotonic() > deadline:
                 why = f"none of its {servers.known} was free for {seconds:g} s"
                 raise NoServer(self.tracker, self.key, why)
-            time.sleep(LOOK_SECONDS)
+            pause(LOOK_SECONDS)
 
     def runner(self, workload_key: str, seed: int, timeout: float) -> FarmRunner:
         """A session with each server that there is now. Raises NoServer where there is none."""

@@ -21,6 +21,7 @@ from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
 from tuner.farm import link, wire
 from tuner.measure.trial import Measured
 from tuner.process.child import Child
+from tuner.process.stopping import result_of
 
 log = structlog.get_logger()
 
@@ -140,7 +141,7 @@ class FarmRunner:
     def _compared(self, name: str, given: dict[str, Any], files: Iterable[Path]) -> Comparison:
         carried = {path.name: path for path in files}
         task = _Task(name, given, carried, COMPARISON_SECONDS, _comparison)
-        found: Comparison = self._add(task).result()
+        found: Comparison = result_of(self._add(task))
         return found
 
     def close(self) -> None:

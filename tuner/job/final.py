@@ -22,6 +22,7 @@ from tuner.job import artifact
 from tuner.measure.versions import versions
 from tuner.peers import DEVICE, groups
 from tuner.plan.plan import Config, Plan
+from tuner.process.stopping import result_of
 
 log = structlog.get_logger()
 
@@ -145,7 +146,7 @@ def _build(
     }
     orders[EMPTY] = plan.empty_order(folder / "final-empty.so")
     futures = {name: builder.submit(order) for name, order in orders.items()}
-    built = {name: future.result() for name, future in futures.items()}
+    built = {name: result_of(future) for name, future in futures.items()}
     if built[EMPTY].status != "ok":
         raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
     return {name: b for name, b in built.items() if b.status == "ok"}
@@ -161,7 +162,7 @@ def _measured(
     faulty = {
         name: f"{measured.status}: {measured.error}"
         for name, look in looks.items()
-        if (measured := look.result()).status != "ok"
+        if (measured := result_of(look)).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
     inside = [group for group in groups(kind) if group == DEVICE]

@@ -16,9 +16,9 @@ from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Config, Plan
+from tuner.process.stopping import LOOK_SECONDS, check_stopped
 
 BATCH = 8
-CHECK_SECONDS = 1.0
 
 
 @dataclass
@@ -68,12 +68,12 @@ def measured(
             if not pending:
                 return
             builds = [each.build for each in pending]
-            while not runner.overlaps_builds and wait(builds, CHECK_SECONDS).not_done:
+            while not runner.overlaps_builds and wait(builds, LOOK_SECONDS).not_done:
                 check()
             while not pending[0].ended:
                 _run(pending, runner)
                 in_flight = [each for one in pending for each in one.futures if not each.done()]
-                if pending[0].ended or wait(in_flight, CHECK_SECONDS, FIRST_COMPLETED).done:
+                if pending[0].ended or wait(in_flight, LOOK_SECONDS, FIRST_COMPLETED).done:
                     continue
                 check()
             head = pending.popleft()
@@ -83,7 +83,7 @@ def measured(
                 built.order.library.unlink(missing_ok=True)
             yield head.config, built, result
         _drop(pending)  # what still runs would disturb what is measured next
-        while wait([each.run for each in pending if each.run], CHECK_SECONDS).not_done:
+        while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
             check()
     finally:  # builds of a job that ends early would delay the next job's
         _drop(pending)
@@ -114,7 +114,7 @@ def best_of(
     there were: fewer if the space runs out."""
     times: list[tuple[Config, float | None]] = []
     results = measured(
-        plan, builder, runner, folder, left=lambda: trials - len(times), check=lambda: None
+        plan, builder, runner, folder, left=lambda: trials - len(times), check=check_stopped
     )
     with closing(results):
         for config, _, result in results:
@@ -123,5 +123,6 @@ def best_of(
                 time_us = result.timing["warm"]["median_us"]
             times.append((config, time_us))
             plan.tell(times[-1:])
+            check_stopped()
     worked = [(time, place) for place, (_, time) in enumerate(times) if time is not None]
     return (times[min(worked)[1]][0] if worked else None), len(times)

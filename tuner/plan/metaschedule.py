@@ -23,7 +23,6 @@ from tuner.errors import ChildError, ChildFailed
 from tuner.plan.evolution import search_target
 from tuner.plan.intrinsics import register_intrinsics
 from tuner.process.child import Child
-from tuner.process.waiting import waited
 from tuner.settings import Settings
 
 NAME = "metaschedule"
@@ -61,7 +60,7 @@ def search(
     seconds = START_SECONDS + TRIAL_SECONDS * trials
     with closing(Child(importing=COMPILER)) as child:
         try:
-            return waited(child, tune, *arguments, timeout=seconds, check=check)
+            return child.call(tune, *arguments, timeout=seconds, check=check)
         except ChildFailed as error:
             return _failed(workload.key, device, error)
 

@@ -17,7 +17,6 @@ from tuner.errors import ChildFailed, NothingWorked
 from tuner.plan.evolution import Setup, propose, search_target
 from tuner.plan.plan import Config, Plan
 from tuner.process.child import Child
-from tuner.process.waiting import waited
 
 log = structlog.get_logger()
 
@@ -56,14 +55,8 @@ class TracedPlan(Plan):
             return []
         told, self._untold = self._untold, []
         try:
-            return waited(
-                self._child,
-                propose,
-                self._setup,
-                told,
-                count,
-                timeout=ASK_SECONDS,
-                check=self._check,
+            return self._child.call(
+                propose, self._setup, told, count, timeout=ASK_SECONDS, check=self._check
             )
         except ChildFailed as error:
             self._failed = True

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tuner.errors import ChildError
+from tuner.process.stopping import LOOK_SECONDS
 
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 1 << 16
@@ -42,13 +43,19 @@ def send(channel: socket, text: bytes, deadline: float | None = None) -> None:
     channel.sendall(LENGTH.pack(len(text)) + text)
 
 
-def receive(channel: socket, most: int | None = None, deadline: float | None = None) -> bytes:
-    """The next text, unless it is longer than ``most`` bytes. Raises Malformed, EOFError,
-    TimeoutError at the deadline, ConnectionError."""
-    (length,) = LENGTH.unpack(_exactly(channel, LENGTH.size, deadline))
+def receive(
+    channel: socket,
+    most: int | None = None,
+    deadline: float | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> bytes:
+    """The next text, unless it is longer than ``most`` bytes. ``check()`` is called again and again
+    meanwhile, and may raise. Raises Malformed, EOFError, TimeoutError at the deadline,
+    ConnectionError."""
+    (length,) = LENGTH.unpack(_exactly(channel, LENGTH.size, deadline, check))
     if most is not None and length > most:
         raise Malformed(f"{length} bytes, at most {most} are read")
-    return _exactly(channel, length, deadline)
+    return _exactly(channel, length, deadline, check)
 
 
 def silent(channel: socket) -> bool:
@@ -63,14 +70,23 @@ def silent(channel: socket) -> bool:
     return False
 
 
-def _exactly(channel: socket, size: int, deadline: float | None) -> bytes:
+def _exactly(
+    channel: socket, size: int, deadline: float | None, check: Callable[[], None]
+) -> bytes:
     read = bytearray()
     while len(read) < size:
-        channel.settimeout(_left(deadline))
-        part = channel.recv(min(size - len(read), CHUNK_BYTES))
-        if not part:
+        left = _left(deadline)
+        channel.settimeout(None if left is None else min(left, LOOK_SECONDS))
+        try:
+            part = channel.recv(min(size - len(read), CHUNK_BYTES))
+        except TimeoutError:
+            part = None
+        if part is None:
+            check()
+        elif not part:
             raise EOFError
-        read += part
+        else:
+            read += part
     return bytes(read)
 
 

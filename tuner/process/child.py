@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from tuner.errors import ChildCrashed, ChildTimeout
@@ -24,6 +24,7 @@ from tuner.process import channel
 from tuner.process.channel import Malformed
 from tuner.process.confine import Confinement
 from tuner.process.fork_server import Forked, ForkServer
+from tuner.process.stopping import check_stopped
 
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
@@ -69,20 +70,29 @@ class Child:
         """The running process, None before the first call and after the end of one."""
         return self._process.pid if self._process else None
 
-    def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
+    def call(
+        self,
+        function: Callable[..., T],
+        *arguments: Any,
+        timeout: float,
+        check: Callable[[], None] = check_stopped,
+    ) -> T:
         """``function(*arguments)`` there. Arguments and answer cross as JSON, by the annotations
-        that the function has for them.
+        that the function has for them. ``check()`` is called first, and about twice a second
+        meanwhile; if it raises then, the process is killed.
 
         Raises ChildError, ChildCrashed (if the answer is none, too, after the process is killed) or
         ChildTimeout (``timeout`` in seconds).
         """
         request = channel.request(function, arguments)
-        connection = self._started()
+        check()
+        check = partial(self._check, check)
+        connection = self._started(check)
         self._calls += 1
         deadline = time.monotonic() + timeout
         try:
             channel.send(connection, request, deadline)
-            answer = channel.receive(connection, self._answer_bytes, deadline)
+            answer = channel.receive(connection, self._answer_bytes, deadline, check)
             return channel.read_answer(self._calls, function, answer)
         except TimeoutError as error:
             self.close()
@@ -112,17 +122,24 @@ class Child:
             self._stderr.close()
         self._process = self._channel = self._stderr = None
 
+    def _check(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except BaseException:
+            self.close()  # nobody waits for the answer any more
+            raise
+
     def _signal(self) -> None:
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _started(self) -> socket.socket:
+    def _started(self, check: Callable[[], None]) -> socket.socket:
         if self._process is not None and (self._process.poll() is not None or not self._silent()):
             self.close()
         if self._channel is None:
-            self._start()
+            self._start(check)
         assert self._channel is not None  # noqa: S101  # _start() has just set it
         return self._channel
 
@@ -130,7 +147,7 @@ class Child:
         """Or else what a candidate left to be read would be taken for the next one's answer."""
         return self._channel is not None and channel.silent(self._channel)
 
-    def _start(self) -> None:
+    def _start(self, check: Callable[[], None]) -> None:
         self._channel, far_end = socket.socketpair()
         self._calls = 0
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
@@ -144,6 +161,7 @@ class Child:
                     far_end.fileno(),
                     self._environment,
                     START_SECONDS,
+                    check,
                 )
         except TimeoutError as error:
             self.close()
@@ -154,7 +172,8 @@ class Child:
         if self._killed:  # perhaps before there was a process to signal
             self._signal()
         try:
-            channel.receive(self._channel, self._answer_bytes, time.monotonic() + START_SECONDS)
+            deadline = time.monotonic() + START_SECONDS
+            channel.receive(self._channel, self._answer_bytes, deadline, check)
         except TimeoutError as error:
             self.close()
             raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error

@@ -17,11 +17,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
+
+from tuner.process.stopping import LOOK_SECONDS, check_stopped
 
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
@@ -31,12 +34,23 @@ MOST_DESCRIPTORS = 8
 class Forked:
     """A process that a server has forked: as much of ``subprocess.Popen`` as a child needs."""
 
-    def __init__(self, keeper: socket.socket, timeout: float) -> None:
-        """Raises TimeoutError after so many seconds, EOFError if the server has ended."""
+    def __init__(
+        self, keeper: socket.socket, timeout: float, check: Callable[[], None] = check_stopped
+    ) -> None:
+        """Raises TimeoutError after so many seconds, EOFError if the server has ended, and what
+        ``check()`` raises, which is called about twice a second meanwhile."""
         self._keeper = keeper
         self.returncode: int | None = None
-        keeper.settimeout(timeout)
-        said = keeper.recv(STATUS_BYTES)
+        deadline = time.monotonic() + timeout
+        while True:
+            keeper.settimeout(LOOK_SECONDS)
+            try:
+                said = keeper.recv(STATUS_BYTES)
+                break
+            except TimeoutError:
+                check()
+                if time.monotonic() > deadline:
+                    raise
         if not said:
             raise EOFError
         self.pid = int(said)
@@ -77,17 +91,22 @@ class ForkServer:
         channel: int,
         environment: Mapping[str, str],
         timeout: float,
+        check: Callable[[], None] = check_stopped,
     ) -> Forked:
         """A process of a group of its own that calls ``module:function`` with the descriptor
         ``channel`` and the arguments, which must be JSON's. It has that environment and this
-        process's working folder, and writes what it prints to ``output``. Raises TimeoutError after
-        ``timeout`` seconds, EOFError if the server has ended."""
+        process's working folder, and writes what it prints to ``output``. Raises as :class:`Forked`
+        does."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps([function, arguments, dict(environment), str(Path.cwd())]).encode()
         with theirs, self._lock:
             requests = self._started()
             socket.send_fds(requests, [request], [theirs.fileno(), output, channel])
-        return Forked(ours, timeout)
+        try:
+            return Forked(ours, timeout, check)
+        except BaseException:
+            ours.close()  # the server then ends what it forks
+            raise
 
     def _started(self) -> socket.socket:
         if self._process is None or self._process.poll() is not None or self._requests is None:

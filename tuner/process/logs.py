@@ -28,20 +28,12 @@ def configure(log_format: Literal["json", "console"]) -> None:
     )
     unwrapped = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_is_a_fault)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared, processors=[unwrapped, renderer]
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-
-
-def _is_a_fault(record: logging.LogRecord) -> bool:
-    """Not what SQLAlchemy says of a connection when a signal that ends this process comes while
-    it is given back."""
-    raised = record.exc_info[1] if record.exc_info else None
-    return raised is None or isinstance(raised, Exception)
 
 
 def quietly(log_format: Literal["json", "console"]) -> None:

@@ -1,16 +1,30 @@
-"""How a process that searches is asked to end."""
+"""How a process that searches is asked to end: a signal sets a flag, and what waits looks at it."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
-from db.sql.undisturbed import when_undisturbed
+LOOK_SECONDS = 0.5
+"""Between two looks of what waits."""
 
-_ASKED = threading.Event()
+T = TypeVar("T")
+
+
+class _Flag:
+    """What the next look raises. No Event: the main thread may hold its lock when a handler runs
+    there."""
+
+    asked: type[BaseException] | None = None
+
+
+_flag = _Flag()
 
 
 class Stopped(BaseException):
@@ -18,29 +32,15 @@ class Stopped(BaseException):
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM and SIGINT raise Stopped, once: what follows must not be interrupted again."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        _ASKED.set()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)
-        when_undisturbed(_raise_stopped)
-
+    """Let SIGTERM and SIGINT raise Stopped at the next look."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-
-
-def check_stopped() -> None:
-    """Raises Stopped where the process was asked to end: within a destructor Python swallows what a
-    handler raises."""
-    if _ASKED.is_set():
-        raise Stopped
+        signal.signal(number, _asking(Stopped))
 
 
 @contextmanager
-def interrupted_between_transactions() -> Iterator[None]:
-    """For a search in somebody else's program: Ctrl-C raises KeyboardInterrupt as ever, but not
-    within a transaction on SQLite. A program with a handler of its own keeps that."""
+def interruptible() -> Iterator[None]:
+    """For a search in somebody else's program: Ctrl-C raises KeyboardInterrupt at the next look, or
+    at the end. A program with a handler of its own keeps that."""
     usual = signal.default_int_handler
     if (
         threading.current_thread() is not threading.main_thread()
@@ -48,21 +48,46 @@ def interrupted_between_transactions() -> Iterator[None]:
     ):
         yield
         return
+    signal.signal(signal.SIGINT, _asking(KeyboardInterrupt))
     try:
-        signal.signal(signal.SIGINT, _interrupt)
         yield
+    except KeyboardInterrupt:
+        _flag.asked = None  # a second one asks for nothing more
+        raise
     finally:
-        if signal.getsignal(signal.SIGINT) is _interrupt:
-            signal.signal(signal.SIGINT, usual)
+        signal.signal(signal.SIGINT, usual)
+        check_stopped()
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    when_undisturbed(_raise_interrupt)
+def check_stopped() -> None:
+    """Raise what was asked for, once: what cleans up afterwards may look, too. Other threads than
+    the main one are not asked: it ends what works for it."""
+    if _flag.asked is not None and threading.current_thread() is threading.main_thread():
+        asked, _flag.asked = _flag.asked, None
+        raise asked
 
 
-def _raise_stopped() -> None:
-    raise Stopped
+def pause(seconds: float) -> None:
+    """Sleep, and look meanwhile."""
+    deadline = time.monotonic() + seconds
+    while True:
+        check_stopped()
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, LOOK_SECONDS))
 
 
-def _raise_interrupt() -> None:
-    raise KeyboardInterrupt
+def result_of(future: Future[T]) -> T:
+    """As ``future.result()``, looking meanwhile."""
+    check_stopped()
+    while wait([future], LOOK_SECONDS).not_done:
+        check_stopped()
+    return future.result()
+
+
+def _asking(what: type[BaseException]) -> Callable[[int, FrameType | None], None]:
+    def handler(number: int, frame: FrameType | None) -> None:
+        _flag.asked = what
+
+    return handler

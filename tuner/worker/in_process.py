@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from sqlalchemy.engine import Engine
 
@@ -17,7 +16,7 @@ from tuner.device.device import Device
 from tuner.errors import TunerError
 from tuner.job.job import Progress
 from tuner.library.signing_key import own_key
-from tuner.process.stopping import interrupted_between_transactions
+from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.worker.worker import Worker
@@ -28,8 +27,7 @@ POLL_SECONDS = 1.0
 def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
     """The job of that order, which has ended if an earlier one answers it."""
     own_key(settings.signing_key)  # first: without one nothing is worth ordering
-    with interrupted_between_transactions():
-        return queue.submit(engine, order)[0]
+    return queue.submit(engine, order)[0]
 
 
 def tuned_here(
@@ -38,13 +36,9 @@ def tuned_here(
     """The job once it has succeeded. Raises TunerError if it does not. What interrupts it has a
     note if other workers go on with the job."""
     try:
-        with interrupted_between_transactions():
-            if not job.ended:
-                worker = Worker(engine, device, settings)
-                try:
-                    job = run_here(engine, worker, job, bar)
-                finally:
-                    worker.close()
+        if not job.ended:
+            with closing(Worker(engine, device, settings)) as worker:
+                job = run_here(engine, worker, job, bar)
     except BaseException as interruption:
         if goes_on(engine, job):
             interruption.add_note(f"the job goes on elsewhere; {how_to_cancel(job)}")
@@ -70,8 +64,7 @@ def how_to_cancel(job: Job) -> str:
 
 
 def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
-    """Run the job to its end; while another worker holds it, watch it. Whatever ends that earlier,
-    the worker gives it back."""
+    """Run the job to its end; while another worker holds it, watch it."""
 
     def watch(progress: Progress) -> None:
         if bar is not None:
@@ -84,18 +77,15 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
                 eta_seconds=progress.eta_seconds,
             )
 
-    try:
-        while not job.ended:
-            # again and again: the worker that holds it may be gone
-            claimed = worker.claim(job.target, job.id)
-            if claimed is not None:
-                worker.take(claimed, watch)
-            else:
-                time.sleep(POLL_SECONDS)
-            job = queue.get(engine, job.id)
-            if bar is not None:
-                bar.show_stored(job)
-    except BaseException:
-        worker.give_back()
-        raise
+    while not job.ended:
+        check_stopped()
+        # again and again: the worker that holds it may be gone
+        claimed = worker.claim(job.target, job.id)
+        if claimed is not None:
+            worker.take(claimed, watch)
+        else:
+            pause(POLL_SECONDS)
+        job = queue.get(engine, job.id)
+        if bar is not None:
+            bar.show_stored(job)
     return job

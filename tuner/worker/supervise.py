@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from tuner.process.stopping import pause
+
 log = structlog.get_logger()
 
 PR_SET_PDEATHSIG = 1
@@ -58,7 +60,7 @@ class _Member:
 
 def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], once: bool) -> None:
     """Run ``command`` once for each member, whose variables are added to the environment, until an
-    exception ends this (a signal's, say): all are then asked to end, and waited for. With ``once``
+    exception ends this (Stopped, say): all are then asked to end, and waited for. With ``once``
     until each has ended with code 0."""
     running = [_Member(name, command, variables) for name, variables in members.items()]
     try:
@@ -73,7 +75,7 @@ def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], 
                     log.warning("member_ended", member=member.name, code=code, again_in_s=wait)
                 if member.process is None and time.monotonic() >= member.again_at:
                     member.start()
-            time.sleep(LOOK_SECONDS)
+            pause(LOOK_SECONDS)
     finally:
         _stop([member.process for member in running if member.process is not None])
 

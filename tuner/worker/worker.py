@@ -19,7 +19,6 @@ from sqlalchemy.engine import Engine
 import templates
 from db import queue
 from db.contract.job import Job
-from db.contract.order import JobFilter
 from db.fleet import devices, workers
 from db.read import events
 from db.results import signed, signers
@@ -35,7 +34,7 @@ from tuner.job.lease import Cancelled, Lease
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, exercise
-from tuner.process.stopping import Stopped, check_stopped
+from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
 
@@ -91,9 +90,6 @@ class Worker:
                 if self._device.kind == "cuda" and self._farm is None:
                     can_be_confined(exercise)  # the first job would wait for it
                 self._take_jobs(once)
-        except Stopped:
-            self.give_back()
-            raise
         finally:
             self.close()
 
@@ -107,26 +103,26 @@ class Worker:
                     raise
                 self._silent_at = time.monotonic()
                 log.warning("database_unavailable", reason=str(error))
-                time.sleep(RETRY_SECONDS)
+                pause(RETRY_SECONDS)
                 continue
             except NoServer as error:
                 if once:
                     raise
                 log.warning("no_server", reason=str(error))
-                time.sleep(SERVER_SECONDS)
+                pause(SERVER_SECONDS)
                 continue
             if job is not None:
                 self.take(job)
             elif once:
                 return
             else:
-                time.sleep(self._settings.poll_seconds)
+                pause(self._settings.poll_seconds)
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end, whichever it is. Where the database
         stops answering it is left to its lease: whoever claims it next goes on from its trials, and
-        the attempt is uncharged with this worker's next :meth:`claim`. After Stopped, and anything
-        else that comes out, :meth:`give_back` is the caller's to call."""
+        the attempt is uncharged with this worker's next :meth:`claim`. If this process is asked to
+        end, the job is given back."""
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             self._metrics.job_begins(job.id)
@@ -144,27 +140,16 @@ class Worker:
             except NoServer as error:
                 log.warning("job_without_server", reason=str(error))
                 self._give_back(job)
-                time.sleep(SERVER_SECONDS)
+                pause(SERVER_SECONDS)
             finally:
                 self._metrics.job_ends(outcome)
-
-    def give_back(self) -> None:
-        """What it still holds when it is ended, though that came between the claim and the run."""
-        try:
-            running = queue.list_jobs(self._engine, JobFilter(state="running"), limit=1000).items
-        except DatabaseUnavailable as error:
-            log.warning("database_unavailable", reason=str(error))
-            return
-        for job in running:
-            if job.worker == self.name:
-                with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
-                    self._give_back(job)
 
     def close(self) -> None:
         self._builder.close()
         if self._farm is not None:
             self._farm.close()
         try:
+            self._excuse()
             workers.leave(self._engine, self.name)
         except DatabaseUnavailable as error:
             log.warning("database_unavailable", reason=str(error))
@@ -184,12 +169,15 @@ class Worker:
     def claim(self, kind: str, job_id: str | None = None) -> Job | None:
         """As :func:`db.queue.claim`. Jobs that were left because the database was silent are given
         back first, uncharged."""
+        self._excuse()
+        silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
+        return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
+
+    def _excuse(self) -> None:
         while self._left:
             lost = self._left[-1]
             queue.excuse(self._engine, lost.id, lost.attempt)
             self._left.pop()
-        silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
-        return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
 
     def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
         """The state in which it ended."""
@@ -205,6 +193,9 @@ class Worker:
         except Exception as error:
             log.exception("job_crashed")
             return self._end(job, "failed", f"{type(error).__name__}: {error}")
+        except BaseException:
+            self._give_back(job)
+            raise
         return "succeeded"
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:

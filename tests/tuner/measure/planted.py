@@ -60,6 +60,16 @@ class PlantedSlow(Planted):
         return self.config("slow")
 
 
+class PlantedHang(Planted):
+    """Its call never returns."""
+
+    name = "planted_hang"
+    behaviours = ("hang",)
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return self.config("hang")
+
+
 class PlantedBuild(Planted):
     """What happens while the program is built.
 

@@ -1,0 +1,121 @@
+"""A worker that is asked to end while something takes longer than anybody would wait for."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from processes import Database, alive, until
+from runs import Bench
+
+from db import queue
+from templates.conv1d.workload import Conv1dWorkload
+from templates.template import Template
+from tests.acceptance.deceptive import HangsAtLast, SlowBuild
+from tests.tuner.measure.planted import Planted, PlantedHang
+from tuner.build.compile import BuildOrder, program_of
+from tuner.compare.runner import Runner
+from tuner.process.stopping import Stopped, interruptible, stop_on_signals
+from tuner.settings import Settings
+from tuner.worker.in_process import tuned_here
+from tuner.worker.worker import Worker
+
+SHAPE = {"M": 512, "N": 8}
+LONG = 600.0
+SETTLED = 1.5
+"""Seconds after which what was begun is under way."""
+
+
+class Of(Worker):
+    """It searches one template."""
+
+    template: Template[Any]
+
+    def _among(self, job: queue.Job) -> list[Template[Any]]:
+        return [self.template]
+
+
+@contextmanager
+def signalled(by: signal.Signals, reached: Callable[[], object]) -> Iterator[None]:
+    """The signal comes once that is reached; what is within ends less than ten seconds later."""
+    sent: list[float] = []
+
+    def send() -> None:
+        until(reached)
+        time.sleep(SETTLED)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), by)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    assert time.monotonic() - sent[0] < 10
+
+
+@pytest.mark.parametrize(
+    ("template", "measured"),
+    [(SlowBuild(), 0), (PlantedHang(), 0), (HangsAtLast(), 1)],
+    ids=["building", "measuring", "deciding"],
+)
+def test_sigterm_does_not_wait_for_it(
+    database: Database, bench: Bench, handlers: None, template: Template[Any], measured: int
+) -> None:
+    job = database.submit(SHAPE, trials=1, search="grid")
+
+    def now() -> queue.Job:
+        return queue.get(database.engine, job.id)
+
+    settings = Settings(build_workers=1, build_seconds=LONG, run_seconds=LONG)
+    worker = Of(database.engine, bench.device, settings)
+    worker.template = template
+    before = psutil.Process().children(recursive=True)
+    stop_on_signals()
+    reached = lambda: now().state == "running" and now().trials_measured == measured  # noqa: E731
+    with signalled(signal.SIGTERM, reached), pytest.raises(Stopped):
+        worker.run()
+    given_back = now()
+    assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
+    assert given_back.trials_measured == measured
+    left = [each for each in psutil.Process().children(recursive=True) if each not in before]
+    assert not [each for each in left if alive(each)]
+
+
+def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_path: Path) -> None:
+    workload = Conv1dWorkload(**SHAPE)
+    libraries = {}
+    for name, template in {"empty": Planted(), "hanging": PlantedHang()}.items():
+        config = template.default(workload, bench.device.limits)
+        order = BuildOrder(
+            workload.key,
+            program_of(template),
+            config,
+            bench.device.target,
+            tmp_path / f"{name}.so",
+        )
+        assert bench.builder.submit(order).result().status == "ok"
+        libraries[name] = order.library
+    stop_on_signals()
+    with Runner(workload.key, bench.device) as runner:
+        runner.ready()
+        with signalled(signal.SIGTERM, lambda: True), pytest.raises(Stopped):
+            runner.compare(libraries)
+
+
+def test_ctrl_c_does_not_wait_for_the_worker_that_holds_the_job(
+    database: Database, bench: Bench, handlers: None
+) -> None:
+    job = database.submit(SHAPE)
+    assert queue.claim(database.engine, "other", ["cpu"]) is not None
+    with signalled(signal.SIGINT, lambda: True), pytest.raises(KeyboardInterrupt), interruptible():
+        tuned_here(database.engine, Settings(build_workers=1), bench.device, job)
+    still = queue.get(database.engine, job.id)
+    assert (still.state, still.worker) == ("running", "other")
