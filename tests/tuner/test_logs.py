@@ -36,3 +36,25 @@ def test_a_librarys_fault_is_a_line_as_any_other() -> None:
 @pytest.mark.parametrize("wanted", ["Exception during reset or similar", "the server is gone"])
 def test_people_read_it_too(wanted: str) -> None:
     assert "\n".join(said("console")).count(wanted) == 1
+
+
+IN_TURNS = """
+import io, sys
+import structlog
+from tuner.process import logs
+first, usual = io.StringIO(), sys.stderr
+sys.stderr = first
+logs.configure("console")
+log = structlog.get_logger()
+log.warning("into the first")
+sys.stderr = usual
+first.close()
+log.warning("into the usual one")
+"""
+
+
+def test_it_is_the_standard_error_of_that_moment() -> None:
+    """One that was there when a test of the user's began is closed when the next one logs."""
+    command = [sys.executable, "-c", IN_TURNS]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ended.returncode, "into the usual one" in ended.stderr) == (0, True)

@@ -24,7 +24,8 @@ def configure(log_format: Literal["json", "console"]) -> None:
     ]
     structlog.configure(
         processors=[*shared, renderer],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # what standard error is by then: a notebook or a test runner puts another in its place
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
     unwrapped = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = logging.StreamHandler(sys.stderr)
