@@ -2,16 +2,18 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from processes import Database, alive, until
+from processes import ROOT, SECONDS, Database, alive, until
 from runs import Bench
 
 from db import queue
@@ -61,6 +63,14 @@ def signalled(by: signal.Signals, reached: Callable[[], object]) -> Iterator[Non
     assert time.monotonic() - sent[0] < 10
 
 
+def forks(pid: int) -> bool:
+    """Whether its children's server is there: what is imported may ask ldconfig or uname."""
+    with suppress(psutil.Error):
+        children = psutil.Process(pid).children()
+        return any("tuner.process.fork_server" in child.cmdline() for child in children)
+    return False
+
+
 @pytest.mark.parametrize(
     ("template", "measured"),
     [(SlowBuild(), 0), (PlantedHang(), 0), (HangsAtLast(), 1)],
@@ -108,6 +118,23 @@ def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_pat
         runner.ready()
         with signalled(signal.SIGTERM, lambda: True), pytest.raises(Stopped):
             runner.compare(libraries)
+
+
+def test_a_ladder_ends_and_says_that_nothing_is_stored(database: Database) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tuner", "ladder", "conv1d", "--M", "1001", "--N", "7"],
+        cwd=database.path.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TUNER_DATABASE_URL": database.url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: forks(process.pid))  # handlers are there before it
+    sent = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    complained = process.communicate(timeout=SECONDS)[1]
+    assert time.monotonic() - sent < 10
+    assert complained.splitlines()[-1].startswith("tuner: stopped; a climb is stored as a whole")
+    assert process.returncode == 1
 
 
 def test_ctrl_c_does_not_wait_for_the_worker_that_holds_the_job(

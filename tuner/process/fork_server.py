@@ -44,13 +44,12 @@ class Forked:
         deadline = time.monotonic() + timeout
         while True:
             keeper.settimeout(LOOK_SECONDS)
-            try:
+            with suppress(TimeoutError):
                 said = keeper.recv(STATUS_BYTES)
                 break
-            except TimeoutError:
-                check()
-                if time.monotonic() > deadline:
-                    raise
+            check()
+            if time.monotonic() > deadline:
+                raise TimeoutError
         if not said:
             raise EOFError
         self.pid = int(said)
