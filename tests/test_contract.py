@@ -88,3 +88,8 @@ def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
 def test_what_was_chosen_is_what_is_shown_beside() -> None:
     assert chosen(ORDER) == {}
     assert chosen(replace(ORDER, seed=0, templates=("fft",))) == {"seed": 0, "templates": ("fft",)}
+
+
+def test_what_a_job_answers_has_none_of_its_orders_defaults(document: dict[str, Any]) -> None:
+    properties = document["components"]["schemas"]["JobView"]["properties"]
+    assert [name for name in ("trials", "warm_start") if "default" in properties[name]] == []

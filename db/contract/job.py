@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from db.contract.order import COLUMNS, JobOrder, Terms
+from db.contract.order import COLUMNS, JobOrder, KeptTerms
 from db.sql.choices import JobState
 
 
@@ -110,15 +110,14 @@ class Progress(Shown):
     eta_seconds: float | None = None
 
 
-class JobShown(Progress, Terms):
+class JobShown(Progress, KeptTerms):
     """An order and how far it is; ``best`` is the best so far."""
 
     id: str
     state: JobState
     operator: str
     workload: dict[str, Any]
-    trials: TrialCounts = Field()  # type: ignore[assignment]  # an order's are a number
-    warm_start: WarmStart = Field()  # type: ignore[assignment]  # an order's is a wish
+    warm_start: WarmStart
     attempt: int = Field(description="raised each time a worker takes the job up")
     cancel_requested: bool = False
     worker: str | None = Field(None, description="who holds it, or held it last")

@@ -38,11 +38,21 @@ class Shape(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What is ordered beside the workload. A job shows the same fields."""
+class SearchTerms:
+    """What is ordered as a number or a wish, and of which a job shows what became of it."""
+
+    trials: Annotated[int, Spec("configurations to measure", ge=1, le=MAX_TRIALS)] = 64
+    warm_start: Annotated[
+        bool,
+        Spec("begin with what trials of other shapes on the same device say; false starts cold"),
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptTerms:
+    """What is ordered, and shown of the job in the same words."""
 
     target: Annotated[Target, Spec("the kind of device; auto takes any worker's")] = "auto"
-    trials: Annotated[int, Spec("configurations to measure", ge=1, le=MAX_TRIALS)] = 64
     search: Annotated[str, Spec("the search strategy", STRATEGIES)] = "xgb"
     on_existing: Annotated[
         Literal["reuse", "retune"],
@@ -64,10 +74,6 @@ class Terms:
             le=MAX_TRIALS,
         ),
     ] = None
-    warm_start: Annotated[
-        bool,
-        Spec("begin with what trials of other shapes on the same device say; false starts cold"),
-    ] = True
     templates: Annotated[
         Sequence[str] | None,
         Spec(
@@ -87,6 +93,11 @@ class Terms:
             pattern=PRINTABLE,
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms(KeptTerms, SearchTerms):
+    """All that is ordered beside the workload."""
 
 
 def terms_of(said: Terms) -> dict[str, Any]:

@@ -25,7 +25,7 @@ WRITE_ON = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from storage_rows import claimed, device, new_trial, submitted
-from db import trials
+from db.results import trials
 from db.sql.engine import open_engine
 engine = open_engine(sys.argv[1])
 gpu = device(engine).id

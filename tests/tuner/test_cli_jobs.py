@@ -167,7 +167,7 @@ def test_serve_becomes_the_service(
     program, command, environment = became
     assert (program, command[1:]) == (sys.executable, ["-P", "-m", "api"])
     assert (environment["TUNER_HOST"], environment["TUNER_PORT"]) == ("127.0.0.1", "0")
-    assert str(Path(cli.__file__).parents[1]) in environment["PYTHONPATH"].split(":")
+    assert str(Path(cli.__file__).parents[2]) in environment["PYTHONPATH"].split(":")
 
 
 def test_the_bar_says_how_it_goes() -> None:

@@ -21,7 +21,7 @@ def with_options(
     """``run`` as a command that takes a dataclass's fields for its ``**others``, but those that it
     has options of its own for."""
     own = inspect.signature(run, eval_str=True).parameters.values()
-    parameters = [each for each in own if each.kind is not each.VAR_KEYWORD]
+    parameters = []
     for field, kind, spec in specified(model):
         if field.name in without:
             continue
@@ -41,6 +41,9 @@ def with_options(
                 annotation=Annotated[kind, option],
             )
         )
+
+    parameters += [each for each in own if each.kind is not each.VAR_KEYWORD]
+    parameters.sort(key=lambda each: each.kind)  # stable: the contract's before its own
 
     def command(*args: Any, **given: Any) -> None:
         run(*args, **given)
