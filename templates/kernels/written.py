@@ -50,7 +50,8 @@ def program(
             ):
                 ir.reads()
                 ir.writes()
-                shared = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
+                memory = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
+                shared = IRBuilder.name("shared", memory)
                 call = ir.cuda.func_call(function, *pointers, shared.data, source_code=source)
                 ir.evaluate(call)
     return builder.get()
