@@ -216,7 +216,7 @@ class WrongLayout(WrongArgument):
 class ServiceError(TunerError):
     """Change the request as the service's answer says.
 
-    ``status`` is the answer's, None where there was none; ``type`` and ``detail`` are the problem
+    ``status`` is the answer's, None if there was none; ``type`` and ``detail`` are the problem
     document's, ``errors`` its fields at fault ({"field", "message"}), ``problem`` all of it.
     """
 
