@@ -20,7 +20,7 @@ OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def user_folder(variable: str, otherwise: str) -> Path:
     """``convtune`` in the folder that the variable names, or in ``otherwise`` of the user's home
-    where it is unset or relative. Raises UnusableFile where this user has no home."""
+    where it is unset or relative. Raises UnusableFile if this user has no home."""
     named = Path(os.environ.get(variable, ""))
     try:
         return (named if named.is_absolute() else Path.home() / otherwise) / "convtune"
@@ -55,7 +55,7 @@ def locked(inside: Path) -> Iterator[None]:
 
 def foreign(found: os.stat_result) -> str | None:
     """Why others than this user and root could have written what a file or folder says, with the
-    way out; None where they could not. In a folder with the sticky bit nobody else's file can be
+    way out; None if they could not. In a folder with the sticky bit nobody else's file can be
     replaced."""
     if found.st_uid not in (ROOT, os.geteuid()):
         return f"it belongs to user {found.st_uid}; if you trust what it says, make it yours: chown"

@@ -10,7 +10,7 @@ TunerError
 ├── ForeignServer        an RPC server has another device or other versions
 ├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
 ├── NoLinker             no C++ compiler is here to link a library with
-├── NoRoom               a workload's inputs and references take more of the disk than they may
+├── NoDiskSpace          a workload's inputs and references take more of the disk than they may
 ├── NothingWorked        no configuration was built, right and timed
 ├── UnusableFile         a log can't be read from, or written to, where it should be
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
@@ -128,7 +128,7 @@ class NoLinker(TunerError):
         super().__init__("no C++ compiler to link with: install g++ or clang++, or name one in CXX")
 
 
-class NoRoom(TunerError):
+class NoDiskSpace(TunerError):
     """Order a smaller shape; raise TUNER_SCRATCH_BYTES, or free the temporary folder."""
 
     def __init__(self, needed: int, allowed: int, free: int, folder: str) -> None:
@@ -216,7 +216,7 @@ class WrongLayout(WrongArgument):
 class ServiceError(TunerError):
     """Change the request as the service's answer says.
 
-    ``status`` is the answer's, None where there was none; ``type`` and ``detail`` are the problem
+    ``status`` is the answer's, None if there was none; ``type`` and ``detail`` are the problem
     document's, ``errors`` its fields at fault ({"field", "message"}), ``problem`` all of it.
     """
 

@@ -39,7 +39,7 @@ WAY_OUT = "send one as Authorization: Bearer ct_…; `tuner keys create` makes o
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: a key, or an address where there is none."""
+    """Who asks: a key, or an address if there is none."""
 
     key: Key | None
     address: str

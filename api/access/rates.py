@@ -20,7 +20,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # level, and when
 
     def wait(self, who: str) -> float:
-        """0 where the request is let through, and counted; else the seconds until one will be."""
+        """0 if the request is let through, and counted; else the seconds until one will be."""
         now = self._clock()
         level, then = self._buckets.pop(who, (self._burst, now))
         level = min(self._burst, level + (now - then) * self.per_second)

@@ -73,7 +73,7 @@ class ContextMiddleware:
 
 
 def _listener_left(error: Exception) -> bool:
-    """What FastAPI's event stream raises where an event still waited to be sent to them."""
+    """What FastAPI's event stream raises if an event still waited to be sent to them."""
     if isinstance(error, ExceptionGroup):
         return all(_listener_left(each) for each in error.exceptions)
     return isinstance(error, BrokenResourceError)

@@ -58,7 +58,7 @@ def field_errors(errors: Iterable[Mapping[str, Any]], place: str | None = None) 
 
 
 def summary(errors: list[FieldError]) -> str:
-    """All of them in one sentence each, the first few only where there are many."""
+    """All of them in one sentence each, the first few only if there are many."""
     said = [f"{error.field} {error.message}" for error in errors[:SHOWN_ERRORS]]
     if len(errors) > SHOWN_ERRORS:
         said.append(f"and {len(errors) - SHOWN_ERRORS} more")

@@ -115,7 +115,7 @@ def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView
 
 
 def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
-    """Raises Problem where that is not asked for, or there is none."""
+    """Raises Problem if that is not asked for, or there is none."""
     if filters.match == "exact":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
@@ -133,7 +133,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
 
 
 def _lender(engine: Engine, best: Best) -> Neighbour | None:
-    """Of what a verification found; None where the shape was searched."""
+    """Of what a verification found; None if the shape was searched."""
     if best.search != listed.NEIGHBOUR:
         return None
     [lent] = listed.of_job(engine, best.job_id)

@@ -69,7 +69,7 @@ async def _listening(
 
 def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
     access: Access = request.app.state.access
-    caller: Caller | None = getattr(request.state, "caller", None)  # none where nobody is asked
+    caller: Caller | None = getattr(request.state, "caller", None)  # none if nobody is asked
 
     async def may_go_on() -> bool:
         try:

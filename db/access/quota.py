@@ -23,12 +23,12 @@ def orders_of(engine: Engine, orderer: Orderer) -> Engine:
 
 
 def orderer_of(connection: Connection) -> Orderer | None:
-    """None where the engine is nobody's."""
+    """None if the engine is nobody's."""
     return connection.get_execution_options().get(_OPTION)
 
 
 def charged(connection: Connection, count: int) -> str | None:
-    """Who so many jobs that are now created belong to; None where the engine is nobody's.
+    """Who so many jobs that are now created belong to; None if the engine is nobody's.
 
     Raises QuotaExceeded. To be called once in the transaction that creates the jobs."""
     orderer = orderer_of(connection)

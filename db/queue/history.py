@@ -12,7 +12,7 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class PastTrial:
-    """As much of a trial as a search learns from; ``time_us`` is None where it failed."""
+    """As much of a trial as a search learns from; ``time_us`` is None if it failed."""
 
     job_seq: int
     template: str

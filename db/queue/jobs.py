@@ -18,7 +18,7 @@ EVERY = JobFilter()
 
 
 def restricted_to(templates: Sequence[str] | None) -> str:
-    """The templates of an order as a best is kept by them; empty where it takes all."""
+    """The templates of an order as a best is kept by them; empty if it takes all."""
     return ",".join(templates or ())
 
 

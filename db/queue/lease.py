@@ -53,7 +53,7 @@ def claim(
     job_id: str | None = None,
     spare_expired: bool = False,
 ) -> Job | None:
-    """The oldest job this worker's kinds of device may run, now held by it; None where none waits.
+    """The oldest job this worker's kinds of device may run, now held by it; None if none waits.
     With `job_id` only that job will do.
 
     Jobs whose lease ran out are claimable again. Those among them, of any kind, that were to be

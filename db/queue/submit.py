@@ -36,7 +36,7 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     with at least as many trials that worked is there, or of a search that was allowed at least as
     much and ended before (the job that made it); or an equal job is queued
     or running (one that is being cancelled does not count). Raises IdempotencyConflict,
-    TooManyKeys, and QuotaExceeded where `engine` is somebody's (db/access/quota.py)."""
+    TooManyKeys, and QuotaExceeded if `engine` is somebody's (db/access/quota.py)."""
     while True:
         try:
             with writing(engine) as connection:

@@ -31,7 +31,7 @@ class Snapshot:
     seq: int
     job: Job
     device: Device | None
-    last: int  # the number of its last trial, 0 where there is none
+    last: int  # the number of its last trial, 0 if there is none
     waiting: str | None  # why no living worker can take it
 
     @property

@@ -29,7 +29,7 @@ def number(value: float | None, digits: int = 3) -> str:
 def peer_in_words(
     timing: Mapping[str, Any], time_us: float, baselines: Sequence[Mapping[str, Any]]
 ) -> str | None:
-    """That a peer was faster, with both times; None where ours was the fastest."""
+    """That a peer was faster, with both times; None if ours was the fastest."""
     peer = faster_peer(timing, time_us, baselines)
     if peer is None:
         return None
@@ -39,7 +39,7 @@ def peer_in_words(
 
 
 def noise_in_words(timing: Mapping[str, Any]) -> str | None:
-    """That the machine was not quiet, why, and what to do; None where it was, or nobody looked."""
+    """That the machine was not quiet, why, and what to do; None if it was, or nobody looked."""
     noise = timing.get("noise")
     if not noise or noise["quiet"]:
         return None
@@ -47,7 +47,7 @@ def noise_in_words(timing: Mapping[str, Any]) -> str | None:
 
 
 def roofline_in_words(roofline: Mapping[str, Any], device: str) -> str | None:
-    """How near a time is to what the device allows; None where the device's peaks are unknown."""
+    """How near a time is to what the device allows; None if the device's peaks are unknown."""
     fraction, bound = roofline.get("fraction"), roofline.get("bound")
     if not fraction or bound not in _BEYOND:
         return None

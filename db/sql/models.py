@@ -112,7 +112,7 @@ jobs = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("ordered_by", Text, primary_key=True),  # as of jobs; empty where nobody is counted
+    Column("ordered_by", Text, primary_key=True),  # as of jobs; empty if nobody is counted
     Column("key", Text, primary_key=True),
     Column("order_key", String(64), nullable=False),
     Column("job_seq", ForeignKey("jobs.seq", name="fk_idempotency_keys_job"), nullable=False),

@@ -18,7 +18,7 @@ _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
 def migrate(engine: Engine) -> None:
     """Bring the database to this code's schema; of several processes one does it, the others wait.
 
-    All or nothing. Raises SchemaMismatch where the database is of a newer release."""
+    All or nothing. Raises SchemaMismatch if the database is of a newer release."""
     with reading(engine) as connection:
         if _revision(connection) == _head():
             return

@@ -22,8 +22,8 @@ AND lease_expires_at > (julianday('now') - 2440587.5) * 86400.0 ORDER BY worker
 
 
 def path_of(url: str, instead: str) -> Path:
-    """The file of a database. Raises BackupRefused with `instead`, for one on PostgreSQL,
-    where the URL without its password takes the place of ``URL``."""
+    """The file of a database. For one on PostgreSQL, raises BackupRefused with `instead`, in
+    which the URL without its password replaces ``URL``."""
     found = parsed(url)
     if found.get_backend_name() != "sqlite":
         if not found.get_backend_name().startswith("postgres"):

@@ -326,7 +326,7 @@ def _steps(limits: DeviceLimits) -> list[str]:
 
 
 def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> list[str]:
-    """Long ones where they are as good; before compute capability 8.0 a step is two additions."""
+    """Long sums if they are as exact. Before compute capability 8.0 a step is two additions."""
     sums = Layout(workload, config).sums
     return sums if capability(limits) >= 80 else sums[:1]
 

@@ -67,7 +67,7 @@ class Knob:
         return all(name in config and config[name] in allowed for name, allowed in self.when)
 
     def to_json(self) -> dict[str, Any]:
-        """`{"name", "values"}`, and `"when": {knob: [values]}` where it is conditional."""
+        """`{"name", "values"}`, and `"when": {knob: [values]}` if it is conditional."""
         document: dict[str, Any] = {"name": self.name, "values": list(map(copied, self.values))}
         if self.when:
             document["when"] = {name: list(map(copied, allowed)) for name, allowed in self.when}

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from db.results import best
 from tests.acceptance.deceptive import SlowBuild, Small
 from tuner.build.builder import BUILD_SECONDS, Builder
-from tuner.errors import NoRoom
+from tuner.errors import NoDiskSpace
 from tuner.job.job import Progress
 from tuner.job.lease import Cancelled
 
@@ -40,7 +40,9 @@ def test_an_order_does_not_fill_the_temporary_folder(
     monkeypatch.setenv("TUNER_SCRATCH_BYTES", "10000")
     large = database.submit(SHAPE)
     needed = 3 * (4 * (512 + 8) + 8 * (512 + 7))
-    with pytest.raises(NoRoom, match=f"take {needed} bytes .* TUNER_SCRATCH_BYTES allows 10000"):
+    with pytest.raises(
+        NoDiskSpace, match=f"take {needed} bytes .* TUNER_SCRATCH_BYTES allows 10000"
+    ):
         bench.run(database, large)
     small = database.submit({"M": 16, "N": 3}, trials=1)
     assert bench.run(database, small).state == "succeeded"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import NoRoom
+from tuner.errors import NoDiskSpace
 from tuner.process.scratch import LOCK, PREFIX, must_have_room, scratch
 
 ROOT = Path(__file__).parents[2]
@@ -106,5 +106,5 @@ def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
 def test_what_the_disk_has_is_a_limit_too(temporary: Path) -> None:
     free = shutil.disk_usage(temporary).free
     must_have_room(free // 2, free)
-    with pytest.raises(NoRoom, match=rf"{temporary} has \d+ free.*set TMPDIR"):
+    with pytest.raises(NoDiskSpace, match=rf"{temporary} has \d+ free.*set TMPDIR"):
         must_have_room(2 * free, 4 * free)

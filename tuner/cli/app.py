@@ -57,7 +57,7 @@ def main() -> None:
     except typer.TyperException as error:
         context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
-        message = error.format_message().rstrip(".")  # none where the help was shown instead
+        message = error.format_message().rstrip(".")  # none if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)

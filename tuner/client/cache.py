@@ -15,7 +15,7 @@ from tuner.library.load import check_sha256
 
 
 def default_folder() -> Path:
-    """By the XDG base directory specification. Raises UnusableFile where this user has no home."""
+    """By the XDG base directory specification. Raises UnusableFile if this user has no home."""
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
@@ -27,7 +27,7 @@ class Cache:
         self.folder = Path(folder) if folder is not None else default_folder()
 
     def find(self, name: str, sha256: str) -> Path | None:
-        """The file, None where there is none. Raises BrokenArtifact where its bytes are not the
+        """The file, None if there is none. Raises BrokenArtifact if its bytes are not the
         right ones; it is gone then, and another try downloads it again."""
         path = self.folder / name
         if not path.exists():
@@ -40,8 +40,8 @@ class Cache:
         return path
 
     def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:
-        """Write a file that appears whole or not at all. Raises BrokenArtifact where the bytes,
-        of which no more than ``size`` are taken, are not the right ones, and UnusableFile where
+        """Write a file that appears whole or not at all. Raises BrokenArtifact if the bytes,
+        of which no more than ``size`` are taken, are not the right ones, and UnusableFile if
         nothing can be written."""
         with self._partial() as file:
             digest, taken = hashlib.sha256(), 0
@@ -59,7 +59,7 @@ class Cache:
                 return Path(file.name).replace(self.folder / name)
 
     def answer(self, url: str) -> tuple[str, bytes] | None:
-        """The ETag and content of what was answered there last, None where none is whole."""
+        """The ETag and content of what was answered there last, None if none is whole."""
         try:
             sha256, etag, content = self._answer_at(url).read_bytes().split(b"\n", 2)
         except (OSError, ValueError):

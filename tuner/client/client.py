@@ -51,8 +51,8 @@ class Client(Source):
     libraries are loaded, by default those of TUNER_SIGNERS; where neither names any, this machine's
     own and those that the service had when a library of its was first loaded here.
 
-    Every call raises ServiceError where the service refuses, with the fields at fault, and
-    ServiceUnreachable where none answers. Close it, or use it in a ``with``.
+    Every call raises ServiceError if the service refuses, with the fields at fault, and
+    ServiceUnreachable if none answers. Close it, or use it in a ``with``.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Client(Source):
         new connections where one breaks. ``progress`` is called with each new state of it; with
         ``bar``, it is shown on standard error.
 
-        Raises JobFailed where it fails or is cancelled, StillRunning after ``timeout`` seconds,
-        ServiceUnreachable where not even a first answer came by then.
+        Raises JobFailed if it fails or is cancelled, StillRunning after ``timeout`` seconds,
+        ServiceUnreachable if not even a first answer came by then.
         """
         with ExitStack() as stack:
             show = _shown_on_a_bar(stack) if bar else lambda _: None
@@ -195,7 +195,7 @@ class Client(Source):
         """Order the nearest match to be verified: a worker builds, checks and times the closest
         tuned shape's configuration for this shape, one trial and no search. Once the job has
         succeeded :meth:`best` answers with its time and its library. Where the shape has a best
-        already, its job is the answer. Raises NotTuned where no tuned shape can lend."""
+        already, its job is the answer. Raises NotTuned if no tuned shape can lend."""
         order = plain(
             {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
         )
@@ -215,7 +215,7 @@ class Client(Source):
     ) -> Best:
         """Search here and now, without the service: ``client.tune("conv1d", M=16384, N=32)``, with
         the options of :meth:`submit`. The job is kept in the database of TUNER_DATABASE_URL, the
-        files of its best in the cache, where :meth:`load` finds them. Raises NoCompiler where
+        files of its best in the cache, where :meth:`load` finds them. Raises NoCompiler if
         only the client is installed."""
         try:
             from tuner.client.local import Local
@@ -242,7 +242,7 @@ class Client(Source):
     def _must_answer(
         self, best: Best, operator: str, asked: Mapping[str, Any], target: str | None
     ) -> None:
-        """Raises ServiceError where that is the answer to another question: a library of another
+        """Raises ServiceError if that is the answer to another question: a library of another
         workload can be rightly signed too."""
         try:
             wanted = templates.operator(operator).workload.model_validate_strings(

@@ -47,8 +47,8 @@ class Listening:
         self._socket: socket.socket | None = None
 
     def next(self, deadline: float | None) -> Job | None:
-        """The job as the next event shows it, None where ``time.monotonic()`` reaches the deadline
-        first. Raises ServiceError where the service refuses, ServiceUnreachable where none has
+        """The job as the next event shows it, None if ``time.monotonic()`` reaches the deadline
+        first. Raises ServiceError if the service refuses, ServiceUnreachable if none has
         answered for OUTAGE_SECONDS."""
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:

@@ -24,7 +24,7 @@ they like."""
 
 
 def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
-    """The content as it comes. Raises ServiceError where it is compressed otherwise than asked."""
+    """The content as it comes. Raises ServiceError if it is compressed otherwise than asked."""
     encoding = answer.headers.get("Content-Encoding", "identity")
     if encoding not in ENCODINGS:
         raise stranger(answer.status_code, url, f"its answer is compressed by {encoding[:40]!r}")
@@ -32,7 +32,7 @@ def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
 
 
 def read(answer: httpx2.Response, url: str) -> bytes:
-    """The content as a whole. Raises ServiceError where there is more than MOST_BYTES of it."""
+    """The content as a whole. Raises ServiceError if there is more than MOST_BYTES of it."""
     content = bytearray()
     for piece in pieces(answer, url):
         content += piece
@@ -43,7 +43,7 @@ def read(answer: httpx2.Response, url: str) -> bytes:
 
 
 def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str) -> A:
-    """``what`` was said in an answer with that status at ``url``. Raises ServiceError where it is
+    """``what`` was said in an answer with that status at ``url``. Raises ServiceError if it is
     no such value."""
     try:
         return kind.model_validate_json(content)

@@ -81,7 +81,7 @@ class Source(ABC):
         return Library(self.fetch(library, ".so"), described)
 
     def fetch(self, artifact: ArtifactLink, suffix: str = "") -> Path:
-        """An artifact's file in the cache. Raises BrokenArtifact where the bytes that come, or lie
+        """An artifact's file in the cache. Raises BrokenArtifact if the bytes that come, or lie
         there, are not those of its sha256."""
         name = artifact.sha256 + suffix
         found = self.cache.find(name, artifact.sha256)

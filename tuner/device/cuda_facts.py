@@ -91,7 +91,7 @@ def target(limits: DeviceLimits) -> dict[str, Any]:
 
 
 def pci_bus_id() -> str:
-    """Where GPU 0 of those visible sits, as NVML names it too, whose numbers are of all GPUs."""
+    """The bus id of the first visible GPU. NVML's own numbers count all GPUs, visible or not."""
     from cuda.bindings import runtime
 
     named: bytes = checked(runtime.cudaDeviceGetPCIBusId(PCI_BUS_ID_BYTES, 0))

@@ -21,14 +21,14 @@ class Farm:
     first that answers is the farm's, and others are left out."""
 
     def __init__(self, tracker: tuple[str, int], key: str) -> None:
-        """Raises NoServer where the tracker does not answer or no server is free."""
+        """Raises NoServer if the tracker does not answer or no server is free."""
         self.tracker, self.key = tracker, key
         self._child = Child(ENVIRONMENT)
         self.device = self._first()
 
     def await_free(self, seconds: float = FREE_SECONDS) -> None:
         """Return as soon as a server is free: one that a job has just left takes a moment. Raises
-        NoServer where none is in time, or the tracker does not answer."""
+        NoServer if none is in time, or the tracker does not answer."""
         deadline = time.monotonic() + seconds
         while (servers := self._servers()).free == 0:
             if time.monotonic() > deadline:
@@ -37,7 +37,7 @@ class Farm:
             pause(LOOK_SECONDS)
 
     def runner(self, workload_key: str, seed: int, timeout: float) -> FarmRunner:
-        """A session with each server that there is now. Raises NoServer where there is none."""
+        """A session with each server that there is now. Raises NoServer if there is none."""
         servers = self._servers()
         if servers.known == 0:
             raise NoServer(self.tracker, self.key, "the tracker has none under this key")

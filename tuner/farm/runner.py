@@ -59,7 +59,7 @@ class _Task:
         return self.lost > 0 or self.future.set_running_or_notify_cancel()
 
     def end(self, answer: dict[str, Any]) -> None:
-        """Raises ForeignServer where the answer is none."""
+        """Raises ForeignServer if the answer is none."""
         try:
             value = self.read(answer)
         except ChildFailed as error:
@@ -231,7 +231,7 @@ class FarmRunner:
                 raise
 
     def _next(self) -> _Task | None:
-        """None where there is nothing to do for a while, or no more."""
+        """None if there is nothing to do for a while, or no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._tasks or self._over.is_set(), STAY_SECONDS)
             return self._tasks.popleft() if self._tasks and not self._over.is_set() else None
@@ -261,7 +261,7 @@ class FarmRunner:
             self._changed.notify()
 
     def _connect(self, child: Child) -> str | None:
-        """Which server it is; None where none was free, or it is not for this job."""
+        """Which server it is; None if none was free, or it is not for this job."""
         try:
             said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
             introduced = wire.introduced(said)

@@ -21,7 +21,7 @@ import templates
 from tuner.compare.measuring import Delivered
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
-from tuner.errors import ChildFailed, NoRoom
+from tuner.errors import ChildFailed, NoDiskSpace
 from tuner.farm import wire
 from tuner.measure import cases
 from tuner.process.child_main import die_with_parent
@@ -127,7 +127,7 @@ class Session:
             self._busy = True
             try:
                 return json.dumps(function(json.loads(text)))
-            except (ChildFailed, NoRoom) as error:
+            except (ChildFailed, NoDiskSpace) as error:
                 return json.dumps({"failed": str(error)})
             finally:
                 self._asked, self._busy = time.monotonic(), False

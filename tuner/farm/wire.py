@@ -41,7 +41,7 @@ def measured_to_json(measured: Measured) -> dict[str, Any]:
 
 
 def measured_from_json(value: dict[str, Any]) -> Measured:
-    """Raises ForeignServer where it is none."""
+    """Raises ForeignServer if it is none."""
     return _read(Measured, value)
 
 
@@ -55,13 +55,13 @@ def comparison_from_json(value: dict[str, Any]) -> Comparison:
 
 
 def introduced(said: dict[str, Any]) -> Introduction:
-    """Raises ForeignServer where a server is of other versions, or does not say what it is."""
+    """Raises ForeignServer if a server is of other versions, or does not say what it is."""
     check_same(_read(dict[str, Any], said.get("same", {})))
     return _read(Introduction, said)
 
 
 def check_same(theirs: dict[str, Any]) -> None:
-    """Raises ForeignServer where a server's versions are not this program's."""
+    """Raises ForeignServer if a server's versions are not this program's."""
     for name, ours in SAME.items():
         if theirs.get(name) != ours:
             raise ForeignServer(

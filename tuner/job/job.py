@@ -107,7 +107,7 @@ class JobRun:
         """Search, decide, store the best and end the job.
 
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
-        NoRoom if its files would be too large, NoServer if the farm has lost its last server.
+        NoDiskSpaceif its files would be too large, NoServer if the farm has lost its last server.
         """
         self._remember()
         self._look()

@@ -61,7 +61,7 @@ def climb(
     seed: int = 0,
 ) -> Ladder:
     """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
-    hand and the empty program. Raises NothingWorked where not even that can be built."""
+    hand and the empty program. Raises NothingWorked if not even that can be built."""
     left_out = _left_out(workload, device, rungs)
     with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
         folder = Path(name)

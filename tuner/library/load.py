@@ -45,7 +45,7 @@ class Library:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         """With a manifest whose signature was checked: :func:`load` does that.
 
-        Raises BrokenArtifact where the bytes are not those that the manifest names, or are no
+        Raises BrokenArtifact if the bytes are not those that the manifest names, or are no
         library; ForeignDevice, MissingRuntime."""
         self.path = path
         self.manifest = manifest.all
@@ -167,7 +167,7 @@ def load(
 
 
 def check_sha256(path: Path, sha256: str) -> None:
-    """Raises BrokenArtifact where the file can't be read or its bytes do not hash to that."""
+    """Raises BrokenArtifact if the file can't be read or its bytes do not hash to that."""
     _read(path, sha256)
 
 

@@ -73,7 +73,7 @@ def verified(
     """The manifest of these bytes; nothing of it is read before the signature is found to be over
     them and by a key among ``trusted``, which is given the signer's. ``what`` stands in messages.
 
-    Raises UntrustedSigner, and BrokenArtifact where the signature does not hold or the manifest is
+    Raises UntrustedSigner, and BrokenArtifact if the signature does not hold or the manifest is
     damaged or of another version."""
     try:
         found = signed.parse(signature)

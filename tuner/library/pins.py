@@ -16,14 +16,14 @@ KEY_DIGITS = 64
 
 
 class Pins:
-    """By a service's URL, public keys in hexadecimal. Every call raises UnusableFile where the file
+    """By a service's URL, public keys in hexadecimal. Every call raises UnusableFile if the file
     can't be read, or written, or is damaged: it is never taken for an empty one."""
 
     def __init__(self) -> None:
         self.path = config.folder() / FILE
 
     def of(self, url: str) -> frozenset[str] | None:
-        """None where that service was never met."""
+        """None if that service was never met."""
         return self._read().get(_name(url))
 
     def all(self) -> frozenset[str]:

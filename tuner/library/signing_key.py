@@ -30,9 +30,9 @@ def default_path() -> Path:
 
 
 def own_key(path: Path) -> Ed25519PrivateKey:
-    """The key there, made where there is none: of several processes that come at once one makes it.
+    """The key there, made if there is none: of several processes that come at once one makes it.
 
-    Raises BadSigningKey where it can't be read or made, is damaged, is another user's, or others
+    Raises BadSigningKey if it can't be read or made, is damaged, is another user's, or others
     may read it or write its folder."""
     try:
         if not path.exists():
@@ -45,7 +45,7 @@ def own_key(path: Path) -> Ed25519PrivateKey:
 
 
 def own_public_key(path: Path) -> str | None:
-    """Of the key there, in hexadecimal; None where there is none, and none is made. Raises
+    """Of the key there, in hexadecimal; None if there is none, and none is made. Raises
     BadSigningKey."""
     try:
         return public_key_of(_read(path)) if path.exists() else None

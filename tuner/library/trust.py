@@ -34,7 +34,7 @@ class Trusted:
 
 
 def named(signers: Collection[str] | None) -> frozenset[str] | None:
-    """The keys that are given, else those of TUNER_SIGNERS; None where nobody names any. Raises
+    """The keys that are given, else those of TUNER_SIGNERS; None if nobody names any. Raises
     NotAKey."""
     if signers is None:
         text = os.environ.get(VARIABLE)

@@ -34,7 +34,7 @@ ONE_THREAD = 0.5
 @dataclass(frozen=True)
 class Form:
     """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
-    ``layouts`` are the names of the formats worth trying, none where there is one only;
+    ``layouts`` are the names of the formats worth trying, none if there is one only;
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it."""
 
     call: Callable[..., Callable[[], Any]]

@@ -1,4 +1,4 @@
-"""A block of outputs a program, a few taps a step. Imports Triton: only where it is wanted.
+"""A block of outputs a program, a few taps a step. Imports Triton: only if it is wanted.
 
 Annotations are read by Triton, so they are not put off as elsewhere.
 """

@@ -23,7 +23,7 @@ Config = dict[str, Any]
 GENERATION = 16
 """Proposals of one evolution, and results before the cost model is trusted. MetaSchedule's own
 numbers, 64 and 100, are for searches of thousands of trials."""
-BARREN = 3
+MAX_EMPTY_GENERATIONS = 3
 """The search ends after so many generations in a row without a new proposal."""
 ENDLESS = 2**31 - 1
 
@@ -100,9 +100,9 @@ class Evolution:
         self._seen: set[str] = set()
 
     def ask(self, count: int) -> list[Config]:
-        barren = 0
-        while len(self._ready) < count and barren < BARREN:
-            barren = 0 if self._generate() else barren + 1
+        empty = 0
+        while len(self._ready) < count and empty < MAX_EMPTY_GENERATIONS:
+            empty = 0 if self._generate() else empty + 1
         asked, self._ready = self._ready[:count], self._ready[count:]
         return asked
 

@@ -16,7 +16,7 @@ def register_intrinsics(kind: str) -> None:
     others, for good: a process searches for one device.
 
     MetaSchedule would import the whole package, which parses the programs of all devices: 13 s of
-    an idle CPU, where a CPU's own take 0.2 s and CUDA's 8 s.
+    an idle CPU, of which those for CPUs take 0.2 s and those for CUDA 8 s.
     """
     if PACKAGE in sys.modules:
         return

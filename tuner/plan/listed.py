@@ -24,7 +24,7 @@ from tuner.plan.traced import TracedPlan
 from tuner.search import METASCHEDULE, Strategy
 
 
-class InOrder(Strategy):
+class ListSearch(Strategy):
     """Proposes the indices that it was given, in order, and learns nothing."""
 
     name = "listed"
@@ -62,7 +62,7 @@ class ListedPlan(Plan):
             else:
                 reason = f"version: {each.template_version} is another program than {version}"
                 self.refused.append((each, reason))
-        self.search = InOrder(self.space, self._features, None)
+        self.search = ListSearch(self.space, self._features, None)
         self.search.listed = list(indices)
 
     def skipped(self, device_id: int) -> list[NewTrial]:

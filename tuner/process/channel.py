@@ -100,7 +100,7 @@ def _left(deadline: float | None) -> float | None:
 
 
 def request(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
-    """The call as text. Raises what pydantic raises where an argument has no JSON."""
+    """The call as text. Raises what pydantic raises if an argument has no JSON."""
     kinds = _arguments(function, len(arguments))
     plain = kinds.dump_python(tuple(arguments), mode="json", warnings=False)
     return json.dumps([f"{function.__module__}:{function.__qualname__}", plain]).encode()
@@ -127,7 +127,7 @@ def error(number: int, traceback: str) -> bytes:
 
 
 def read_answer(number: int, function: Callable[..., T], text: bytes) -> T:
-    """The value in an answer. Raises ChildError where the call has raised, Malformed where the text
+    """The value in an answer. Raises ChildError if the call has raised, Malformed if the text
     is no answer to this call."""
     try:
         answered, succeeded, value = _answer(function).validate_json(text)

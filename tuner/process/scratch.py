@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuner.errors import NoRoom
+from tuner.errors import NoDiskSpace
 
 PREFIX = "convtune-"
 LOCK = ".lock"
@@ -51,11 +51,11 @@ def scratch() -> Iterator[Path]:
 
 
 def must_have_room(needed: int, allowed: int) -> None:
-    """Raises NoRoom: one order may not fill the folder that all share."""
+    """Raises NoDiskSpace: one order may not fill the folder that all share."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if needed > min(allowed, free):
-        raise NoRoom(needed, allowed, free, folder)
+        raise NoDiskSpace(needed, allowed, free, folder)
 
 
 def _locked(parent: Path) -> tuple[int, Path]:

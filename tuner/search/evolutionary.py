@@ -78,7 +78,7 @@ class Evolutionary(Strategy):
         return population[int(self.rng.integers(len(population), size=TOURNAMENT).min())]
 
     def _crossed(self, one: dict[str, Any], other: dict[str, Any]) -> int | None:
-        """The first's knobs, about half of them the second's; none where that is no
+        """The first's knobs, about half of them the second's; none if that is no
         configuration."""
         if one["template"] != other["template"]:
             return None

@@ -12,7 +12,7 @@ def replay(
     strategy: Strategy, times: Sequence[float | None], batch: int
 ) -> Iterator[tuple[int, float | None]]:
     """Each index with its time, in the order of its trial. ``times`` has one a configuration, None
-    where it failed; as in a job, a batch is asked for when the one before has been told."""
+    if it failed; as in a job, a batch is asked for when the one before has been told."""
     while asked := strategy.ask(batch):
         for index in asked:
             yield index, times[index]
@@ -20,12 +20,12 @@ def replay(
 
 
 def good_enough(times: Sequence[float | None]) -> float:
-    """The time that counts as found. Raises ValueError where all failed."""
+    """The time that counts as found. Raises ValueError if all failed."""
     return WITHIN * min(time for time in times if time is not None)
 
 
 def trials_to_good(strategy: Strategy, times: Sequence[float | None], batch: int) -> int:
-    """How many trials it takes until one is good enough. Raises ValueError where all failed, or
+    """How many trials it takes until one is good enough. Raises ValueError if all failed, or
     the strategy was told of the good ones."""
     limit = good_enough(times)
     for number, (_, time_us) in enumerate(replay(strategy, times, batch), 1):

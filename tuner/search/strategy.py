@@ -13,7 +13,7 @@ from tuner.search.space import Featurize, SearchSpace
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one configuration; `time_us` is None where it failed."""
+    """What became of one configuration; `time_us` is None if it failed."""
 
     index: int
     time_us: float | None
@@ -26,7 +26,7 @@ class Result:
 @dataclass(frozen=True)
 class Earlier:
     """A trial of another workload, with what is derived from its configuration there; ``index`` is
-    that configuration's place in this space, None where it has none."""
+    that configuration's place in this space, None if it has none."""
 
     config: dict[str, Any]
     derived: dict[str, float]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def turns(count: int, tried: Mapping[range, int], left: Mapping[range, int]) -> list[range]:
-    """`count` turns, fewer where less is `left`, each for the part with the fewest trials yet."""
+    """`count` turns, fewer if less is `left`, each for the part with the fewest trials yet."""
     given = dict.fromkeys(left, 0)
     shared: list[range] = []
     while len(shared) < count and (open_ := [part for part in left if given[part] < left[part]]):

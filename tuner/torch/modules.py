@@ -1,5 +1,5 @@
-"""PyTorch modules that call a tuned kernel where there is one for their input's shape, and PyTorch
-where there is none. Not imported by anything else here: it needs PyTorch.
+"""PyTorch modules that call a tuned kernel if there is one for their input's shape, and PyTorch
+if there is none. Not imported by anything else here: it needs PyTorch.
 
     from tuner.client import Client
     from tuner.torch.modules import DepthwiseConv2d
@@ -54,7 +54,7 @@ class Conv1d(Tuned):
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv1d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument where it is not the operator, or a class of its own, or has hooks."""
+        WrongArgument if it is not the operator, or a class of its own, or has hooks."""
         torch_replaced.check(module, torch.nn.Conv1d)
         taps = module.kernel_size[0]
         only(
@@ -129,7 +129,7 @@ class DepthwiseConv2d(Tuned):
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument where it is not the operator, or a class of its own, or has hooks."""
+        WrongArgument if it is not the operator, or a class of its own, or has hooks."""
         torch_replaced.check(module, torch.nn.Conv2d)
         channels, size = module.in_channels, module.kernel_size[0]
         only(

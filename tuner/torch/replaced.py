@@ -45,7 +45,7 @@ def take_over(module: Any, replacement: Any) -> None:
 
 
 def only(module: Any, **expected: Any) -> None:
-    """Raises WrongArgument where the module has another value."""
+    """Raises WrongArgument if the module has another value."""
     for name, value in expected.items():
         if getattr(module, name) != value:
             raise WrongArgument(

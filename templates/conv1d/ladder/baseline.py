@@ -14,7 +14,7 @@ THREADS = 256
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight. Where
+    """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight. If
     the dtype is not float32, sums are a stage of their own, and y is what they are rounded to."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"

@@ -30,7 +30,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing: the loops are where they belong already."""
+    """Does nothing: the loops are in place already."""
 
 
 class _Program:

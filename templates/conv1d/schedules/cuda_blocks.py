@@ -1,4 +1,4 @@
-"""The block form, for CUDA, and for a CPU where it is a rung of the ladder."""
+"""The block form, for CUDA and, as a rung of the ladder, for a CPU."""
 
 from __future__ import annotations
 

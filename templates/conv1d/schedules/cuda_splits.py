@@ -1,4 +1,4 @@
-"""AutoTVM's splits, for CUDA, and for a CPU where they are rungs of the ladder."""
+"""AutoTVM's splits, for CUDA and, as rungs of the ladder, for a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lecture's strategies, for CUDA, and for a CPU where they are rungs of the ladder.
+"""The lecture's strategies, for CUDA and, as rungs of the ladder, for a CPU.
 
 Written out in TVMScript: here it is the threads, not the stages, that differ."""
 

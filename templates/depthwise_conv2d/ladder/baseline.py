@@ -15,7 +15,7 @@ THREADS = 256
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
     """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
-    weight. Where the dtype is not float32, sums are a stage of their own, and y is what they are
+    weight. If the dtype is not float32, sums are a stage of their own, and y is what they are
     rounded to."""
     H, W, K, s = workload.H, workload.W, workload.K, workload.stride
     pad = K // 2

@@ -20,7 +20,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing: the loops are where they belong already."""
+    """Does nothing: the loops are in place already."""
 
 
 class _Program:
