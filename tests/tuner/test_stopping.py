@@ -84,7 +84,8 @@ for _ in range(150):
                 pass
         except DatabaseUnavailable:
             locked += 1
-        unknown += bool(queue.list_jobs(other, "running").items) is not bool(held)
+        (job,) = queue.list_jobs(other).items
+        unknown += (job.state == "running") is not (held is not None)
         if held is not None:
             queue.release(engine, held.id, held.attempt)
 print(locked, unknown)
