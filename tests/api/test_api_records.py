@@ -109,8 +109,10 @@ def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 100, "N": 7})
     device = devices.upsert_device(engine, GPU)
     new = best.NewBest(
-        "conv1d", job.workload_key, job.workload, device.id, "direct", 1, "0.27.0",
-        {"template": "direct"}, 1.0, {}, None, {}, None, [], 0, {},
+        operator="conv1d", workload_key=job.workload_key, workload=job.workload,
+        device_id=device.id, template="direct", template_version=1, tvm_version="0.27.0",
+        config={"template": "direct"}, time_us=1.0, timing={}, gflops=None, roofline={},
+        max_error=None, baselines=[], trials_measured=0, versions={},
     )  # fmt: skip
     file = NewArtifact(json.dumps(halves).encode(), "record", "application/json")
     best.finish_with_best(engine, job.id, job.attempt, new, [file])
