@@ -114,5 +114,5 @@ def test_a_program_with_other_parameters_is_no_candidate(
     program: str, says: str, tmp_path: Path
 ) -> None:
     made = built(program, tmp_path / "none.so")
-    assert made.status == "schedule_error"
+    assert made.status == "build_error"
     assert re.search(says, made.error or "")

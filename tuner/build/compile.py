@@ -72,12 +72,13 @@ def build(order: BuildOrder) -> Built:
     """Schedule, compile and link. A failure is a result with its reason, not an exception."""
     start = time.perf_counter()
     try:
-        module = scheduled(order).mod
-        workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
+        schedule = scheduled(order)
     except Exception as error:
         return Built("schedule_error", order, error=_brief(error))
     middle = time.perf_counter()
     try:
+        module = schedule.mod
+        workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
         source = compile_library(module, order.target, order.library)
     except Exception as error:
         return Built("build_error", order, error=_brief(error))

@@ -6,12 +6,13 @@ source is made for their names, as ``collections.namedtuple`` makes its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tuner.library.tensors import WHOLE
+from tuner.library.tensors import WHOLE, at_once
 from tuner.library.torch_transforms import active
 
 _SOURCE = """
@@ -27,7 +28,7 @@ def call(self, {given}, out=None, *, cast=False):
         and {flags} & out.flags.num & WHOLE == WHOLE
         and {others}
     ):
-        arguments = self._at_once(arguments)
+        arguments = at_once(arguments, self._bytes, plain_and_apart)
     if arguments is not None:
         try:  # the library checks shapes, types and devices in a tenth of the time
             self._run(*arguments)
@@ -38,7 +39,9 @@ def call(self, {given}, out=None, *, cast=False):
     return out
 
 
-def plain_and_apart(torch, {given}, out, sizes):
+def plain_and_apart(torch, arguments, sizes):
+    {given}, out = arguments
+    # of such tensors PyTorch need know nothing, and no other shares the output's memory
     if not ({types} is type(out) is torch.Tensor):
         return False
     if {grads} or out.requires_grad or {negated} or out.is_neg() or active(torch):
@@ -53,10 +56,8 @@ def plain_and_apart(torch, {given}, out, sizes):
 
 
 @cache
-def written_out(names: tuple[str, ...]) -> dict[str, Any]:
-    """``call``, a method that takes arrays by these names or by position, then ``out``; and
-    ``plain_and_apart``: whether these are tensors of which PyTorch need know nothing, ``out``'s
-    memory apart from the others' if they have so many bytes."""
+def call(names: tuple[str, ...]) -> Callable[..., Any]:
+    """A method that takes arrays by these names or by position, then ``out``."""
     source = _SOURCE.format(
         given=", ".join(names),
         first=names[0],
@@ -69,7 +70,10 @@ def written_out(names: tuple[str, ...]) -> dict[str, Any]:
             f"not start - sizes[{at}] < {name}.data_ptr() < end" for at, name in enumerate(names)
         ),
     )
-    known: dict[str, Any] = {"ARRAY": np.ndarray, "WHOLE": WHOLE, "active": active}
+    known: dict[str, Any] = {
+        "ARRAY": np.ndarray, "WHOLE": WHOLE, "active": active, "at_once": at_once,
+    }  # fmt: skip
     exec(compile(source, "<call of a library>", "exec"), known)  # noqa: S102  # by our own names
-    known["call"].__name__, known["call"].__qualname__ = "__call__", "Library.__call__"
-    return known
+    made: Callable[..., Any] = known["call"]
+    made.__name__, made.__qualname__ = "__call__", "Library.__call__"
+    return made

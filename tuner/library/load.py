@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
 from tuner.library import manifest as manifests
 from tuner.library import tensors, trust, workspace
-from tuner.library.call import written_out
+from tuner.library.call import call
 from tuner.library.manifest import Manifest
 from tuner.library.runtime import load_runtime, take_threads
 
@@ -34,8 +34,6 @@ class Library:
     ``workload`` says the arguments, ``manifest`` what else is known of it, ``path`` where it is,
     ``threads`` how many of the CPU it runs on (None on a GPU).
     """
-
-    _plain_and_apart: Callable[..., bool]
 
     def __new__(cls, path: Path, manifest: Manifest) -> Self:
         names = tuple(argument.name for argument in manifest.workload.given)
@@ -101,9 +99,6 @@ class Library:
         except WrongArgument:
             tensors.viewed(self.arguments[0], first, self.kind)  # its faults first
             raise
-
-    def _at_once(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return tensors.at_once(arguments, self._bytes, self._plain_and_apart)
 
     def _on_gpu(self, *arguments: Any) -> None:
         torch = sys.modules.get("torch")
@@ -221,10 +216,9 @@ def _sealed(content: bytes) -> Iterator[str]:
 @cache
 def _taking(names: tuple[str, ...]) -> Any:
     """The class whose call takes arrays by these names."""
-    made = written_out(names)
-    made["call"].__doc__ = Library.__call__.__doc__
-    own = {"__call__": made["call"], "_plain_and_apart": staticmethod(made["plain_and_apart"])}
-    return type(Library.__name__, (Library,), own)
+    own = call(names)
+    own.__doc__ = Library.__call__.__doc__
+    return type(Library.__name__, (Library,), {"__call__": own})
 
 
 @cache

@@ -84,7 +84,7 @@ def at_once(
     if isinstance(out, np.ndarray):
         return _arrays(arguments, out)
     torch = sys.modules.get("torch")
-    if torch is None or not plain_and_apart(torch, *arguments, sizes):
+    if torch is None or not plain_and_apart(torch, arguments, sizes):
         return None
     return arguments
 
