@@ -50,25 +50,6 @@ def test_the_output_may_be_given(libraries: dict[str, Path]) -> None:
     assert error(out, expected("full", x, w)) < 1e-5
 
 
-def test_arguments_are_taken_by_position_and_by_name(libraries: dict[str, Path]) -> None:
-    library = load(libraries["same-serial"])
-    x, w = arrays(library.workload)
-    y = library(x, w)
-    for found in (
-        library(x, weight=w),
-        library(weight=w, input=x, out=np.empty_like(y)),
-        library(input=x.astype("f8"), weight=w, cast=True),
-    ):
-        np.testing.assert_array_equal(found, y)
-    for call, says in (
-        (lambda: library(x), "missing 1 required positional argument: 'weight'"),
-        (lambda: library(x, w, bias=w), "unexpected keyword argument 'bias'"),
-        (lambda: library(x, w, input=x), "multiple values for argument 'input'"),
-    ):
-        with pytest.raises(TypeError, match=says):
-            call()
-
-
 def test_the_manifest_has_the_signature_of_the_function(libraries: dict[str, Path]) -> None:
     signature = load(libraries["depthwise-serial"]).manifest["signature"]
     common = {"dtype": "float32", "layout": "NCHW"}

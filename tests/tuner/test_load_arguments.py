@@ -31,6 +31,25 @@ def read_only(path: Path, x: Any) -> dict[str, Any]:
     }
 
 
+def test_arguments_are_taken_by_position_and_by_name(libraries: dict[str, Path]) -> None:
+    library = load(libraries["same-serial"])
+    x, w = arrays(library.workload)
+    y = library(x, w)
+    for found in (
+        library(x, weight=w),
+        library(weight=w, input=x, out=np.empty_like(y)),
+        library(input=x.astype("f8"), weight=w, cast=True),
+    ):
+        np.testing.assert_array_equal(found, y)
+    for call, says in (
+        (lambda: library(x), "missing 1 required positional argument: 'weight'"),
+        (lambda: library(x, w, bias=w), "unexpected keyword argument 'bias'"),
+        (lambda: library(x, w, input=x), "multiple values for argument 'input'"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            call()
+
+
 @pytest.mark.parametrize("built", ["full-parallel", "half-serial", "depthwise-serial"])
 def test_inputs_may_be_read_only(libraries: dict[str, Path], tmp_path: Path, built: str) -> None:
     library = load(libraries[built])
