@@ -17,7 +17,8 @@ MOST = 1 << 20
 JOB = (
     b'{"id": "1", "state": "queued", "operator": "conv1d", "workload": {}, "target": "cpu",'
     b' "search": "xgb", "trials": {"requested": 1, "measured": 0, "ok": 0, "failed": 0},'
-    b' "attempt": 0, "created_at": "2026-01-01T00:00:00Z", "links": {"self": "/jobs/1",'
+    b' "warm_start": {"enabled": true}, "attempt": 0,'
+    b' "created_at": "2026-01-01T00:00:00Z", "links": {"self": "/jobs/1",'
     b' "trials": "/jobs/1/trials", "events": "%b", "cancel": "/jobs/1/cancel", "best": "/best"}}'
 )
 HONEST = b"/jobs/1/events"

@@ -169,6 +169,9 @@ class Child:
         except (EOFError, ConnectionError) as error:
             self.close()
             raise ChildCrashed("the process that forks children died") from error
+        except BaseException:  # no process can be started, or nobody waits for it any more
+            self.close()
+            raise
         if self._killed:  # perhaps before there was a process to signal
             self._signal()
         try:

@@ -98,30 +98,38 @@ class ForkServer:
         does."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps([function, arguments, dict(environment), str(Path.cwd())]).encode()
-        with theirs, self._lock:
-            requests = self._started()
-            socket.send_fds(requests, [request], [theirs.fileno(), output, channel])
         try:
+            with theirs, self._lock:
+                socket.send_fds(self._started(), [request], [theirs.fileno(), output, channel])
             return Forked(ours, timeout, check)
         except BaseException:
             ours.close()  # the server then ends what it forks
             raise
 
     def _started(self) -> socket.socket:
-        if self._process is None or self._process.poll() is not None or self._requests is None:
+        if self._process is None or self._process.poll() is not None:
             if self._requests is not None:
                 self._requests.close()
-            self._requests, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            requests, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with far_end:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(far_end.fileno()), *self._modules],
-                    env=self._environment,
-                    pass_fds=(far_end.fileno(),),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
+                try:
+                    self._process = self._start(far_end.fileno())
+                except OSError:  # as where Python itself is gone
+                    requests.close()
+                    raise
+            self._requests = requests
+        assert self._requests is not None  # noqa: S101  # it comes with the process
         return self._requests
+
+    def _start(self, descriptor: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__, str(descriptor), *self._modules],
+            env=self._environment,
+            pass_fds=(descriptor,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 class _Server:

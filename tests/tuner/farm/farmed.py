@@ -42,8 +42,8 @@ class Process:
         return event in self.log.read_text()
 
     def sessions(self) -> list[psutil.Process]:
-        """The processes of sessions that workers have with it now."""
-        return psutil.Process(self.process.pid).children()
+        """The processes of sessions that workers have with it now: not what forks its children."""
+        return [each for each in psutil.Process(self.process.pid).children() if not forks(each)]
 
     def kill(self) -> None:
         """``kill -9``, of what it has forked too: as a host that loses its power."""
@@ -94,6 +94,12 @@ class Server(Process):
     def ready(self) -> "Server":
         until(lambda: self.said("rpc_server_started"))
         return self
+
+
+def forks(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):  # it has just ended
+        return "tuner.process.fork_server" in process.cmdline()
+    return False
 
 
 def connect_and_reset(tracker: tuple[str, int], key: str) -> None:
