@@ -175,7 +175,10 @@ class _Server:
         os.setpgid(pid, pid)  # before anybody can want to end the group
         for descriptor in descriptors[1:]:
             os.close(descriptor)
-        keeper.send(str(pid).encode())
+        with suppress(
+            OSError
+        ):  # whoever asked waits no more: the far end is closed, and is seen next
+            keeper.send(str(pid).encode())
         self._running[pid] = keeper
         self._selector.register(keeper, selectors.EVENT_READ, pid)
 
