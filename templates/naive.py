@@ -6,6 +6,7 @@ import importlib
 from typing import Any, ClassVar
 
 from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
 from templates.template import Config
 from templates.workload import Workload
 
@@ -13,9 +14,9 @@ NAME = "naive"
 
 
 class _Naive:
-    """Not a template: it is for every operator and has no space. Its only configuration is
-    ``{"template": "naive"}``. Importing this never imports TVM; :meth:`computation` and
-    :meth:`schedule` do.
+    """Not a template: it is for every operator and nothing of it can be chosen. Its only
+    configuration is ``{"template": "naive"}``. Importing this never imports TVM;
+    :meth:`computation` and :meth:`schedule` do.
 
     ``version`` is part of every record: raise it when a baseline's program changes.
     """
@@ -26,6 +27,10 @@ class _Naive:
 
     def config(self) -> Config:
         return {"template": self.name}
+
+    def space(self) -> ConfigSpace:
+        """Of that one configuration."""
+        return ConfigSpace(self.name, self.version)
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
         """The baselines are serial; None on a GPU."""

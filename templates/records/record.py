@@ -1,7 +1,7 @@
 """Records of a log, which may come from anywhere and are checked field by field.
 
-An import takes a workload and a configuration of one of our templates, never a program, a trace or
-a time."""
+An import takes a workload and a configuration of one of our templates or of the naive schedule,
+never a program, a trace or a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault
+from templates.naive import NAME as NAIVE
+from templates.naive import naive_on
 from templates.records.trace import Trace
 from templates.spaces.knob import quoted
-from templates.template import Template
 from templates.workload import Workload
 
 MAX_RECORDS = 10_000
@@ -150,11 +151,11 @@ def _imported(number: int, value: dict[str, Any]) -> Imported:
         first = error.errors()[0]
         raise _Refused(_place(*first["loc"]), _said(first["msg"])) from error
     workload = _workload(line)
-    template = _template(line)
+    _check_template(line)
     _check_config(line)
     return Imported(
         workload=workload,
-        target=template.kind,
+        target=line.target,
         template_version=line.version,
         config=line.config,
         source={"line": number, "time_us": _time(line.time_us), "device": _device(line.device)},
@@ -174,25 +175,25 @@ def _workload(line: RecordLine) -> Workload:
         raise _Refused(_place("workload", *within), _said(first["msg"])) from error
 
 
-def _template(line: RecordLine) -> Template[Any]:
+def _check_template(line: RecordLine) -> None:
     if line.template == Trace.name:
         raise _Refused(
             "template",
             "must not be trace: what MetaSchedule's search found is not taken over from a log; "
             "leave the record out and search here",
         )
-    on_target = [each for each in operator(line.operator).templates if each.kind == line.target]
-    named = [each for each in on_target if each.name == line.template]
-    if not named:
-        names = ", ".join(each.name for each in on_target)
+    templates = operator(line.operator).templates
+    versions = {each.name: each.version for each in templates if each.kind == line.target}
+    versions[NAIVE] = naive_on(line.target).version  # it takes part in every round, and may win
+    if line.template not in versions:
+        names = ", ".join(versions)
         raise _Refused("template", f"must be one of {names} for {line.operator} on {line.target}")
-    if line.version != named[0].version:
+    if line.version != versions[line.template]:
         raise _Refused(
             "version",
-            f"must be {named[0].version}, the version of {line.template} here, but is "
+            f"must be {versions[line.template]}, the version of {line.template} here, but is "
             f"{_shown(line.version)}: it would be another program",
         )
-    return named[0]
 
 
 def _check_config(line: RecordLine) -> None:

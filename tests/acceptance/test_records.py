@@ -24,7 +24,7 @@ from tuner.job.lease import Cancelled, Lease
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
-SHAPE = {"M": 300, "N": 8}
+SHAPE = {"M": 2000, "N": 64}  # so large that a template is faster than the naive schedule
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,16 @@ def test_what_was_exported_is_measured_again(
     found = best(database, **SHAPE)
     assert found.time_us > 1e-2
     assert set(found.artifacts) == {"library", "source", "manifest", "record", "signature"}
+
+
+def test_the_naive_schedule_can_be_imported(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    [line] = log(tuned)
+    naive = line | {"template": "naive", "version": 1, "config": {"template": "naive"}}
+    ended = bench.run(database, imported(database, naive))
+    [trial] = database.trials(ended)
+    assert (ended.state, trial.status, trial.config) == ("succeeded", "ok", naive["config"])
 
 
 def test_a_list_of_which_nothing_fits_fails_with_the_reason(
@@ -118,7 +128,7 @@ def test_what_was_refused_before_is_not_stored_again(
 
 
 def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench: Bench) -> None:
-    asked = "/best/conv1d?M=290&N=8&match=nearest"
+    asked = "/best/conv1d?M=1900&N=64&match=nearest"
     with TestClient(create_app(ApiSettings(database_url=tuned.url))) as client:
         guess = client.get(asked).json()
         assert (guess["match"], guess["verified"], guess["time_us"]) == ("nearest", False, None)
@@ -131,7 +141,7 @@ def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench:
         assert answer["time_us"] > 0
         assert answer["max_error"] <= 1e-5
         manifest = client.get(answer["artifacts"]["manifest"]["url"]).json()
-        assert manifest["workload"]["M"] == 290
+        assert manifest["workload"]["M"] == 1900
         [trial] = client.get(f"/jobs/{job['id']}/trials").json()["items"]
         assert (trial["status"], trial["config"]) == ("ok", guess["config"])
 

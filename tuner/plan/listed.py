@@ -13,6 +13,8 @@ from db.records import listed as storage
 from db.records.listed import Listed
 from db.results.trials import NewTrial
 from templates.errors import InvalidConfig
+from templates.naive import naive_on
+from templates.spaces.union import UnionSpace
 from templates.template import Template
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
@@ -48,6 +50,8 @@ class ListedPlan(Plan):
         others: bool = True,
     ) -> None:
         super().__init__(workload, device, "grid", None, among, others=others)
+        if others:  # it takes part in every round, so it may be what another machine found best
+            self.space = UnionSpace([*self.space.spaces, naive_on(device.kind).space()])
         self.refused: list[tuple[Listed, str]] = []
         indices: dict[int, None] = {}
         for each in listed:
