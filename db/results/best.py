@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     Select,
@@ -34,7 +35,7 @@ from db.sql.columns import now, storable, upsert, utc
 from db.sql.errors import NotFound
 from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.sql.pages import Page, page, read_cursor
-from db.sql.transaction import reading, writing
+from db.sql.transaction import one_read, reading, writing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +147,14 @@ def lookup(
     """The best of one workload on each device, fastest first. `device` is a device's id or name.
     `templates` keeps the bests of these templates, and `threads` those that run on at most so many
     CPU threads."""
-    with reading(engine) as connection:
+    with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
     return _fastest(found, kind, device, templates, threads)
 
 
 def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
     """All bests of a workload on a device, whatever its threads and templates."""
-    with reading(engine) as connection:
+    with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
     return [best for best in found if best.device_id == device_id]
 
@@ -238,10 +239,12 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
 
 
 def _best_columns() -> Select[Any]:
-    file = best_artifacts.c.kind + " " + artifacts.c.sha256 + " " + cast(artifacts.c.size, Text)
+    space: ColumnElement[str] = literal_column("' '")
+    comma: ColumnElement[str] = literal_column("','")
+    file = best_artifacts.c.kind + space + artifacts.c.sha256 + space + cast(artifacts.c.size, Text)
     files = (
-        # a literal comma: a parameter would be written into the statement at each call
-        select(func.aggregate_strings(file, literal_column("','")))  # type: ignore[arg-type]
+        # literals: a parameter would be written into the statement at each call
+        select(func.aggregate_strings(file, comma))  # type: ignore[arg-type]
         .select_from(best_artifacts.join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256))
         .where(best_artifacts.c.best_id == bests.c.id)
         .scalar_subquery()

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from pydantic_core import from_json
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from db.sql.busy import begin_immediate
 from db.sql.columns import to_json
 from db.sql.errors import DatabaseUnavailable
 from db.sql.same_file import follow
@@ -82,6 +82,7 @@ def _postgresql(url: URL, shown: str) -> Engine:
         engine = create_engine(
             url,
             json_serializer=to_json,
+            json_deserializer=from_json,
             max_overflow=35,  # a web server's forty threads
             connect_args={name: value for name, value in PATIENCE.items() if name not in url.query},
         )
@@ -104,6 +105,7 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
     engine = create_engine(
         url.set(drivername="sqlite+pysqlite"),
         json_serializer=to_json,
+        json_deserializer=from_json,
         max_overflow=35,
         pool_use_lifo=True,  # each connection that is used keeps statements of its own
         connect_args={"timeout": busy_seconds},
@@ -111,18 +113,11 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
-        connection.isolation_level = None  # BEGIN is ours, below
+        connection.isolation_level = None  # BEGIN is ours, in db.sql.transaction
         connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         _use_wal(connection, busy_seconds)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("writing", False):
-            begin_immediate(connection)
-        else:
-            connection.exec_driver_sql("BEGIN")
 
     follow(engine, Path(url.database))
     return engine

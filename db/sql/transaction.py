@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from db.sql.busy import begin_immediate
 from db.sql.errors import DatabaseUnavailable
 
 
@@ -14,10 +15,10 @@ from db.sql.errors import DatabaseUnavailable
 def writing(engine: Engine) -> Iterator[Connection]:
     """A transaction that may write; on SQLite it takes the write lock at once (BEGIN IMMEDIATE),
     so that it can never fail halfway for having read first. Rolls back on any exception."""
-    with _connected(engine) as plain:
-        connection = plain.execution_options(writing=True)
-        with connection.begin():
-            yield connection
+    with _connected(engine) as connection, connection.begin():
+        if engine.dialect.name == "sqlite":
+            begin_immediate(connection)
+        yield connection
 
 
 @contextmanager
@@ -28,22 +29,32 @@ def one_write(engine: Engine) -> Iterator[Connection]:
         with writing(engine) as connection:
             yield connection
         return
-    with _connected(engine) as plain:
-        yield plain.execution_options(isolation_level="AUTOCOMMIT")
+    with _connected(engine) as connection:
+        yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One consistent view of the database; waits for no writer and holds none up."""
-    with _connected(engine) as plain:
+    with _connected(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection = plain.execution_options(
+            connection.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
-        else:
-            connection = plain
         with connection.begin():
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN")
             yield connection
+
+
+@contextmanager
+def one_read(engine: Engine) -> Iterator[Connection]:
+    """For a single statement that reads. It is one view of the database by itself, and BEGIN and
+    COMMIT around it would take longer than a look-up."""
+    with _connected(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+        yield connection
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from sqlalchemy import Engine, insert
 from db.sql import models
 from db.sql.engine import open_engine
 from db.sql.schema import migrate
+from db.sql.transaction import writing
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.cli.demo import free_port
 from tuner.device import cpu_facts
@@ -245,7 +246,7 @@ def _fill(url: str) -> None:
 
 
 def _insert(engine: Engine, table: Any, rows: list[dict[str, Any]]) -> None:
-    with engine.begin() as connection:
+    with writing(engine) as connection:
         connection.execute(insert(table), rows)
 
 
