@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,8 @@ def threads() -> int:
 def device() -> Device:
     """This machine's CPU, with all threads that this process may use."""
     import psutil  # here, because calling a library does not need it
-    import tvm
 
-    arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
+    arch = _llvm_name()
     flags = _flags()
     target: dict[str, Any] = {"kind": "llvm", "mcpu": arch}
     hidden = [
@@ -70,6 +71,18 @@ def missing_instructions(vector_bytes: int) -> str | None:
     """The instructions that this CPU lacks for vector registers of so many bytes; None if none."""
     needed = {32: "avx2", 64: "avx512f"}.get(vector_bytes)
     return None if needed is None or needed in _flags() else needed
+
+
+def _llvm_name() -> str:
+    """LLVM's name for this CPU. TVM's compiler is loaded, not imported, which would take a second
+    and more."""
+    import tvm_ffi
+
+    spec = find_spec("tvm")
+    assert spec is not None  # noqa: S101  # a dependency
+    library = Path(str(spec.origin)).parent / "lib" / "libtvm_compiler.so"
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    return str(tvm_ffi.get_global_func("target.llvm_get_system_cpu")())
 
 
 def _cpuinfo(field: str) -> str:
