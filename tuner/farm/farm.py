@@ -7,7 +7,7 @@ import time
 from tuner.device.device import Device
 from tuner.errors import ChildFailed, ChildTimeout, NoServer
 from tuner.farm import link, wire
-from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, FarmRunner
+from tuner.farm.runner import CONNECT_SECONDS, ENVIRONMENT, IMPORTED, FarmRunner
 from tuner.process.child import Child
 from tuner.process.stopping import pause
 
@@ -23,7 +23,7 @@ class Farm:
     def __init__(self, tracker: tuple[str, int], key: str) -> None:
         """Raises NoServer if the tracker does not answer or no server is free."""
         self.tracker, self.key = tracker, key
-        self._child = Child(ENVIRONMENT)
+        self._child = Child(ENVIRONMENT, importing=IMPORTED)
         self.device = self._first()
 
     def await_free(self, seconds: float = FREE_SECONDS) -> None:

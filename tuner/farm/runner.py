@@ -26,6 +26,7 @@ from tuner.process.stopping import result_of
 log = structlog.get_logger()
 
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
+IMPORTED = ("tvm.rpc", "tuner.farm.link")
 CONNECT_SECONDS = 15.0
 """A server is waited for so long before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
@@ -93,7 +94,10 @@ class FarmRunner:
         self._reason = ""  # of the last server that was not to be had
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
         self._unfit: set[str] = set()  # servers that can't draw the job's inputs
-        self._children = [Child(ENVIRONMENT, answer_bytes=ANSWER_BYTES) for _ in range(servers)]
+        self._children = [
+            Child(ENVIRONMENT, answer_bytes=ANSWER_BYTES, importing=IMPORTED)
+            for _ in range(servers)
+        ]
         self._threads = [
             threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
             for child in self._children

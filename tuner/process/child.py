@@ -29,6 +29,9 @@ from tuner.process.stopping import check_stopped
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
 STDERR_TAIL = 2000
+READ_AT_IMPORT = ("TVM_USE_RUNTIME_LIB",)
+"""Variables that a module reads when it is imported. Children that differ in others only are forked
+from one process."""
 SECRET = ("TUNER_", "PG")
 """Variables that begin so stay here: a candidate is not told where the database is."""
 
@@ -52,8 +55,9 @@ class Child:
     ) -> None:
         """A process whose answer is longer than ``answer_bytes`` is killed. It is forked from one
         that has imported the modules ``importing``."""
-        self._server = _server(tuple(importing), frozenset((environment or {}).items()))
         self._environment = _environment(environment or {})
+        read = {name: self._environment.get(name) for name in READ_AT_IMPORT}
+        self._server = _server(tuple(importing), tuple(read.items()))
         self._niceness, self._confinement = niceness, confinement
         self._answer_bytes = answer_bytes
         if confinement is not None and confinement.folder is not None:
@@ -201,10 +205,11 @@ def _environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _server(modules: tuple[str, ...], environment: frozenset[tuple[str, str]]) -> ForkServer:
+def _server(modules: tuple[str, ...], read: tuple[tuple[str, str | None], ...]) -> ForkServer:
     # threads of linear algebra would not survive a fork
-    alone = _environment(dict(environment)) | {"OPENBLAS_NUM_THREADS": "1"}
-    return ForkServer(("tuner.process.child_main", *modules), alone)
+    environment = _environment({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
+    environment |= {name: value for name, value in read if value is not None}
+    return ForkServer(("tuner.process.child_main", *modules), environment)
 
 
 os.register_at_fork(after_in_child=_server.cache_clear)

@@ -174,7 +174,7 @@ def test_where_no_process_can_be_started_what_waits_is_told(
     farm.await_free()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", str(folder / "absent"))
-        patched.setattr(lanes, "ENVIRONMENT", {**lanes.ENVIRONMENT, "ANOTHER": "server"})
+        patched.setattr(lanes, "IMPORTED", (*lanes.IMPORTED, "colorsys"))  # another server's
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner, pytest.raises(FileNotFoundError):
             runner.submit(libraries["right"]).result(60)
 
