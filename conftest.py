@@ -19,6 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test, nor a process that it starts, signs with the user's own key or pins one for them."""
     config.stash[CONFIG] = folder = tempfile.mkdtemp(prefix="convtune-config-")
     os.environ["XDG_CONFIG_HOME"] = folder
+    os.environ["TUNER_SETTLE_SECONDS"] = "0"  # who is faster by a percent is no test's concern
     for name in ("TUNER_SIGNING_KEY", "TUNER_SIGNERS"):
         os.environ.pop(name, None)
 

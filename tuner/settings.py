@@ -28,6 +28,12 @@ class Settings(BaseSettings):
     )
     build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
     run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
+    settle_seconds: float = Field(
+        4.0,
+        ge=0,
+        description="for the turns that a job's last round takes beyond the first twenty, while "
+        "it is not settled which of its first two is faster",
+    )
     scratch_bytes: int = Field(
         4 << 30,
         gt=0,

@@ -22,7 +22,7 @@ TURNS, FEWEST_TURNS = 20, 3
 SECONDS = 0.5
 """Seconds that a subject's samples may take. A slower one sits out some turns."""
 FURTHER_TURNS = 10
-FURTHER_SECONDS = 4.0
+SETTLE_SECONDS = 4.0
 """For the turns after the first twenty, as long as the round is not settled."""
 SAME = 0.01
 """A smaller relative difference between two times does not matter."""
@@ -112,9 +112,13 @@ class Stage:
         return self._child.call(clocks, timeout=ROUND_SECONDS)
 
 
-def compare(stages: Sequence[Stage], finalists: Collection[str] = ()) -> Comparison:
+def compare(
+    stages: Sequence[Stage],
+    finalists: Collection[str] = (),
+    settle_seconds: float = SETTLE_SECONDS,
+) -> Comparison:
     """Time the subjects of all stages in turns. After the first twenty turns the round goes on, up
-    to FURTHER_SECONDS, until it is settled which of the ``finalists`` is fastest.
+    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest.
 
     Raises ChildFailed if a process ends.
     """
@@ -123,7 +127,7 @@ def compare(stages: Sequence[Stage], finalists: Collection[str] = ()) -> Compari
     samples: dict[str, dict[int, Sample]] = {name: {} for name in ready}
     wanted = {name: _turns(subject) for name, subject in ready.items()}
     _take(stages, samples, wanted, range(TURNS + 1))
-    left, turn = FURTHER_SECONDS, TURNS + 1
+    left, turn = settle_seconds, TURNS + 1
     seconds = FURTHER_TURNS * sum(c.seconds for c in ready.values())
     while not _is_settled(samples, finalists) and left > 0:
         _take(stages, samples, wanted, range(turn, turn + FURTHER_TURNS))

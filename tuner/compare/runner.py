@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tuner.compare.comparison import Comparison, Stage, compare
+from tuner.compare.comparison import SETTLE_SECONDS, Comparison, Stage, compare
 from tuner.compare.measuring import Delivered
 from tuner.compare.stage import EMPTY, KERNEL, enter_delivered, enter_libraries, enter_peers, of
 from tuner.device.device import Device
@@ -42,9 +42,15 @@ class Runner:
     """
 
     def __init__(
-        self, workload_key: str, device: Device, seed: int = 0, timeout: float = RUN_SECONDS
+        self,
+        workload_key: str,
+        device: Device,
+        seed: int = 0,
+        timeout: float = RUN_SECONDS,
+        settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
+        self._settle_seconds = settle_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(
             runtime_only(device),
@@ -118,7 +124,7 @@ class Runner:
             if DEVICE in groups:
                 stage.enter(enter_peers, order, DEVICE)
             beside = [process({}, order, group) for group in groups if group != DEVICE]
-            found = compare([stage, *beside], finalists)
+            found = compare([stage, *beside], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
             return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from tuner.compare.comparison import SETTLE_SECONDS
 from tuner.device.device import Device
 from tuner.errors import ChildFailed, ChildTimeout, NoServer
 from tuner.farm import link, wire
@@ -36,7 +37,13 @@ class Farm:
                 raise NoServer(self.tracker, self.key, why)
             pause(LOOK_SECONDS)
 
-    def runner(self, workload_key: str, seed: int, timeout: float) -> FarmRunner:
+    def runner(
+        self,
+        workload_key: str,
+        seed: int,
+        timeout: float,
+        settle_seconds: float = SETTLE_SECONDS,
+    ) -> FarmRunner:
         """A session with each server that there is now. Raises NoServer if there is none."""
         servers = self._servers()
         if servers.known == 0:
@@ -49,6 +56,7 @@ class Farm:
             workload_key,
             seed=seed,
             timeout=timeout,
+            settle_seconds=settle_seconds,
         )
 
     def close(self) -> None:

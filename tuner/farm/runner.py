@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from tuner.compare.comparison import Comparison
+from tuner.compare.comparison import SETTLE_SECONDS, Comparison
 from tuner.compare.measuring import Delivered
 from tuner.compare.runner import ANSWER_BYTES, REFERENCE_SECONDS
 from tuner.device.device import Device
@@ -83,9 +83,15 @@ class FarmRunner:
         *,
         seed: int,
         timeout: float,
+        settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         self._tracker, self._key, self._device = tracker, key, device
-        self._opening = {"workload_key": workload_key, "seed": seed, "timeout": timeout}
+        self._opening = {
+            "workload_key": workload_key,
+            "seed": seed,
+            "timeout": timeout,
+            "settle_seconds": settle_seconds,
+        }
         self._timeout = timeout
         self._tasks: deque[_Task] = deque()
         self._changed = threading.Condition()

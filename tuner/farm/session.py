@@ -57,11 +57,13 @@ class Session:
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
         """Draw the inputs of a ``workload_key`` by ``seed`` and work out their references;
-        ``timeout`` is for each measurement, in seconds."""
+        ``timeout`` is for each measurement, ``settle_seconds`` as of a Runner."""
         self.close()
         key: str = given["workload_key"]
         must_have_room(cases.size(templates.parse_key(key)), Settings().scratch_bytes)
-        self._runner = Runner(key, self._device, given["seed"], given["timeout"])
+        self._runner = Runner(
+            key, self._device, given["seed"], given["timeout"], given["settle_seconds"]
+        )
         self._runner.ready()
         return {}
 

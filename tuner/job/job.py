@@ -156,11 +156,12 @@ class JobRun:
 
     def _runner(self) -> Runner | FarmRunner:
         """What measures: this machine's device, or servers that have such a device."""
-        key, timeout = self._plan.workload.key, self._settings.run_seconds
+        settings, key = self._settings, self._plan.workload.key
+        limits = (settings.run_seconds, settings.settle_seconds)
         if self._farm is not None:
-            return self._farm.runner(key, self._seed, timeout)
-        must_have_room(cases.size(self._plan.workload), self._settings.scratch_bytes)
-        return Runner(key, self._device, self._seed, timeout)
+            return self._farm.runner(key, self._seed, *limits)
+        must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
+        return Runner(key, self._device, self._seed, *limits)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
         """Baselines that need a search of their own, by name, if settings ask for them."""
