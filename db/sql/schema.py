@@ -18,7 +18,8 @@ _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
 def migrate(engine: Engine) -> None:
     """Bring the database to this code's schema; of several processes one does it, the others wait.
 
-    All or nothing. Raises SchemaMismatch if the database is of a newer release."""
+    All or nothing. Raises SchemaMismatch if the database is of a newer release, or of a development
+    version from before the first."""
     with reading(engine) as connection:
         if _revision(connection) == _head():
             return
@@ -44,11 +45,18 @@ def check_schema(engine: Engine) -> None:
 
 
 def _refuse_unknown(revision: str | None) -> None:
-    if revision is not None and revision not in _revisions():
+    if revision is None or revision in _revisions():
+        return
+    if revision < _revisions()[-1]:
         raise SchemaMismatch(
-            f"the database's schema {revision} is newer than this code knows ({_head()}); "
-            "install the release of convtune that wrote it, or a later one"
+            f"the database's schema {revision} was made by an earlier development version, and "
+            "nothing was changed; run `tuner export --of bests --out bests.jsonl` with that "
+            "version and `tuner import bests.jsonl` with this one, or start with a new database"
         )
+    raise SchemaMismatch(
+        f"the database's schema {revision} is newer than this code knows ({_head()}); "
+        "install the release of convtune that wrote it, or a later one"
+    )
 
 
 def _revision(connection: Connection) -> str | None:

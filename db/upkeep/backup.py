@@ -82,7 +82,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     is kept beside it. At any moment one of them is in place.
 
     Raises BackupRefused if the file is damaged, or if the database is in use and `force` is not
-    set. Raises SchemaMismatch if the backup is of a newer release."""
+    set. Raises SchemaMismatch if the backup is of a release that `migrate` refuses."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
     try:

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, text
 
 from db import queue
 from db.fleet import devices
 from db.results import artifacts, best, trials
 from db.sql.models import metadata
-from db.sql.transaction import reading
+from db.sql.transaction import reading, writing
 
 FINGERPRINT = {
     "kind": "cuda",
@@ -104,3 +104,16 @@ def everything(engine: Engine) -> dict[str, list[Any]]:
             table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
             for table in metadata.sorted_tables
         }
+
+
+def of_another_schema(blank: Engine, revision: str) -> None:
+    """Make tables of a revision that this code does not know; of `jobs` it can use nothing."""
+    with writing(blank) as connection:
+        for statement in (
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
+            "CREATE TABLE jobs (said TEXT)",
+            "INSERT INTO jobs VALUES ('kept')",
+        ):
+            connection.execute(text(statement))
+        named = text("INSERT INTO alembic_version VALUES (:revision)")
+        connection.execute(named, {"revision": revision})

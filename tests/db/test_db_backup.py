@@ -10,14 +10,21 @@ from contextlib import chdir, closing
 from pathlib import Path
 
 import pytest
-from alembic import command
+from released.load import REVISIONS, load
 from sqlalchemy import URL, Engine
-from storage_rows import claimed, device, everything, new_trial, submitted
+from storage_rows import (
+    claimed,
+    device,
+    everything,
+    new_trial,
+    of_another_schema,
+    submitted,
+)
 
 from db import queue
 from db.results import trials
 from db.sql import schema
-from db.sql.engine import migrate, open_engine, writing
+from db.sql.engine import migrate, open_engine
 from db.sql.errors import BackupRefused, SchemaMismatch
 from db.upkeep.backup import back_up, restore
 
@@ -239,31 +246,45 @@ def test_half_of_a_raw_copy_is_refused(engine: Engine, url: str, tmp_path: Path)
     refused(engine, url, file, "copy.db-wal")
 
 
-def test_a_copy_of_an_older_release_is_brought_up_to_date(engine: Engine, tmp_path: Path) -> None:
-    old = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
-    config = schema._config()
-    with writing(old) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-    old.dispose()
-    made = back_up(f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "copy.db")
-    assert made.revision == "0003"
-    new = f"sqlite:///{tmp_path / 'new.db'}"
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_copy_of_a_release_is_brought_up_to_date(revision: str, tmp_path: Path) -> None:
+    old, new = (f"sqlite:///{tmp_path / name}" for name in ("old.db", "new.db"))
+    load(old, revision)
+    made = back_up(old, tmp_path / "copy.db")
+    assert made.revision == revision
     done = restore(new, made.file)
-    assert (done.revision, done.aside) == ("0003", None)
+    assert (done.revision, done.aside) == (revision, None)
     opened = open_engine(new)
     schema.check_schema(opened)
+    assert len(queue.list_jobs(opened).items) == 7
     opened.dispose()
 
 
-def test_a_copy_of_a_newer_release_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
-    file = back_up(url, tmp_path / "copy.db").file
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [
+        ("9999", "9999 is newer .* install the release"),
+        ("0008", "0008 was made by an earlier .* nothing was changed; .*`tuner import"),
+    ],
+    ids=["newer", "earlier"],
+)
+def test_a_copy_of_an_unknown_schema_is_refused(
+    engine: Engine, url: str, tmp_path: Path, revision: str, said: str
+) -> None:
+    some_rows(engine)
+    before = everything(engine)
     engine.dispose()
-    with pytest.raises(SchemaMismatch, match=r"9999 is newer .* install the release"):
+    file = tmp_path / "copy.db"
+    other = open_engine(f"sqlite:///{file}")
+    of_another_schema(other, revision)
+    other.dispose()
+    copied = file.read_bytes()
+    with pytest.raises(SchemaMismatch, match=said):
         restore(url, file)
-    schema.check_schema(engine)
+    assert file.read_bytes() == copied
+    assert everything(engine) == before
+    engine.dispose()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["convtune.db", "copy.db"]
 
 
 def test_not_while_a_worker_holds_a_job(engine: Engine, url: str, tmp_path: Path) -> None:

@@ -2,16 +2,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Engine, insert, select
-from storage_rows import FINGERPRINT, device, submitted
+from sqlalchemy import Engine, select
+from storage_rows import device, submitted
 
 from db.results import ladders
 from db.sql import models
-from db.sql.engine import migrate, open_engine
 from db.sql.errors import BadCursor
-from db.sql.schema import _config
-from db.sql.transaction import reading, writing
+from db.sql.transaction import reading
 
 ROW = {"name": "000 naive", "what": "rung", "time_us": 18.25, "note": None}
 
@@ -84,19 +81,3 @@ def test_a_ladder_and_a_job_share_their_workload(engine: Engine) -> None:
     ladders.record(engine, new_ladder(gpu.id, workload_key=job.workload_key))
     with reading(engine) as connection:
         assert len(connection.execute(select(models.workloads)).all()) == 1
-
-
-def test_a_database_of_the_first_schema_keeps_what_it_has(blank_url: str) -> None:
-    engine = open_engine(blank_url)
-    config = _config()
-    with writing(engine) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        connection.execute(insert(models.devices).values(identity="1" * 64, **FINGERPRINT))
-    migrate(engine)
-    with reading(engine) as connection:
-        (row,) = connection.execute(select(models.devices)).mappings()
-    assert row["name"] == FINGERPRINT["name"]
-    ladders.record(engine, new_ladder(row["id"]))
-    assert len(ladders.list_ladders(engine, "conv1d").items) == 1
-    engine.dispose()

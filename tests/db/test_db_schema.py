@@ -10,6 +10,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
+from storage_rows import of_another_schema
 
 from db.sql.engine import check_schema, migrate, open_engine, reading, writing
 from db.sql.errors import SchemaMismatch
@@ -78,16 +79,25 @@ def test_an_empty_database_is_refused_with_what_to_run(blank: Engine) -> None:
     assert inspect(blank).get_table_names() == []
 
 
-def test_a_newer_schema_is_refused_and_left_alone(blank: Engine) -> None:
-    migrate(blank)
-    with writing(blank) as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [
+        ("9999", "9999 is newer .* install the release"),
+        ("0008", "0008 was made by an earlier .* nothing was changed; .*`tuner import"),
+        ("0001", "0001 was made by an earlier .* nothing was changed; .*`tuner import"),
+    ],
+)
+def test_an_unknown_schema_is_refused_and_left_alone(
+    blank: Engine, revision: str, said: str
+) -> None:
+    of_another_schema(blank, revision)
     for refuse in (check_schema, migrate):
-        with pytest.raises(SchemaMismatch, match="9999 is newer"):
+        with pytest.raises(SchemaMismatch, match=said):
             refuse(blank)
+    assert sorted(inspect(blank).get_table_names()) == ["alembic_version", "jobs"]
     with reading(blank) as connection:
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    assert found == "9999"
+        assert connection.execute(text("SELECT * FROM alembic_version")).all() == [(revision,)]
+        assert connection.execute(text("SELECT * FROM jobs")).all() == [("kept",)]
 
 
 def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:

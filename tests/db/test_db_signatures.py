@@ -1,25 +1,20 @@
 """Signers, and what of a best is what its worker signed."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from alembic import command
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, delete, inspect, select, text, update
+from sqlalchemy import Engine, delete, select, update
 from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
 
-from db import queue
 from db.results import artifacts, best, signed, signers, trials
 from db.results.artifacts import NewArtifact
 from db.sql import models
-from db.sql.engine import check_schema, migrate, open_engine
 from db.sql.errors import DuplicateTrial
-from db.sql.schema import _config
 from db.sql.transaction import reading, writing
 from db.upkeep import prune
 from db.upkeep.check import check
@@ -188,33 +183,3 @@ def test_prune_keeps_the_signature_of_a_best_and_takes_the_one_before(engine: En
     assert left == set(second.values())
     assert len(signers.list_signers(engine)) == 1
     assert check(engine).wrong == []
-
-
-@pytest.fixture
-def old(blank_url: str) -> Iterator[Engine]:
-    """Of revision 0006, with an artifact."""
-    engine = open_engine(blank_url)
-    with writing(engine) as connection:
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
-        connection.execute(
-            text(
-                "INSERT INTO artifacts (sha256, size, kind, media_type, content, created_at)"
-                " VALUES (:name, 1, 'manifest', 'application/json', :content, 1.0)"
-            ),
-            {"name": "0" * 64, "content": b"1"},
-        )
-    yield engine
-    engine.dispose()
-
-
-def test_a_database_of_before_has_no_signers_and_takes_them(old: Engine) -> None:
-    assert not inspect(old).has_table("signers")
-    migrate(old)
-    check_schema(old)
-    assert artifacts.info(old, "0" * 64).kind == "manifest"
-    assert signers.list_signers(old) == []
-    tuned(old)
-    assert len(signers.list_signers(old)) == 1
-    assert queue.list_jobs(old).items[0].state == "succeeded"

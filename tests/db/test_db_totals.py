@@ -1,10 +1,9 @@
-"""Sums are kept as trials are stored, and made for those that an older release stored."""
+"""Sums are kept as trials are stored."""
 
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Engine, insert, inspect, select, update
+from sqlalchemy import Engine, update
 from storage_rows import claimed, device, new_trial, submitted
 
 from db import queue
@@ -12,11 +11,10 @@ from db.fleet import workers
 from db.results import trials
 from db.results.totals import Totals, totals
 from db.sql import models as tables
-from db.sql import schema
 from db.sql.columns import now
-from db.sql.engine import migrate, open_engine, reading, writing
+from db.sql.engine import writing
 from db.sql.errors import DuplicateTrial
-from db.sql.models import jobs, metadata
+from db.sql.models import jobs
 
 
 def test_nothing_yet(engine: Engine) -> None:
@@ -57,33 +55,6 @@ def test_the_oldest_queued_job(engine: Engine) -> None:
             older = update(jobs).where(jobs.c.id == job.id)
             connection.execute(older.values(created_at=jobs.c.created_at - ago))
     assert 100 <= totals(engine).queued_seconds < 160
-
-
-def test_what_an_older_release_stored_is_added_up(engine: Engine, blank_url: str) -> None:
-    gpu = device(engine).id
-    submitted(engine)
-    job = claimed(engine)
-    failed = {"status": "run_error", "time_us": None, "seconds": {"build": 0.5}}
-    trials.add(
-        engine, job.id, 1, [new_trial(gpu, 1), new_trial(gpu, 2), new_trial(gpu, 3, **failed)]
-    )
-    old = open_engine(blank_url)
-    config = schema._config()
-    with writing(old) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0004")
-    with reading(engine) as here, writing(old) as there:
-        for name in ("workloads", "devices", "jobs", "trials"):
-            table = metadata.tables[name]
-            known = {column["name"] for column in inspect(there).get_columns(name)}
-            rows = here.execute(select(table)).mappings().all()
-            there.execute(
-                insert(table), [{key: row[key] for key in known & set(row)} for row in rows]
-            )
-    migrate(old)
-    assert totals(old) == totals(engine)
-    assert totals(old).trials == {"ok": 2, "run_error": 1}
-    old.dispose()
 
 
 def test_living_workers(engine: Engine) -> None:

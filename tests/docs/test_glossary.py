@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = "docs/glossary.md"
-HISTORY = ("CHANGELOG.md", "db/migrations/versions")
+HISTORY = "CHANGELOG.md"
 """What was released keeps the words that it had."""
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
@@ -27,7 +27,7 @@ def test_a_word_has_one_line_and_a_meaning() -> None:
 
 @pytest.mark.parametrize("word", FORMERLY)
 def test_a_former_word_is_gone(word: str) -> None:
-    excluded = [f":!{path}" for path in (GLOSSARY, *HISTORY)]
+    excluded = [f":!{path}" for path in (GLOSSARY, HISTORY)]
     found = subprocess.run(
         [
             "git",

@@ -1,19 +1,11 @@
-"""Write a database of a released schema, with rows of each kind, as SQL for both engines.
+"""Write a database of this checkout's schema, with rows of each kind, as SQL for both engines.
 
-PYTHONPATH=<a checkout of the release> python tests/db/released/make.py tests/db/released
-
-The rows are stored by that release's own code, so no more than what it had is there: for 0001 the
-commit before 30eea0c, for 0002 the one before 08be4c8, for 0005 the one before 6bfe4b2, for 0006
-85085fd, for 0007 5001f73, for 0008 the one before db/contract. This file is of the last of them:
-for an earlier one take what stands here in its commit. Revisions 0003 and 0004 were never the last
-of any commit: their files are 0002's, brought up by the migrations of 0005's, with ``--up-to``, and
-a line of SQL for what each adds.
+PYTHONPATH=. python tests/db/released/make.py tests/db/released
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import re
 import sqlite3
@@ -25,16 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from load import load
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from db import queue
+from db.access import keys
 from db.fleet import devices, workers
-from db.results import artifacts, best, trials
+from db.records import listed
+from db.results import artifacts, best, ladders, signers, trials
 from db.sql.engine import migrate, open_engine
-from db.sql.schema import _config
-from db.sql.transaction import reading, writing
+from db.sql.transaction import reading
 
 CPU = {
     "kind": "cpu",
@@ -61,45 +52,27 @@ FILES = {
     "manifest": (json.dumps({"config": CONFIG}).encode(), "application/json"),
     "record": (b'[["workload"], ["record"]]', "application/json"),
 }
-ADDED = {
-    "0003": "UPDATE jobs SET patience = 7, warm_start = false, "
-    """warmed = '{"jobs":2,"trials":128}' WHERE state = 'succeeded'""",
-    "0004": "INSERT INTO listed_configs VALUES ((SELECT max(seq) FROM jobs), 0, 1, "
-    """'{"template":"direct","lanes":8}', '{"line":3}')""",
-}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--up-to", help="load the kept files of 0002 and bring them up to this")
-    options = parser.parse_args()
+    folder = parser.parse_args().folder
     with tempfile.TemporaryDirectory() as name:
         url = f"sqlite:///{Path(name) / 'released.db'}"
-        revision = _make(url, options.up_to)
+        revision = _make(url)
         with sqlite3.connect(Path(name) / "released.db") as connection:
             lines = list(connection.iterdump())
-        (options.folder / f"{revision}.sqlite.sql").write_text("\n".join([*lines, ""]))
+        (folder / f"{revision}.sqlite.sql").write_text("\n".join([*lines, ""]))
     with _postgresql() as (url, dump):
-        revision = _make(url, options.up_to)
-        (options.folder / f"{revision}.postgresql.sql").write_text(dump())
+        revision = _make(url)
+        (folder / f"{revision}.postgresql.sql").write_text(dump())
 
 
-def _make(url: str, up_to: str | None) -> str:
-    if up_to is not None:
-        load(url, "0002")
+def _make(url: str) -> str:
     engine = open_engine(url)
-    if up_to is None:
-        migrate(engine)
-        _fill(engine)
-    else:
-        with writing(engine) as connection:
-            config = _config()
-            config.attributes["connection"] = connection
-            command.upgrade(config, up_to)
-            for revision, statement in ADDED.items():
-                if revision <= up_to:
-                    connection.exec_driver_sql(statement)
+    migrate(engine)
+    _fill(engine)
     with reading(engine) as connection:
         revision = str(connection.execute(text("SELECT * FROM alembic_version")).scalar_one())
     engine.dispose()
@@ -119,13 +92,14 @@ def _fill(engine: Engine) -> None:
     # its lease has run out when the file is read, whatever the clock there says
     queue.heartbeat(engine, job.id, job.attempt, -TEN_YEARS)
     queue.submit(engine, _order(68, target="cpu"), "a-key-of-68")
-    queue.submit(engine, _order(69, budget_seconds=60.5, seed=2**40))
+    queue.submit(engine, _order(69, budget_seconds=60.5, seed=2**40, templates=["direct"]))
     workers.beat(
         engine, "host-1-abc", host="host", pid=1, device_id=cpu, version="0.1.0", job_id=None
     )
-    rooms = (("results.ladders", _ladder), ("records.listed", _listed), ("access.keys", _keys))
-    for module, fill in rooms:
-        fill(engine, importlib.import_module(f"db.{module}"), cpu)
+    signers.register(engine, signers.NewSigner("5e" * 32, "host"))
+    _ladder(engine, cpu)
+    _listed(engine)
+    _keys(engine)
 
 
 def _order(length: int, **more: Any) -> queue.JobOrder:
@@ -146,7 +120,7 @@ def _begun(engine: Engine, length: int, device: int, status: str = "ok") -> queu
 
 
 def _succeeded(engine: Engine, device: int) -> None:
-    queue.submit(engine, _order(64, patience=7, warm_start=False))
+    queue.submit(engine, _order(64, patience=7, warm_start=False, label="Größe 64"))
     job = queue.claim(engine, "host-1-abc", ["cpu"])
     assert job is not None
     statuses = ("ok", "ok", "wrong_answer", "run_timeout")
@@ -197,7 +171,7 @@ def _trial(device: int, place: int, status: str) -> trials.NewTrial:
     )
 
 
-def _ladder(engine: Engine, ladders: Any, device: int) -> None:
+def _ladder(engine: Engine, device: int) -> None:
     order = _order(64)
     climbed = ladders.NewLadder(
         operator="conv1d",
@@ -212,7 +186,7 @@ def _ladder(engine: Engine, ladders: Any, device: int) -> None:
     ladders.record(engine, climbed)
 
 
-def _listed(engine: Engine, listed: Any, _: int) -> None:
+def _listed(engine: Engine) -> None:
     order = _order(70)
     lanes = [listed.Listed({"template": "direct", "lanes": 8}, 1, {"line": 3})]
     brought = listed.ListedOrder(
@@ -221,7 +195,7 @@ def _listed(engine: Engine, listed: Any, _: int) -> None:
     listed.submit(engine, [brought])
 
 
-def _keys(engine: Engine, keys: Any, _: int) -> None:
+def _keys(engine: Engine) -> None:
     keys.create(engine, "ci", "submit")
     keys.create(engine, "guest", "read", 7)
     keys.create(engine, "old", "admin")

@@ -1,11 +1,12 @@
-"""The first tables."""
+"""The first tables. Databases of the eight revisions before it were never released, and are refused
+(db/sql/schema.py)."""
 
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0009"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -15,17 +16,33 @@ ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UNENDED = sa.text("state IN ('queued', 'running')")
 ENDED = sa.text("state IN ('succeeded', 'failed', 'cancelled')")
 JOINABLE = sa.text("state IN ('queued', 'running') AND NOT cancel_requested")
+UNREVOKED = sa.text("revoked_at IS NULL")
 
 
-def _need(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
-    return sa.Column(name, kind, nullable=False)
+def _need(name: str, kind: sa.types.TypeEngine[Any], default: Any = None) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False, server_default=default)
 
 
 def _may(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=True)
 
 
+def _refers(table: str, column: str, to: str) -> sa.ForeignKeyConstraint:
+    name = f"fk_{table}_{column.removesuffix('_id').removesuffix('_seq')}"
+    return sa.ForeignKeyConstraint([column], [to], name=name)
+
+
 def upgrade() -> None:
+    _devices_and_workloads()
+    _jobs()
+    _of_jobs()
+    _trials()
+    _bests()
+    _ladders()
+    _workers_and_keys()
+
+
+def _devices_and_workloads() -> None:
     op.create_table(
         "devices",
         sa.Column("id", ID, primary_key=True),
@@ -47,29 +64,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("key", name="uq_workloads_key"),
     )
     op.create_index("ix_workloads_operator", "workloads", ["operator"])
-    _jobs()
-    op.create_table(
-        "idempotency_keys",
-        sa.Column("key", sa.Text(), primary_key=True),
-        _need("order_key", sa.String(64)),
-        _need("job_seq", ID),
-        _need("created_at", sa.Double()),
-        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_idempotency_keys_job"),
-    )
-    _trials()
-    _bests()
-    op.create_table(
-        "workers",
-        sa.Column("name", sa.Text(), primary_key=True),
-        _need("host", sa.Text()),
-        _need("pid", sa.Integer()),
-        _may("device_id", ID),
-        _need("version", sa.Text()),
-        _may("job_id", sa.String(32)),
-        _need("started_at", sa.Double()),
-        _need("seen_at", sa.Double()),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_workers_device"),
-    )
 
 
 def _jobs() -> None:
@@ -101,8 +95,15 @@ def _jobs() -> None:
         _need("created_at", sa.Double()),
         _may("started_at", sa.Double()),
         _may("finished_at", sa.Double()),
-        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_jobs_workload"),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_jobs_device"),
+        _may("patience", sa.Integer()),
+        _need("warm_start", sa.Boolean(), sa.true()),
+        _may("warmed", sa.JSON()),
+        _may("ordered_by", sa.Text()),
+        _may("templates", sa.JSON()),
+        _may("label", sa.Text()),
+        _may("label_folded", sa.Text()),
+        _refers("jobs", "workload_id", "workloads.id"),
+        _refers("jobs", "device_id", "devices.id"),
         sa.UniqueConstraint("id", name="uq_jobs_id"),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')",
@@ -127,6 +128,28 @@ def _jobs() -> None:
     op.create_index("ix_jobs_workload", "jobs", ["workload_id"])
 
 
+def _of_jobs() -> None:
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("ordered_by", sa.Text(), primary_key=True),
+        sa.Column("key", sa.Text(), primary_key=True),
+        _need("order_key", sa.String(64)),
+        _need("job_seq", ID),
+        _need("created_at", sa.Double()),
+        _refers("idempotency_keys", "job_seq", "jobs.seq"),
+    )
+    op.create_index("ix_idempotency_keys_created", "idempotency_keys", ["created_at"])
+    op.create_table(
+        "listed_configs",
+        sa.Column("job_seq", ID, primary_key=True),
+        sa.Column("place", sa.Integer(), primary_key=True),
+        _need("template_version", sa.Integer()),
+        _need("config", sa.JSON()),
+        _need("source", sa.JSON()),
+        _refers("listed_configs", "job_seq", "jobs.seq"),
+    )
+
+
 def _trials() -> None:
     op.create_table(
         "trials",
@@ -147,9 +170,9 @@ def _trials() -> None:
         _may("error", sa.Text()),
         _need("seconds", sa.JSON()),
         _need("created_at", sa.Double()),
-        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_trials_job"),
-        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_trials_workload"),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_trials_device"),
+        _refers("trials", "job_seq", "jobs.seq"),
+        _refers("trials", "workload_id", "workloads.id"),
+        _refers("trials", "device_id", "devices.id"),
         sa.UniqueConstraint("job_seq", "number", name="uq_trials_number"),
         sa.UniqueConstraint(
             "workload_id",
@@ -161,6 +184,17 @@ def _trials() -> None:
             name="uq_trials_measured_once",
         ),
         sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "trial_sums",
+        sa.Column("job_seq", ID, primary_key=True),
+        sa.Column("status", sa.Text(), primary_key=True),
+        _need("trials", sa.Integer()),
+        _need("schedule_seconds", sa.Double()),
+        _need("build_seconds", sa.Double()),
+        _need("check_seconds", sa.Double()),
+        _need("run_seconds", sa.Double()),
+        _refers("trial_sums", "job_seq", "jobs.seq"),
     )
 
 
@@ -193,10 +227,14 @@ def _bests() -> None:
         _need("trials_measured", sa.Integer()),
         _need("versions", sa.JSON()),
         _need("tuned_at", sa.Double()),
-        sa.ForeignKeyConstraint(["workload_id"], ["workloads.id"], name="fk_bests_workload"),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name="fk_bests_device"),
-        sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_bests_job"),
-        sa.UniqueConstraint("workload_id", "device_id", name="uq_bests_workload_device"),
+        _need("threads", sa.Integer(), "0"),
+        _need("templates", sa.Text(), ""),
+        _refers("bests", "workload_id", "workloads.id"),
+        _refers("bests", "device_id", "devices.id"),
+        _refers("bests", "job_seq", "jobs.seq"),
+        sa.UniqueConstraint(
+            "workload_id", "device_id", "threads", "templates", name="uq_bests_workload_device"
+        ),
         sqlite_autoincrement=True,
     )
     op.create_table(
@@ -204,7 +242,7 @@ def _bests() -> None:
         sa.Column("best_id", ID, primary_key=True),
         sa.Column("kind", sa.Text(), primary_key=True),
         _need("sha256", sa.String(64)),
-        sa.ForeignKeyConstraint(["best_id"], ["bests.id"], name="fk_best_artifacts_best"),
+        _refers("best_artifacts", "best_id", "bests.id"),
         sa.ForeignKeyConstraint(
             ["sha256"], ["artifacts.sha256"], name="fk_best_artifacts_artifact"
         ),
@@ -212,5 +250,61 @@ def _bests() -> None:
     op.create_index("ix_best_artifacts_sha256", "best_artifacts", ["sha256"])
 
 
-def downgrade() -> None:
-    raise RuntimeError("take the copy of the database from before the first migration")
+def _ladders() -> None:
+    op.create_table(
+        "ladders",
+        sa.Column("id", ID, primary_key=True),
+        _need("workload_id", ID),
+        _need("device_id", ID),
+        _need("rows", sa.JSON()),
+        _need("documents", sa.JSON()),
+        _need("clocks", sa.JSON()),
+        _need("versions", sa.JSON()),
+        _need("climbed_at", sa.Double()),
+        _refers("ladders", "workload_id", "workloads.id"),
+        _refers("ladders", "device_id", "devices.id"),
+        sa.UniqueConstraint("workload_id", "device_id", name="uq_ladders_workload_device"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _workers_and_keys() -> None:
+    op.create_table(
+        "signers",
+        sa.Column("public_key", sa.String(64), primary_key=True),
+        _need("host", sa.Text()),
+        _need("created_at", sa.Double()),
+    )
+    op.create_table(
+        "api_keys",
+        sa.Column("id", ID, primary_key=True),
+        _need("name", sa.Text()),
+        _need("hash", sa.String(64)),
+        _need("scope", sa.Text()),
+        _need("created_at", sa.Double()),
+        _may("expires_at", sa.Double()),
+        _may("revoked_at", sa.Double()),
+        sa.UniqueConstraint("hash", name="uq_api_keys_hash"),
+        sa.CheckConstraint("scope IN ('read', 'submit', 'admin')", name="ck_api_keys_scope"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "uq_api_keys_name",
+        "api_keys",
+        ["name"],
+        unique=True,
+        sqlite_where=UNREVOKED,
+        postgresql_where=UNREVOKED,
+    )
+    op.create_table(
+        "workers",
+        sa.Column("name", sa.Text(), primary_key=True),
+        _need("host", sa.Text()),
+        _need("pid", sa.Integer()),
+        _may("device_id", ID),
+        _need("version", sa.Text()),
+        _may("job_id", sa.String(32)),
+        _need("started_at", sa.Double()),
+        _need("seen_at", sa.Double()),
+        _refers("workers", "device_id", "devices.id"),
+    )

@@ -49,7 +49,9 @@ CREATE TABLE public.bests (
     baselines json NOT NULL,
     trials_measured integer NOT NULL,
     versions json NOT NULL,
-    tuned_at double precision NOT NULL
+    tuned_at double precision NOT NULL,
+    threads integer DEFAULT 0 NOT NULL,
+    templates text DEFAULT ''::text NOT NULL
 );
 CREATE SEQUENCE public.bests_id_seq
     START WITH 1
@@ -76,6 +78,7 @@ CREATE SEQUENCE public.devices_id_seq
     CACHE 1;
 ALTER SEQUENCE public.devices_id_seq OWNED BY public.devices.id;
 CREATE TABLE public.idempotency_keys (
+    ordered_by text NOT NULL,
     key text NOT NULL,
     order_key character varying(64) NOT NULL,
     job_seq bigint NOT NULL,
@@ -112,6 +115,9 @@ CREATE TABLE public.jobs (
     warm_start boolean DEFAULT true NOT NULL,
     warmed json,
     ordered_by text,
+    templates json,
+    label text,
+    label_folded text,
     CONSTRAINT ck_jobs_state CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
 );
 CREATE SEQUENCE public.jobs_seq_seq
@@ -215,53 +221,54 @@ ALTER TABLE ONLY public.jobs ALTER COLUMN seq SET DEFAULT nextval('public.jobs_s
 ALTER TABLE ONLY public.ladders ALTER COLUMN id SET DEFAULT nextval('public.ladders_id_seq'::regclass);
 ALTER TABLE ONLY public.trials ALTER COLUMN id SET DEFAULT nextval('public.trials_id_seq'::regclass);
 ALTER TABLE ONLY public.workloads ALTER COLUMN id SET DEFAULT nextval('public.workloads_id_seq'::regclass);
-INSERT INTO public.alembic_version VALUES ('0007');
-INSERT INTO public.api_keys VALUES (1, 'ci', '580060d9b5c25f9382030147b5f6fb0de08ac8fff68179cd9a7353cb5d4ed5d3', 'submit', 1795365503.413218, NULL, NULL);
-INSERT INTO public.api_keys VALUES (2, 'guest', 'a685c34df9d3a4b82765d6d3d172e29a096d7f38760d8d7c6164d4e45fd824e2', 'read', 1795365503.436157, 1795970303.436169, NULL);
-INSERT INTO public.api_keys VALUES (3, 'old', '36c2e5f5dc2ff6958867b6903b4512802935c3454fcfc61fa6115db987a43d2b', 'admin', 1795365503.448881, NULL, 1795365503.47054);
-INSERT INTO public.artifacts VALUES ('1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998', 264, 'library', 'application/x-sharedlib', '\x7f454c4602010100000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9fa0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff', 1795365502.669061);
-INSERT INTO public.artifacts VALUES ('5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58', 45, 'source', 'text/x-llvm', '\x3b20c2b52d6b65726e656c0a646566696e6520766f696420406d61696e2829207b2072657420766f6964207d0a', 1795365502.678502);
-INSERT INTO public.artifacts VALUES ('1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da', 61, 'manifest', 'application/json', '\x7b22636f6e666967223a207b2274656d706c617465223a2022646972656374222c20226c616e6573223a2031362c20226f757470757473223a20347d7d', 1795365502.692034);
-INSERT INTO public.artifacts VALUES ('2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9', 26, 'record', 'application/json', '\x5b5b22776f726b6c6f6164225d2c205b227265636f7264225d5d', 1795365502.693907);
+INSERT INTO public.alembic_version VALUES ('0009');
+INSERT INTO public.api_keys VALUES (1, 'ci', '4a4e701096898da42214ed2644d1b5b667c3a46061bbdfc2c40abf5b3e95996f', 'submit', 1795390950.873692, NULL, NULL);
+INSERT INTO public.api_keys VALUES (2, 'guest', '6a99d3420276e822a899ebfc20d200680dc870eca27a0d42d11b33b9a6d9d1b7', 'read', 1795390950.882899, 1795995750.882911, NULL);
+INSERT INTO public.api_keys VALUES (3, 'old', '2eb88dfb9c022be94d80bb3159219d5799cea1d4350828332de7fd91ad6e76f9', 'admin', 1795390950.889885, NULL, 1795390950.898677);
+INSERT INTO public.artifacts VALUES ('1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998', 264, 'library', 'application/x-sharedlib', '\x7f454c4602010100000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9fa0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff', 1795390950.545149);
+INSERT INTO public.artifacts VALUES ('5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58', 45, 'source', 'text/x-llvm', '\x3b20c2b52d6b65726e656c0a646566696e6520766f696420406d61696e2829207b2072657420766f6964207d0a', 1795390950.546563);
+INSERT INTO public.artifacts VALUES ('1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da', 61, 'manifest', 'application/json', '\x7b22636f6e666967223a207b2274656d706c617465223a2022646972656374222c20226c616e6573223a2031362c20226f757470757473223a20347d7d', 1795390950.547644);
+INSERT INTO public.artifacts VALUES ('2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9', 26, 'record', 'application/json', '\x5b5b22776f726b6c6f6164225d2c205b227265636f7264225d5d', 1795390950.548666);
 INSERT INTO public.best_artifacts VALUES (1, 'library', '1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998');
 INSERT INTO public.best_artifacts VALUES (1, 'source', '5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58');
 INSERT INTO public.best_artifacts VALUES (1, 'manifest', '1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da');
 INSERT INTO public.best_artifacts VALUES (1, 'record', '2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9');
-INSERT INTO public.bests VALUES (1, 1, 1, 1, 'direct', 1, '0.27.0.post1', '{"template":"direct","lanes":16,"outputs":4}', 1.5, '{"warm":{"median_us":1.5},"cold":{"median_us":4.25}}', 600, '{"bound":"compute"}', 1e-07, '[{"name":"numpy","time_us":300.0,"speedup":200.0}]', 4, '{"tvm":"0.27.0.post1"}', 1795365502.738383);
+INSERT INTO public.bests VALUES (1, 1, 1, 1, 'direct', 1, '0.27.0.post1', '{"template":"direct","lanes":16,"outputs":4}', 1.5, '{"warm":{"median_us":1.5},"cold":{"median_us":4.25}}', 600, '{"bound":"compute"}', 1e-07, '[{"name":"numpy","time_us":300.0,"speedup":200.0}]', 4, '{"tvm":"0.27.0.post1"}', 1795390950.556767, 0, '');
 INSERT INTO public.devices VALUES (1, 'a8d2b6d1e87fedd7c0ab4e2f8aabe104308954f4016658041c0c8716aaefccb6', 'cpu', 'AMD EPYC (znver5)', 'x86_64-v4', 8000000000, '', '{"units":2}');
 INSERT INTO public.devices VALUES (2, '2442dbfcfa9d9e8a4d29912d36478d02933f0a422a53ad940a0ab0ff3352d49e', 'cuda', 'NVIDIA H200', 'sm_90', 150000000000, '580.1', '{"units":132}');
-INSERT INTO public.idempotency_keys VALUES ('a-key-of-68', 'e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4', 5, 1795365503.243656);
-INSERT INTO public.jobs VALUES (1, 'fe86fce4c7b34bc38e99b605b5aeaabf', 'f818994edd2ec187b8b15bf6e2f0d9e37754ed5a0872b9ac6463e24cc69d09a0', 1, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'succeeded', false, 1, 0, 'host-1-abc', NULL, 4, 2, 2, 1, '{"config":{"template":"direct","lanes":16,"outputs":4},"time_us":1.5,"gflops":600.0}', NULL, NULL, 1795365502.428343, 1795365502.502592, 1795365502.778409, 7, false, NULL, NULL);
-INSERT INTO public.jobs VALUES (2, '76fd01237e4c4ccaa4404c9caf523eee', '808d95b8d2bbb40746c32a70f78e1c2b492b11dcc9aac98ebb5de49b959d63c8', 2, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'failed', false, 1, 0, 'host-2-def', NULL, 0, 0, 0, NULL, NULL, NULL, 'LLVM: „zu groß“ – 2 × 3 > 5
+INSERT INTO public.idempotency_keys VALUES ('', 'a-key-of-68', 'e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4', 5, 1795390950.710991);
+INSERT INTO public.jobs VALUES (1, '14b92b213aed4a2785c8b364c9bfd79f', 'f818994edd2ec187b8b15bf6e2f0d9e37754ed5a0872b9ac6463e24cc69d09a0', 1, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'succeeded', false, 1, 0, 'host-1-abc', NULL, 4, 2, 2, 1, '{"config":{"template":"direct","lanes":16,"outputs":4},"time_us":1.5,"gflops":600.0}', NULL, NULL, 1795390950.470534, 1795390950.491863, 1795390950.56434, 7, false, NULL, NULL, NULL, 'Größe 64', 'grösse 64');
+INSERT INTO public.jobs VALUES (2, '39e49804946b4e429d4c34d4ee6e14d5', '808d95b8d2bbb40746c32a70f78e1c2b492b11dcc9aac98ebb5de49b959d63c8', 2, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'failed', false, 1, 0, 'host-2-def', NULL, 0, 0, 0, NULL, NULL, NULL, 'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-', 1795365502.821959, 1795365502.872702, 1795365502.961018, NULL, true, NULL, NULL);
-INSERT INTO public.jobs VALUES (3, '7ec038de10404b0bbf706a3c3510fedb', 'c892a744d63b0a020cd2927896e98e3454c466a34acfdb7591768e6d749bec21', 3, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'cancelled', true, 1, 0, 'host-2-def', NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795365502.99104, 1795365503.003665, 1795365503.090415, NULL, true, NULL, NULL);
-INSERT INTO public.jobs VALUES (4, '5f5536e00d3a4645878b4eed91337e6e', '906299209726f43f8fe0af3cf4bb0a7d593d4472ca0a042ffde10ef9e290a56a', 4, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'running', false, 1, 0, 'host-2-def', 1480005503.204879, 0, 0, 0, NULL, NULL, NULL, NULL, 1795365503.117455, 1795365503.141932, NULL, NULL, true, NULL, NULL);
-INSERT INTO public.jobs VALUES (5, '57c78184744346af89d34d3709117676', 'e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4', 5, 'cpu', 'xgb', 'retune', 4, NULL, NULL, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795365503.230755, NULL, NULL, NULL, true, NULL, NULL);
-INSERT INTO public.jobs VALUES (6, 'e4e204cf66c54079a066213b55ec3742', '7105f0049f440bc73d6401c3d5c47cacdbd27c7ec4193dcf3f411cbcdd5a2dd6', 6, 'auto', 'xgb', 'retune', 4, 60.5, 1099511627776, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795365503.27637, NULL, NULL, NULL, true, NULL, NULL);
-INSERT INTO public.jobs VALUES (7, '322d6faf7287421b83f1f7f1b6e1b7ef', '63617357fa50c02e5138645bc5602c5ae6f75f080240c14591252c1c3e671bce', 8, 'cpu', 'imported', 'retune', 1, NULL, NULL, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795365503.374214, NULL, NULL, NULL, false, NULL, NULL);
-INSERT INTO public.ladders VALUES (1, 1, 1, '[{"name":"naive","time_us":30.0}]', '[{"number":0,"title":"One thread an output"}]', '{}', '{"tvm":"0.27.0.post1"}', 1795365503.349245);
+', 1795390950.577499, 1795390950.592578, 1795390950.614755, NULL, true, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.jobs VALUES (3, '94977c8644ad4c1db847276fb5ce3d30', 'c892a744d63b0a020cd2927896e98e3454c466a34acfdb7591768e6d749bec21', 3, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'cancelled', true, 1, 0, 'host-2-def', NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795390950.627896, 1795390950.634473, 1795390950.661405, NULL, true, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.jobs VALUES (4, '0bcbc732cbcb48e8bbefe438ae5aa84d', '906299209726f43f8fe0af3cf4bb0a7d593d4472ca0a042ffde10ef9e290a56a', 4, 'auto', 'xgb', 'retune', 4, NULL, NULL, 'running', false, 1, 0, 'host-2-def', 1480030950.698535, 0, 0, 0, NULL, NULL, NULL, NULL, 1795390950.669317, 1795390950.678537, NULL, NULL, true, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.jobs VALUES (5, 'f9ef7e11bc6c4496935b7458897c5968', 'e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4', 5, 'cpu', 'xgb', 'retune', 4, NULL, NULL, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795390950.708278, NULL, NULL, NULL, true, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.jobs VALUES (6, 'bca49977d6c0468e81eec295d6a5e0af', '236e0c2095a8752576774025475589e0a0c55c03695d890bc60dfd3609dc1e53', 6, 'auto', 'xgb', 'retune', 4, 60.5, 1099511627776, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795390950.811078, NULL, NULL, NULL, true, NULL, NULL, '["direct"]', NULL, NULL);
+INSERT INTO public.jobs VALUES (7, '94ec6e53581544b995c71832bca03649', 'ea5d771574910c5a0f8276cfbd49e19cb8776d50388f6745cf643131b612f6e2', 8, 'cpu', 'imported', 'retune', 1, NULL, NULL, 'queued', false, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, 1795390950.86202, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.ladders VALUES (1, 1, 1, '[{"name":"naive","time_us":30.0}]', '[{"number":0,"title":"One thread an output"}]', '{}', '{"tvm":"0.27.0.post1"}', 1795390950.850934);
 INSERT INTO public.listed_configs VALUES (7, 0, 1, '{"template":"direct","lanes":8}', '{"line":3}');
+INSERT INTO public.signers VALUES ('5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e', 'host', 1795390950.832932);
 INSERT INTO public.trial_sums VALUES (1, 'ok', 2, 0.5, 1, 0, 0);
 INSERT INTO public.trial_sums VALUES (1, 'run_timeout', 1, 0.25, 0.5, 0, 0);
 INSERT INTO public.trial_sums VALUES (1, 'wrong_answer', 1, 0.25, 0.5, 0, 0);
 INSERT INTO public.trial_sums VALUES (2, 'build_error', 1, 0.25, 0.5, 0, 0);
 INSERT INTO public.trial_sums VALUES (3, 'ok', 1, 0.25, 0.5, 0, 0);
 INSERT INTO public.trial_sums VALUES (4, 'ok', 1, 0.25, 0.5, 0, 0);
-INSERT INTO public.trials VALUES (1, 1, 1, 1, 1, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795365502.537815);
-INSERT INTO public.trials VALUES (2, 1, 2, 1, 1, '0.27.0.post1', 'direct', 1, '85995f8fbef854a0bf1384a8d85160b9', '{"template":"direct","lanes":8,"outputs":4}', 'ok', 2.5, '{"warm":{"median_us":2.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795365502.537815);
+INSERT INTO public.trials VALUES (1, 1, 1, 1, 1, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795390950.508026);
+INSERT INTO public.trials VALUES (2, 1, 2, 1, 1, '0.27.0.post1', 'direct', 1, '85995f8fbef854a0bf1384a8d85160b9', '{"template":"direct","lanes":8,"outputs":4}', 'ok', 2.5, '{"warm":{"median_us":2.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795390950.508026);
 INSERT INTO public.trials VALUES (3, 1, 3, 1, 1, '0.27.0.post1', 'direct', 1, '1fbef1336e00af361d7762e26e28fb02', '{"template":"direct","lanes":4,"outputs":4}', 'wrong_answer', NULL, NULL, NULL, 'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-', '{"schedule":0.25,"build":0.5}', 1795365502.537815);
+', '{"schedule":0.25,"build":0.5}', 1795390950.508026);
 INSERT INTO public.trials VALUES (4, 1, 4, 1, 1, '0.27.0.post1', 'direct', 1, 'ee7e9b9cc2c1b9db403b0cd2990e6676', '{"template":"direct","lanes":2,"outputs":4}', 'run_timeout', NULL, NULL, NULL, 'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-', '{"schedule":0.25,"build":0.5}', 1795365502.537815);
+', '{"schedule":0.25,"build":0.5}', 1795390950.508026);
 INSERT INTO public.trials VALUES (5, 2, 1, 2, 2, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'build_error', NULL, NULL, NULL, 'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-', '{"schedule":0.25,"build":0.5}', 1795365502.899027);
-INSERT INTO public.trials VALUES (6, 3, 1, 3, 2, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795365503.028886);
-INSERT INTO public.trials VALUES (7, 4, 1, 4, 2, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795365503.16984);
-INSERT INTO public.workers VALUES ('host-1-abc', 'host', 1, 1, '0.1.0', NULL, 1795365503.31881, 1795365503.318822);
+', '{"schedule":0.25,"build":0.5}', 1795390950.600484);
+INSERT INTO public.trials VALUES (6, 3, 1, 3, 2, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795390950.639876);
+INSERT INTO public.trials VALUES (7, 4, 1, 4, 2, '0.27.0.post1', 'direct', 1, '8919510e922fbfe95949349a5abfe418', '{"template":"direct","lanes":16,"outputs":4}', 'ok', 1.5, '{"warm":{"median_us":1.5}}', 1e-07, NULL, '{"schedule":0.25,"build":0.5}', 1795390950.684095);
+INSERT INTO public.workers VALUES ('host-1-abc', 'host', 1, 1, '0.1.0', NULL, 1795390950.823789, 1795390950.8238);
 INSERT INTO public.workloads VALUES (1, '{"M":64,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}', 'conv1d', '{"M":64,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
 INSERT INTO public.workloads VALUES (2, '{"M":65,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}', 'conv1d', '{"M":65,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
 INSERT INTO public.workloads VALUES (3, '{"M":66,"N":3,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full","operator":"conv1d"}', 'conv1d', '{"M":66,"N":3,"mode":"full","kind":"convolve","dtype":"float32","max_error":1e-05}');
@@ -289,7 +296,7 @@ ALTER TABLE ONLY public.bests
 ALTER TABLE ONLY public.devices
     ADD CONSTRAINT devices_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.idempotency_keys
-    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (key);
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (ordered_by, key);
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (seq);
 ALTER TABLE ONLY public.ladders
@@ -305,7 +312,7 @@ ALTER TABLE ONLY public.trials
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT uq_api_keys_hash UNIQUE (hash);
 ALTER TABLE ONLY public.bests
-    ADD CONSTRAINT uq_bests_workload_device UNIQUE (workload_id, device_id);
+    ADD CONSTRAINT uq_bests_workload_device UNIQUE (workload_id, device_id, threads, templates);
 ALTER TABLE ONLY public.devices
     ADD CONSTRAINT uq_devices_identity UNIQUE (identity);
 ALTER TABLE ONLY public.jobs
@@ -323,6 +330,7 @@ ALTER TABLE ONLY public.workers
 ALTER TABLE ONLY public.workloads
     ADD CONSTRAINT workloads_pkey PRIMARY KEY (id);
 CREATE INDEX ix_best_artifacts_sha256 ON public.best_artifacts USING btree (sha256);
+CREATE INDEX ix_idempotency_keys_created ON public.idempotency_keys USING btree (created_at);
 CREATE INDEX ix_jobs_claim ON public.jobs USING btree (seq) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
 CREATE INDEX ix_jobs_ended ON public.jobs USING btree (state, seq) WHERE (state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text]));
 CREATE INDEX ix_jobs_workload ON public.jobs USING btree (workload_id);

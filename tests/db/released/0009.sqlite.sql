@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0006');
+INSERT INTO "alembic_version" VALUES('0009');
 CREATE TABLE api_keys (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	name TEXT NOT NULL, 
@@ -15,9 +15,9 @@ CREATE TABLE api_keys (
 	CONSTRAINT uq_api_keys_hash UNIQUE (hash), 
 	CONSTRAINT ck_api_keys_scope CHECK (scope IN ('read', 'submit', 'admin'))
 );
-INSERT INTO "api_keys" VALUES(1,'ci','4fc3b3d6c548adb8ee0b5eb0a416898eb5940187875c78b9e6e4fa7da207a4b8','submit',1.79530666907201266291e+09,NULL,NULL);
-INSERT INTO "api_keys" VALUES(2,'guest','8501958ee0d73b90022dc7a26cfa5e96d5b72ed653a8f1855c3faf105efd12d5','read',1.7953066691179990768e+09,1.79591146911799907689e+09,NULL);
-INSERT INTO "api_keys" VALUES(3,'old','3edea82da2d8e71b00180468443c1ba50f67c94c1d4b42076148f7f2f5a8873a','admin',1.79530666922598481174e+09,NULL,1.79530666925499296192e+09);
+INSERT INTO "api_keys" VALUES(1,'ci','ad53f1420f630ba402af8212951b379a3d4443f32a1c17c6c79e1ceba0110eea','submit',1.79539094768400192265e+09,NULL,NULL);
+INSERT INTO "api_keys" VALUES(2,'guest','1cbf61c9e922ee7cc515ce3f219094537061bb567dfd2d889c693a0906d5a881','read',1.79539094768899083138e+09,1.79599574768899083142e+09,NULL);
+INSERT INTO "api_keys" VALUES(3,'old','5532ca85f632096b6426d85e43265f5cb370dae7ccb026a4b7c60c80429cc15f','admin',1.79539094769200825683e+09,NULL,1.79539094769699716569e+09);
 CREATE TABLE artifacts (
 	sha256 VARCHAR(64) NOT NULL, 
 	size BIGINT NOT NULL, 
@@ -27,10 +27,10 @@ CREATE TABLE artifacts (
 	created_at DOUBLE NOT NULL, 
 	PRIMARY KEY (sha256)
 );
-INSERT INTO "artifacts" VALUES('1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998',264,'library','application/x-sharedlib',X'7F454C4602010100000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F202122232425262728292A2B2C2D2E2F303132333435363738393A3B3C3D3E3F404142434445464748494A4B4C4D4E4F505152535455565758595A5B5C5D5E5F606162636465666768696A6B6C6D6E6F707172737475767778797A7B7C7D7E7F808182838485868788898A8B8C8D8E8F909192939495969798999A9B9C9D9E9FA0A1A2A3A4A5A6A7A8A9AAABACADAEAFB0B1B2B3B4B5B6B7B8B9BABBBCBDBEBFC0C1C2C3C4C5C6C7C8C9CACBCCCDCECFD0D1D2D3D4D5D6D7D8D9DADBDCDDDEDFE0E1E2E3E4E5E6E7E8E9EAEBECEDEEEFF0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF',1.79530666850299549098e+09);
-INSERT INTO "artifacts" VALUES('5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58',45,'source','text/x-llvm',X'3B20C2B52D6B65726E656C0A646566696E6520766F696420406D61696E2829207B2072657420766F6964207D0A',1.79530666850400114054e+09);
-INSERT INTO "artifacts" VALUES('1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da',61,'manifest','application/json',X'7B22636F6E666967223A207B2274656D706C617465223A2022646972656374222C20226C616E6573223A2031362C20226F757470757473223A20347D7D',1.79530666850400114054e+09);
-INSERT INTO "artifacts" VALUES('2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9',26,'record','application/json',X'5B5B22776F726B6C6F6164225D2C205B227265636F7264225D5D',1.79530666850400114054e+09);
+INSERT INTO "artifacts" VALUES('1a5048c51c3689ba9c3113bcfbf1a3268737ac2a43f5af06e2bcb0b134131998',264,'library','application/x-sharedlib',X'7F454C4602010100000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F202122232425262728292A2B2C2D2E2F303132333435363738393A3B3C3D3E3F404142434445464748494A4B4C4D4E4F505152535455565758595A5B5C5D5E5F606162636465666768696A6B6C6D6E6F707172737475767778797A7B7C7D7E7F808182838485868788898A8B8C8D8E8F909192939495969798999A9B9C9D9E9FA0A1A2A3A4A5A6A7A8A9AAABACADAEAFB0B1B2B3B4B5B6B7B8B9BABBBCBDBEBFC0C1C2C3C4C5C6C7C8C9CACBCCCDCECFD0D1D2D3D4D5D6D7D8D9DADBDCDDDEDFE0E1E2E3E4E5E6E7E8E9EAEBECEDEEEFF0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF',1.79539094754901981353e+09);
+INSERT INTO "artifacts" VALUES('5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58',45,'source','text/x-llvm',X'3B20C2B52D6B65726E656C0A646566696E6520766F696420406D61696E2829207B2072657420766F6964207D0A',1.79539094754998540875e+09);
+INSERT INTO "artifacts" VALUES('1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da',61,'manifest','application/json',X'7B22636F6E666967223A207B2274656D706C617465223A2022646972656374222C20226C616E6573223A2031362C20226F757470757473223A20347D7D',1.79539094754998540875e+09);
+INSERT INTO "artifacts" VALUES('2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9',26,'record','application/json',X'5B5B22776F726B6C6F6164225D2C205B227265636F7264225D5D',1.79539094755099105839e+09);
 CREATE TABLE best_artifacts (
 	best_id INTEGER NOT NULL, 
 	kind TEXT NOT NULL, 
@@ -43,7 +43,7 @@ INSERT INTO "best_artifacts" VALUES(1,'library','1a5048c51c3689ba9c3113bcfbf1a32
 INSERT INTO "best_artifacts" VALUES(1,'source','5ea8dfba1cbac3b38d09daa972727266484f1ee7b001709759497cee2aca7b58');
 INSERT INTO "best_artifacts" VALUES(1,'manifest','1423572884bde54cd0cd740fb9723d59d39b5c64db4d551a1a0dd65b6e7533da');
 INSERT INTO "best_artifacts" VALUES(1,'record','2eb3234bcce05a92b310345b915e66aff14a169189e64076ae4fcff5c2d0f3c9');
-CREATE TABLE bests (
+CREATE TABLE "bests" (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	workload_id INTEGER NOT NULL, 
 	device_id INTEGER NOT NULL, 
@@ -61,12 +61,14 @@ CREATE TABLE bests (
 	trials_measured INTEGER NOT NULL, 
 	versions JSON NOT NULL, 
 	tuned_at DOUBLE NOT NULL, 
-	CONSTRAINT fk_bests_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
+	threads INTEGER DEFAULT '0' NOT NULL, 
+	templates TEXT DEFAULT '' NOT NULL, 
 	CONSTRAINT fk_bests_device FOREIGN KEY(device_id) REFERENCES devices (id), 
+	CONSTRAINT fk_bests_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
 	CONSTRAINT fk_bests_job FOREIGN KEY(job_seq) REFERENCES jobs (seq), 
-	CONSTRAINT uq_bests_workload_device UNIQUE (workload_id, device_id)
+	CONSTRAINT uq_bests_workload_device UNIQUE (workload_id, device_id, threads, templates)
 );
-INSERT INTO "bests" VALUES(1,1,1,1,'direct',1,'0.27.0.post1','{"template":"direct","lanes":16,"outputs":4}',1.5,'{"warm":{"median_us":1.5},"cold":{"median_us":4.25}}',600.0,'{"bound":"compute"}',1.0e-07,'[{"name":"numpy","time_us":300.0,"speedup":200.0}]',4,'{"tvm":"0.27.0.post1"}',1.79530666852399706841e+09);
+INSERT INTO "bests" VALUES(1,1,1,1,'direct',1,'0.27.0.post1','{"template":"direct","lanes":16,"outputs":4}',1.5,'{"warm":{"median_us":1.5},"cold":{"median_us":4.25}}',600.0,'{"bound":"compute"}',1.0e-07,'[{"name":"numpy","time_us":300.0,"speedup":200.0}]',4,'{"tvm":"0.27.0.post1"}',1.79539094755698585507e+09,0,'');
 CREATE TABLE devices (
 	id INTEGER NOT NULL, 
 	identity VARCHAR(64) NOT NULL, 
@@ -82,14 +84,15 @@ CREATE TABLE devices (
 INSERT INTO "devices" VALUES(1,'a8d2b6d1e87fedd7c0ab4e2f8aabe104308954f4016658041c0c8716aaefccb6','cpu','AMD EPYC (znver5)','x86_64-v4',8000000000,'','{"units":2}');
 INSERT INTO "devices" VALUES(2,'2442dbfcfa9d9e8a4d29912d36478d02933f0a422a53ad940a0ab0ff3352d49e','cuda','NVIDIA H200','sm_90',150000000000,'580.1','{"units":132}');
 CREATE TABLE idempotency_keys (
+	ordered_by TEXT NOT NULL, 
 	"key" TEXT NOT NULL, 
 	order_key VARCHAR(64) NOT NULL, 
 	job_seq INTEGER NOT NULL, 
 	created_at DOUBLE NOT NULL, 
-	PRIMARY KEY ("key"), 
+	PRIMARY KEY (ordered_by, "key"), 
 	CONSTRAINT fk_idempotency_keys_job FOREIGN KEY(job_seq) REFERENCES jobs (seq)
 );
-INSERT INTO "idempotency_keys" VALUES('a-key-of-68','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,1.79530666877501153943e+09);
+INSERT INTO "idempotency_keys" VALUES('','a-key-of-68','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,1.79539094765101075179e+09);
 CREATE TABLE jobs (
 	seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	id VARCHAR(32) NOT NULL, 
@@ -116,21 +119,21 @@ CREATE TABLE jobs (
 	error TEXT, 
 	created_at DOUBLE NOT NULL, 
 	started_at DOUBLE, 
-	finished_at DOUBLE, patience INTEGER, warm_start BOOLEAN DEFAULT 1 NOT NULL, warmed JSON, ordered_by TEXT, 
+	finished_at DOUBLE, patience INTEGER, warm_start BOOLEAN DEFAULT 1 NOT NULL, warmed JSON, ordered_by TEXT, templates JSON, label TEXT, label_folded TEXT, 
 	CONSTRAINT fk_jobs_workload FOREIGN KEY(workload_id) REFERENCES workloads (id), 
 	CONSTRAINT fk_jobs_device FOREIGN KEY(device_id) REFERENCES devices (id), 
 	CONSTRAINT uq_jobs_id UNIQUE (id), 
 	CONSTRAINT ck_jobs_state CHECK (state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled'))
 );
-INSERT INTO "jobs" VALUES(1,'9c4b58caa73c49e280518a13998bab95','f818994edd2ec187b8b15bf6e2f0d9e37754ed5a0872b9ac6463e24cc69d09a0',1,'auto','xgb','retune',4,NULL,NULL,'succeeded',0,1,0,'host-1-abc',NULL,4,2,2,1,'{"config":{"template":"direct","lanes":16,"outputs":4},"time_us":1.5,"gflops":600.0}',NULL,NULL,1.79530666836398983005e+09,1.79530666842401766779e+09,1795306668.559,7,0,NULL,NULL);
-INSERT INTO "jobs" VALUES(2,'f39dfd3c0c08441b9a9f90713abfbc83','808d95b8d2bbb40746c32a70f78e1c2b492b11dcc9aac98ebb5de49b959d63c8',2,'auto','xgb','retune',4,NULL,NULL,'failed',0,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
+INSERT INTO "jobs" VALUES(1,'c012a749885e4677b6def2504766b349','f818994edd2ec187b8b15bf6e2f0d9e37754ed5a0872b9ac6463e24cc69d09a0',1,'auto','xgb','retune',4,NULL,NULL,'succeeded',0,1,0,'host-1-abc',NULL,4,2,2,1,'{"config":{"template":"direct","lanes":16,"outputs":4},"time_us":1.5,"gflops":600.0}',NULL,NULL,1.79539094750399875642e+09,1.79539094752298879621e+09,1.7953909475600032807e+09,7,0,NULL,NULL,NULL,'Größe 64','grösse 64');
+INSERT INTO "jobs" VALUES(2,'b906b1131a5247e4aee9d320a3571ae9','808d95b8d2bbb40746c32a70f78e1c2b492b11dcc9aac98ebb5de49b959d63c8',2,'auto','xgb','retune',4,NULL,NULL,'failed',0,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-',1.79530666857199525839e+09,1.7953066686039805413e+09,1.79530666863001132013e+09,NULL,1,NULL,NULL);
-INSERT INTO "jobs" VALUES(3,'05e2c5449cbe4e87a4821b4931f22818','c892a744d63b0a020cd2927896e98e3454c466a34acfdb7591768e6d749bec21',3,'auto','xgb','retune',4,NULL,NULL,'cancelled',1,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,NULL,1.7953066686339945793e+09,1.7953066686370120048e+09,1.79530666865801358223e+09,NULL,1,NULL,NULL);
-INSERT INTO "jobs" VALUES(4,'b1fdeb2618cf4d1987d7367a28cd4d17','906299209726f43f8fe0af3cf4bb0a7d593d4472ca0a042ffde10ef9e290a56a',4,'auto','xgb','retune',4,NULL,NULL,'running',0,1,0,'host-2-def',1479946668.75401,0,0,0,NULL,NULL,NULL,NULL,1.79530666870198845862e+09,1.79530666871301221852e+09,NULL,NULL,1,NULL,NULL);
-INSERT INTO "jobs" VALUES(5,'abb8c9d5a96b4798a05c024993f9f86b','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,'cpu','xgb','retune',4,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79530666877400588987e+09,NULL,NULL,NULL,1,NULL,NULL);
-INSERT INTO "jobs" VALUES(6,'db17d94f3cb14adf99f5d12061832b83','7105f0049f440bc73d6401c3d5c47cacdbd27c7ec4193dcf3f411cbcdd5a2dd6',6,'auto','xgb','retune',4,60.5,1099511627776,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79530666878800678259e+09,NULL,NULL,NULL,1,NULL,NULL);
-INSERT INTO "jobs" VALUES(7,'40867395ec904a47ab9251a2bdda594b','63617357fa50c02e5138645bc5602c5ae6f75f080240c14591252c1c3e671bce',7,'cpu','imported','retune',1,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79530666896201515202e+09,NULL,NULL,NULL,0,NULL,NULL);
+',1.79539094756998109819e+09,1.79539094757999920844e+09,1.79539094759098291393e+09,NULL,1,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(3,'d20cb700b9384850ab6c49adcc469a15','c892a744d63b0a020cd2927896e98e3454c466a34acfdb7591768e6d749bec21',3,'auto','xgb','retune',4,NULL,NULL,'cancelled',1,1,0,'host-2-def',NULL,0,0,0,NULL,NULL,NULL,NULL,1.79539094759798336028e+09,1.79539094760401844981e+09,1.7953909476199910641e+09,NULL,1,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(4,'00d80094c93d4ff485274c827cd08ecb','906299209726f43f8fe0af3cf4bb0a7d593d4472ca0a042ffde10ef9e290a56a',4,'auto','xgb','retune',4,NULL,NULL,'running',0,1,0,'host-2-def',1480030947.64401,0,0,0,NULL,NULL,NULL,NULL,1.79539094762598562243e+09,1.7953909476319804191e+09,NULL,NULL,1,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(5,'3e9e08441bd14ae2996782d33120df7c','e04885fa87476a67d7f5cd5c1ee751050d62db4d3ac78092e18b763acaae13f4',5,'cpu','xgb','retune',4,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79539094765000486371e+09,NULL,NULL,NULL,1,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "jobs" VALUES(6,'6258725c0e2345cd9ed272e31fe69ffa','236e0c2095a8752576774025475589e0a0c55c03695d890bc60dfd3609dc1e53',6,'auto','xgb','retune',4,60.5,1099511627776,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79539094765499377247e+09,NULL,NULL,NULL,1,NULL,NULL,'["direct"]',NULL,NULL);
+INSERT INTO "jobs" VALUES(7,'759d5b2ab5d74ea297084a6ca723b611','ea5d771574910c5a0f8276cfbd49e19cb8776d50388f6745cf643131b612f6e2',7,'cpu','imported','retune',1,NULL,NULL,'queued',0,0,0,NULL,NULL,0,0,0,NULL,NULL,NULL,NULL,1.79539094767901301384e+09,NULL,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE ladders (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	workload_id INTEGER NOT NULL, 
@@ -144,7 +147,7 @@ CREATE TABLE ladders (
 	CONSTRAINT fk_ladders_device FOREIGN KEY(device_id) REFERENCES devices (id), 
 	CONSTRAINT uq_ladders_workload_device UNIQUE (workload_id, device_id)
 );
-INSERT INTO "ladders" VALUES(1,1,1,'[{"name":"naive","time_us":30.0}]','[{"number":0,"title":"One thread an output"}]','{}','{"tvm":"0.27.0.post1"}',1.79530666890001583098e+09);
+INSERT INTO "ladders" VALUES(1,1,1,'[{"name":"naive","time_us":30.0}]','[{"number":0,"title":"One thread an output"}]','{}','{"tvm":"0.27.0.post1"}',1.79539094767000079154e+09);
 CREATE TABLE listed_configs (
 	job_seq INTEGER NOT NULL, 
 	place INTEGER NOT NULL, 
@@ -155,6 +158,13 @@ CREATE TABLE listed_configs (
 	CONSTRAINT fk_listed_configs_job FOREIGN KEY(job_seq) REFERENCES jobs (seq)
 );
 INSERT INTO "listed_configs" VALUES(7,0,1,'{"template":"direct","lanes":8}','{"line":3}');
+CREATE TABLE signers (
+	public_key VARCHAR(64) NOT NULL, 
+	host TEXT NOT NULL, 
+	created_at DOUBLE NOT NULL, 
+	PRIMARY KEY (public_key)
+);
+INSERT INTO "signers" VALUES('5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e','host',1.79539094766400599478e+09);
 CREATE TABLE trial_sums (
 	job_seq INTEGER NOT NULL, 
 	status TEXT NOT NULL, 
@@ -196,19 +206,19 @@ CREATE TABLE trials (
 	CONSTRAINT uq_trials_number UNIQUE (job_seq, number), 
 	CONSTRAINT uq_trials_measured_once UNIQUE (workload_id, device_id, tvm_version, template, template_version, config_key)
 );
-INSERT INTO "trials" VALUES(1,1,1,1,1,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.7953066684650154114e+09);
-INSERT INTO "trials" VALUES(2,1,2,1,1,'0.27.0.post1','direct',1,'85995f8fbef854a0bf1384a8d85160b9','{"template":"direct","lanes":8,"outputs":4}','ok',2.5,'{"warm":{"median_us":2.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.7953066684650154114e+09);
+INSERT INTO "trials" VALUES(1,1,1,1,1,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79539094753099536892e+09);
+INSERT INTO "trials" VALUES(2,1,2,1,1,'0.27.0.post1','direct',1,'85995f8fbef854a0bf1384a8d85160b9','{"template":"direct","lanes":8,"outputs":4}','ok',2.5,'{"warm":{"median_us":2.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79539094753099536892e+09);
 INSERT INTO "trials" VALUES(3,1,3,1,1,'0.27.0.post1','direct',1,'1fbef1336e00af361d7762e26e28fb02','{"template":"direct","lanes":4,"outputs":4}','wrong_answer',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-','{"schedule":0.25,"build":0.5}',1.7953066684650154114e+09);
+','{"schedule":0.25,"build":0.5}',1.79539094753099536892e+09);
 INSERT INTO "trials" VALUES(4,1,4,1,1,'0.27.0.post1','direct',1,'ee7e9b9cc2c1b9db403b0cd2990e6676','{"template":"direct","lanes":2,"outputs":4}','run_timeout',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-','{"schedule":0.25,"build":0.5}',1.7953066684650154114e+09);
+','{"schedule":0.25,"build":0.5}',1.79539094753099536892e+09);
 INSERT INTO "trials" VALUES(5,2,1,2,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','build_error',NULL,NULL,NULL,'LLVM: „zu groß“ – 2 × 3 > 5
 line 2; it''s over; --
-','{"schedule":0.25,"build":0.5}',1.79530666862301087382e+09);
-INSERT INTO "trials" VALUES(6,3,1,3,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79530666863998913766e+09);
-INSERT INTO "trials" VALUES(7,4,1,4,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79530666872999072076e+09);
+','{"schedule":0.25,"build":0.5}',1.79539094758498811725e+09);
+INSERT INTO "trials" VALUES(6,3,1,3,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79539094760900735849e+09);
+INSERT INTO "trials" VALUES(7,4,1,4,2,'0.27.0.post1','direct',1,'8919510e922fbfe95949349a5abfe418','{"template":"direct","lanes":16,"outputs":4}','ok',1.5,'{"warm":{"median_us":1.5}}',1.0e-07,NULL,'{"schedule":0.25,"build":0.5}',1.79539094763700962068e+09);
 CREATE TABLE workers (
 	name TEXT NOT NULL, 
 	host TEXT NOT NULL, 
@@ -221,7 +231,7 @@ CREATE TABLE workers (
 	PRIMARY KEY (name), 
 	CONSTRAINT fk_workers_device FOREIGN KEY(device_id) REFERENCES devices (id)
 );
-INSERT INTO "workers" VALUES('host-1-abc','host',1,1,'0.1.0',NULL,1.79530666881399750709e+09,1.79530666881399750709e+09);
+INSERT INTO "workers" VALUES('host-1-abc','host',1,1,'0.1.0',NULL,1.79539094766098856928e+09,1.79539094766098856928e+09);
 CREATE TABLE workloads (
 	id INTEGER NOT NULL, 
 	"key" TEXT NOT NULL, 
@@ -244,10 +254,11 @@ CREATE INDEX ix_jobs_ended ON jobs (state, seq) WHERE state IN ('succeeded', 'fa
 CREATE INDEX ix_jobs_workload ON jobs (workload_id);
 CREATE INDEX ix_best_artifacts_sha256 ON best_artifacts (sha256);
 CREATE UNIQUE INDEX uq_api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
+CREATE INDEX ix_idempotency_keys_created ON idempotency_keys (created_at);
 DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('bests',1);
 INSERT INTO "sqlite_sequence" VALUES('jobs',7);
 INSERT INTO "sqlite_sequence" VALUES('trials',7);
-INSERT INTO "sqlite_sequence" VALUES('bests',1);
 INSERT INTO "sqlite_sequence" VALUES('ladders',1);
 INSERT INTO "sqlite_sequence" VALUES('api_keys',3);
 COMMIT;
