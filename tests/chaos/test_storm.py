@@ -10,6 +10,10 @@ from tests.chaos.hand import Habits
 from tests.chaos.locks import locking
 from tests.chaos.storm import Storm, rage
 
+LEASE_SECONDS = 2.0
+LATE_SECONDS = 20.0
+"""For whoever asks next, on a machine that has much else to do."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -21,26 +25,26 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.timeout(240)
 def test_kills_and_pauses(blank_url: str, folder: Path) -> None:
     # 25 on each of two databases
-    storm = Storm({"kill": 25, "pause": 2}, Habits(2.0), seed=5, jobs=150)
+    storm = Storm({"kill": 25, "pause": 2}, Habits(LEASE_SECONDS), seed=5, jobs=150)
     damage = rage(blank_url, folder, storm)
     assert harm(damage, {"kill": 25, "pause": 2}) == []
     assert damage.trials > 150
     # a killed worker's job waits for its lease's end, and then for whoever asks next
-    assert damage.longest_orphan_seconds < 2.0 + 5.0
+    assert damage.longest_orphan_seconds < LEASE_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.timeout(240)
 def test_clocks_that_are_wrong_by_minutes(blank_url: str, folder: Path) -> None:
-    habits = Habits(2.0, clocks=(0.0, 300.0, -300.0))
+    habits = Habits(LEASE_SECONDS, clocks=(0.0, 300.0, -300.0))
     damage = rage(blank_url, folder, Storm({"kill": 4, "pause": 1}, habits, seed=6, jobs=60))
     assert harm(damage, {"kill": 4, "pause": 1}) == []
-    assert damage.longest_orphan_seconds < 2.0 + 5.0
+    assert damage.longest_orphan_seconds < LEASE_SECONDS + LATE_SECONDS
 
 
 @pytest.mark.timeout(240)
 def test_sqlite_locked_for_longer_than_anybody_waits(tmp_path: Path, folder: Path) -> None:
     path = str(tmp_path / "chaos.db")
-    habits = Habits(2.0, busy_seconds=0.3)
+    habits = Habits(LEASE_SECONDS, busy_seconds=0.3)
     storm = Storm({"lock": 4}, habits, seed=7, jobs=25, others={"lock": locking(path, 1.0)})
     damage = rage(f"sqlite:///{path}", folder, storm)
     assert harm(damage, {"lock": 4}) == []
