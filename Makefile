@@ -20,7 +20,9 @@ test: $(VENV)/.for-tests
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
 # Each of some 500 processes would make a thread of linear algebra, which spins, for each core.
+# Each would also compile this project anew, if an environment forbids to keep what was compiled.
 suite: export OPENBLAS_NUM_THREADS = 1
+suite: export PYTHONDONTWRITEBYTECODE =
 suite: $(VENV)/.for-tests
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
