@@ -61,8 +61,10 @@ class Template(ABC, Generic[W]):
         """The configuration's program, a ``tvm.s_tir.Schedule`` whose ``mod`` has one function
         ``main``. Imports TVM."""
         room = self._room()
-        schedule = room.Schedule(room.computation(workload, config))
-        room.schedule(schedule, config)
+        s_tir = importlib.import_module("tvm.s_tir")
+        schedule = s_tir.Schedule(room.computation(workload, config))
+        if hasattr(room, "schedule"):  # if not, the computation has its loops in place
+            room.schedule(schedule, config)
         return schedule
 
     def _room(self) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
@@ -27,10 +26,6 @@ Pass = Callable[[int, Any, int, int], None]
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return _Program(workload, config).function()
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Does nothing: the loops are in place already."""
 
 
 class _Program:

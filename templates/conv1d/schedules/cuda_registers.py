@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvm.s_tir import Schedule
-
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import filled, program
@@ -24,10 +22,6 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         threads=config["threads"],
         words=1,
     )
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing is left to schedule: the program is one call for each thread."""
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:

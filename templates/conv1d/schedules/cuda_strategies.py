@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.s_tir import Schedule
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
 from templates.ceil_div import ceil_div
@@ -26,10 +25,6 @@ from templates.spaces.grid import frames
 def computation(workload: Conv1dWorkload, config: dict[str, Any], kind: str = "cuda") -> Any:
     made = _halo_global if config["strategy"] == "halo_global" else _tiled
     return made(workload, config, kind)
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing is left to schedule: the program is written with its blocks and threads."""
 
 
 def _halo_global(workload: Conv1dWorkload, config: dict[str, Any], kind: str) -> Any:

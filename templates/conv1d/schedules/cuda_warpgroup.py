@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvm.s_tir import Schedule
-
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda_warpgroup import shared_words
 from templates.conv1d.workload import Conv1dWorkload
@@ -26,10 +24,6 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         threads=128 * groups * config["tap_groups"],
         words=shared_words(workload, config),
     )
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing is left to schedule: the program is one call for each thread."""
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
@@ -17,10 +16,6 @@ from templates.kernels.parameters import buffers
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     return _Program(workload, config).function()
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Does nothing: the loops are in place already."""
 
 
 class _Program:

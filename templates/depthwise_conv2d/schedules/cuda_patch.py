@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvm.s_tir import Schedule
-
 from templates.depthwise_conv2d.cuda_patch import Layout, row_sums
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import filled, program
@@ -24,10 +22,6 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         threads=layout.threads,
         words=layout.words,
     )
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing is left to schedule: the program is one call for each thread."""
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tvm.s_tir import Schedule
-
 from templates.depthwise_conv2d.cuda_rows import blocks, row_words, shared_words, threads
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import ENOUGH_REGISTERS, filled, program
@@ -29,10 +27,6 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         threads=threads(workload, config),
         words=shared_words(workload, config),
     )
-
-
-def schedule(sch: Schedule, config: dict[str, Any]) -> None:
-    """Nothing is left to schedule: the program is one call for each thread."""
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
