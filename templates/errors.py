@@ -3,7 +3,7 @@
 TemplateError
 ├── InvalidConfig     the configuration is not one of the space's
 ├── InvalidRecords    a log holds what can't be imported
-├── InvalidSpace      a template declared its space wrongly, or the JSON of a space is damaged
+├── InvalidSpace      a template declared its space wrongly
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
 ├── UnknownOperator   no operator has that name
 └── UnknownTemplate   an order names a template that there is not

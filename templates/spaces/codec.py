@@ -90,22 +90,6 @@ class Codec:
 
         return descend(0, 0, {})
 
-    def possible(self, codes: Codes) -> bool:
-        """Whether each code is below the product and has a 0 for every absent knob."""
-        rest = codes
-        places: dict[str, Codes] = {}
-        present: dict[str, NDArray[np.bool_]] = {}
-        for knob, worth in self._digits:
-            digit, rest = np.divmod(rest, worth)
-            here = np.ones(len(codes), dtype=np.bool_)
-            for name, allowed in knob.when:
-                wanted = np.array([self._knobs[name].digit(value) for value in allowed], np.int64)
-                here &= present[name] & np.isin(places[name], wanted)
-            if bool(np.any(digit >= len(knob.values)) or np.any(digit[~here])):
-                return False
-            places[knob.name], present[knob.name] = digit, here
-        return not bool(np.any(rest))
-
 
 def _where(knob: Knob) -> str:
     terms = (f"{name} is {' or '.join(map(json.dumps, allowed))}" for name, allowed in knob.when)

@@ -1,4 +1,4 @@
-"""The valid combinations of knobs, as the codes of `codec`, and those codes in JSON."""
+"""The valid combinations of knobs, as the codes of `codec`."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ MAX_TRIED = 2**22
 
 @dataclass(frozen=True)
 class Constraint:
-    """A condition between knobs. `holds` is None if only the name is known, from JSON.
+    """A condition between knobs.
 
     `reads` names the knobs that decide it, empty for "any". With it, whole branches are cut
     before the remaining knobs are tried.
     """
 
     name: str
-    holds: Callable[[Config], bool] | None
+    holds: Callable[[Config], bool]
     reads: tuple[str, ...] = ()
 
     def depth(self, knobs: Sequence[Knob]) -> int:
@@ -47,8 +47,7 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Cod
     last = len(knobs)
     checks: list[list[Callable[[Config], bool]]] = [[] for _ in range(last + 1)]
     for constraint in constraints:
-        if constraint.holds is not None:
-            checks[constraint.depth(knobs)].append(constraint.holds)
+        checks[constraint.depth(knobs)].append(constraint.holds)
     found = array("q")
     config: Config = {}
     tried = 0
@@ -92,25 +91,3 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Cod
             f"a constraint reads knob {error}, which is not present in {config}"
         ) from error
     return np.frombuffer(found, dtype=np.int64).copy() if found else np.empty(0, np.int64)
-
-
-def to_runs(codes: Codes) -> list[int]:
-    """Ascending codes as run lengths: skipped, taken, skipped, taken, …"""
-    if not len(codes):
-        return []
-    breaks = np.flatnonzero(np.diff(codes) != 1) + 1
-    starts = codes[np.concatenate(([0], breaks))]
-    ends = codes[np.concatenate((breaks - 1, [len(codes) - 1]))] + 1
-    skipped = starts - np.concatenate(([0], ends[:-1]))
-    runs: list[int] = np.column_stack((skipped, ends - starts)).ravel().tolist()
-    return runs
-
-
-def from_runs(runs: Sequence[int]) -> Codes:
-    """The codes that `to_runs` wrote. Raises InvalidSpace for anything else."""
-    sound = len(runs) % 2 == 0 and all(type(run) is int and 0 <= run < 2**62 for run in runs)
-    if not sound or 0 in runs[1:] or sum(runs[1::2]) > MAX_TRIED or sum(runs) >= 2**62:
-        raise InvalidSpace("the runs of valid configurations are damaged: export the space again")
-    bounds = np.cumsum(np.asarray(runs, dtype=np.int64))
-    pieces = [np.arange(a, b) for a, b in zip(bounds[0::2], bounds[1::2], strict=True)]
-    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)

@@ -47,10 +47,6 @@ class Knob:
         for value in self.values:
             if _exact(value) is None or (isinstance(value, float) and not math.isfinite(value)):
                 raise InvalidSpace(f"knob {quoted(self.name)}: {quoted(value)} is no JSON scalar")
-            if isinstance(value, list) and not all(type(part) is int for part in value):
-                raise InvalidSpace(
-                    f"knob {quoted(self.name)}: {quoted(value)} is no list of integers"
-                )
         # By Python's equality, so that 1, 1.0 and True can't meet in one knob.
         if len(distinct(self.values)) < len(self.values):
             raise InvalidSpace(f"knob {quoted(self.name)} has a value twice: values are distinct")
@@ -65,13 +61,6 @@ class Knob:
     def present(self, config: Mapping[str, Any]) -> bool:
         """Whether this knob is present, by the knobs already in `config`."""
         return all(name in config and config[name] in allowed for name, allowed in self.when)
-
-    def to_json(self) -> dict[str, Any]:
-        """`{"name", "values"}`, and `"when": {knob: [values]}` if it is conditional."""
-        document: dict[str, Any] = {"name": self.name, "values": list(map(copied, self.values))}
-        if self.when:
-            document["when"] = {name: list(map(copied, allowed)) for name, allowed in self.when}
-        return document
 
 
 def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Condition:

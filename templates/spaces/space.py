@@ -2,15 +2,15 @@
 
 import operator
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from templates.errors import InvalidConfig, InvalidSpace
 from templates.spaces.codec import Codec, Codes
 from templates.spaces.drawing import draw
-from templates.spaces.enumeration import Constraint, from_runs, to_runs, valid_codes
-from templates.spaces.knob import Config, Knob, Value, condition, copied, factorisations, quoted
+from templates.spaces.enumeration import Constraint, valid_codes
+from templates.spaces.knob import Config, Knob, Value, condition, factorisations, quoted
 
 
 class ConfigSpace:
@@ -96,11 +96,6 @@ class ConfigSpace:
         return tuple(self._knobs.values())
 
     @property
-    def constraints(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(constraint.name for constraint in self._constraints)
-
-    @property
     def _valid(self) -> Codes:
         self.freeze()
         assert self._codes is not None  # noqa: S101  # freeze() has just set it
@@ -173,42 +168,6 @@ class ConfigSpace:
 
     def _broken(self, knobs: Config) -> str:
         # In the order of enumeration: a later constraint may rely on an earlier one.
-        for constraint in sorted(self._constraints, key=lambda c: c.depth(self.knobs)):
-            if constraint.holds is not None and not constraint.holds(knobs):
-                return f"breaks the constraint: {constraint.name}"
-        return f"breaks one of the constraints: {'; '.join(self.constraints)}"
-
-    # JSON
-
-    def to_json(self) -> dict[str, Any]:
-        """Knobs, the constraints' names, and which combinations are valid, as run lengths."""
-        return {
-            "template": self.template,
-            "version": self.version,
-            "size": len(self),
-            "knobs": [knob.to_json() for knob in self.knobs],
-            "constraints": list(self.constraints),
-            "valid_runs": to_runs(self._valid),
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The same indices and configurations; constraints are known by name only.
-
-        Raises InvalidSpace or SpaceTooLarge for a document that `to_json` did not write.
-        """
-        try:
-            space = cls(document["template"], document["version"])
-            for knob in document["knobs"]:
-                when = condition(knob.get("when"), space._knobs)
-                space._add(Knob(knob["name"], tuple(map(copied, knob["values"])), when))
-            names = [Constraint(str(name), None) for name in document["constraints"]]
-            codes, size = from_runs(document["valid_runs"]), document["size"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidSpace(f"this is not the JSON of a space: {quoted(error)}") from error
-        space._constraints = names
-        space._codec = Codec(space.knobs)
-        if size != len(codes) or not space._codec.possible(codes):
-            raise InvalidSpace("the valid configurations do not fit the knobs: export it again")
-        space._codes = codes
-        return space
+        ordered = sorted(self._constraints, key=lambda c: c.depth(self.knobs))
+        broken = next(constraint for constraint in ordered if not constraint.holds(knobs))
+        return f"breaks the constraint: {broken.name}"

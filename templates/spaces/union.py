@@ -2,9 +2,8 @@
 
 import operator
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate, pairwise, starmap
-from typing import Any, Self
 
 import numpy as np
 
@@ -89,19 +88,6 @@ class UnionSpace:
         place, inner = self._locate(index)
         start = self._starts[place]
         return [start + neighbour for neighbour in self.spaces[place].neighbours(inner)]
-
-    def to_json(self) -> dict[str, Any]:
-        """`{"spaces": [...]}`, each as ConfigSpace writes it."""
-        return {"spaces": [space.to_json() for space in self.spaces]}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """The same indices and configurations. Raises InvalidSpace for other documents."""
-        try:
-            spaces = [ConfigSpace.from_json(space) for space in document["spaces"]]
-        except (KeyError, TypeError) as error:
-            raise InvalidSpace(f"this is not the JSON of a union of spaces: {error!r}") from error
-        return cls(spaces)
 
     def _locate(self, index: int) -> tuple[int, int]:
         whole = operator.index(index)

@@ -8,6 +8,7 @@ from tests.benchmarks.strategies.compare import COLD, SEEDS, WARM, compared
 from tests.benchmarks.strategies.page import AT_MOST
 from tests.benchmarks.strategies.record import SHAPES
 from tests.benchmarks.strategies.recording import FOLDER, load, names
+from tests.benchmarks.strategies.space_json import to_json
 
 RECORDINGS = {name: load(name) for name in names()}
 
@@ -24,6 +25,16 @@ def test_a_recording_has_a_time_for_each_configuration(name: str) -> None:
     assert len(here.times) == len(here.space) >= 500
     assert 1 <= here.good <= len(here.space) / 50
     assert all(here.features(here.space[index]) for index in (0, len(here.space) - 1))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_space_is_written_as_it_was_read(name: str) -> None:
+    for again, stored in zip(
+        to_json(RECORDINGS[name].space)["spaces"],
+        RECORDINGS[name].space_json["spaces"],
+        strict=True,
+    ):
+        assert again == {field: stored[field] for field in again}
 
 
 def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:

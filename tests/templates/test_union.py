@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,13 +21,6 @@ def test_is_the_spaces_one_after_the_other(several: tuple[Plan, ...]) -> None:
     expected = [config for plan in several for config in plan.expected()]
     assert list(union) == [union[i] for i in range(len(union))] == expected
     assert [union.index(config) for config in expected] == list(range(len(union)))
-
-
-@given(PLANS)
-def test_json_round_trip(several: tuple[Plan, ...]) -> None:
-    union = union_of(several)
-    again = UnionSpace.from_json(json.loads(json.dumps(union.to_json())))
-    assert list(again) == list(union)
 
 
 @given(PLANS, st.integers(0, 60), st.integers(0, 99))
@@ -96,12 +87,6 @@ def test_an_index_outside_is_refused(index: int) -> None:
 def test_two_spaces_of_one_template_are_refused() -> None:
     with pytest.raises(InvalidSpace, match="one template"):
         UnionSpace([ConfigSpace("direct", 1), ConfigSpace("direct", 2)])
-
-
-@pytest.mark.parametrize("document", [{}, {"spaces": [3]}, {"spaces": 3}])
-def test_damaged_json_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(InvalidSpace):
-        UnionSpace.from_json(document)
 
 
 def test_a_union_of_nothing_is_empty() -> None:

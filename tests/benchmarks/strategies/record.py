@@ -10,6 +10,7 @@ from typing import Any
 
 import templates
 from tests.benchmarks.strategies.recording import Recording
+from tests.benchmarks.strategies.space_json import to_json
 from tuner.build.builder import Builder
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
@@ -46,7 +47,7 @@ def record(name: str, device: Device, builders: int) -> Recording:
         device=device.fingerprint(),
         date=datetime.now(UTC).date().isoformat(),
         versions={"apache-tvm": TVM},
-        space_json=plan.space.to_json(),
+        space_json=to_json(plan.space),
         times=[time_us and float(f"{time_us:.5g}") for time_us in times],
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import templates
 from templates.limits import DeviceLimits
 from templates.spaces.union import UnionSpace
+from tests.benchmarks.strategies.space_json import from_json
 from tuner.search.simulate import good_enough
 
 FOLDER = Path(__file__).parents[1] / "spaces"
@@ -32,7 +33,7 @@ class Recording:
 
     @cached_property
     def space(self) -> UnionSpace:
-        return UnionSpace.from_json(self.space_json)
+        return from_json(self.space_json)
 
     @property
     def good(self) -> int:

@@ -1,0 +1,56 @@
+"""A space as JSON, as recordings hold it: its knobs, and as run lengths which of their combinations
+it has. Its knobs have no conditions and no lists."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate, chain, groupby, product
+from typing import Any
+
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
+
+
+def to_json(union: UnionSpace) -> dict[str, Any]:
+    return {"spaces": [_space_to_json(space) for space in union.spaces]}
+
+
+def from_json(document: dict[str, Any]) -> UnionSpace:
+    """The same indices and configurations."""
+    return UnionSpace([_space_from_json(space) for space in document["spaces"]])
+
+
+def _space_to_json(space: ConfigSpace) -> dict[str, Any]:
+    knobs = {knob.name: knob.values for knob in space.knobs}
+    assert not any(knob.when for knob in space.knobs)
+    valid = [{"template": space.template} | config in space for config in _combinations(knobs)]
+    runs = [(taken, sum(1 for _ in run)) for taken, run in groupby(valid)]
+    if runs[0][0]:
+        runs.insert(0, (False, 0))
+    if not runs[-1][0]:
+        runs.pop()
+    return {
+        "template": space.template,
+        "version": space.version,
+        "size": len(space),
+        "knobs": [{"name": name, "values": list(values)} for name, values in knobs.items()],
+        "valid_runs": [length for _, length in runs],
+    }
+
+
+def _space_from_json(document: dict[str, Any]) -> ConfigSpace:
+    space = ConfigSpace(document["template"], document["version"])
+    knobs = {knob["name"]: knob["values"] for knob in document["knobs"]}
+    for name, values in knobs.items():
+        space.knob(name, values)
+    bounds = list(accumulate(document["valid_runs"]))
+    taken = set(chain.from_iterable(map(range, bounds[0::2], bounds[1::2])))
+    valid = {json.dumps(c) for place, c in enumerate(_combinations(knobs)) if place in taken}
+    space.constraint("it was recorded", lambda config: json.dumps(config) in valid)
+    assert len(space) == document["size"]
+    return space
+
+
+def _combinations(knobs: dict[str, Any]) -> list[dict[str, Any]]:
+    """All of them, the last knob varying fastest."""
+    return [dict(zip(knobs, values, strict=True)) for values in product(*knobs.values())]
