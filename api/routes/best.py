@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.answers.best_query import BestFilters
 from api.answers.conditional import matches, weak_etag
-from api.answers.job_views import job_view, waiting_for
+from api.answers.job_views import job_view
 from api.answers.nearest import nearest, verification
 from api.answers.quick import quickly
 from api.dependencies import EngineDep
@@ -23,7 +23,7 @@ from api.schemas.jobs import JobView
 from api.schemas.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
-from db.queue.takers import answering
+from db.queue.takers import answering, beside
 from db.records import listed
 from db.results import best as bests
 from db.results.best import Best
@@ -164,7 +164,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     if job is None:
         way_out = "POST the body in tune to /jobs and ask again once the job has succeeded"
         return Problem("not-tuned", f"{detail}; {way_out}", tune=tune)
-    waiting = waiting_for(engine, job)
+    [(_, waiting)] = beside(engine, [job])
     known = {"id": job.id, "state": job.state, "url": f"/jobs/{job.id}", "waiting": waiting}
     held_up = f"; {waiting}" if waiting is not None else ""
     return Problem(

@@ -6,14 +6,13 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from api.answers.job_views import waiting_for
 from api.web import curves
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
 from db import queue
 from db.contract.order import chosen
-from db.fleet.devices import get_device
 from db.queue import Job
+from db.queue.takers import beside
 from db.read import views
 from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
@@ -24,6 +23,7 @@ ELSEWHERE = ("target", "trials", "search")
 
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
+    [(device, waiting)] = beside(engine, [job])
     points = views.points(engine, job.id)
     steps = curves.steps(points)
     configs = views.configs(engine, job.id, [point.number for point in steps])
@@ -33,8 +33,8 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     return {
         "job": job,
         "ordered": {name: value for name, value in chosen(job).items() if name not in ELSEWHERE},
-        "waiting": waiting_for(engine, job),
-        "device": None if job.device_id is None else get_device(engine, job.device_id),
+        "waiting": waiting,
+        "device": device,
         "last": points[-1].number if points else 0,
         "measured": max(len(points), job.trials_measured),
         "steps": [

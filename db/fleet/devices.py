@@ -9,7 +9,6 @@ from sqlalchemy import Engine, select
 from sqlalchemy.engine import RowMapping
 
 from db.sql.columns import canonical, upsert
-from db.sql.errors import NotFound
 from db.sql.models import devices
 from db.sql.transaction import reading, writing
 
@@ -47,17 +46,6 @@ def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
             .returning(devices)
         )
         return Device.from_row(connection.execute(statement).mappings().one())
-
-
-def get_device(engine: Engine, device_id: int) -> Device:
-    """Raises NotFound."""
-    with reading(engine) as connection:
-        row = (
-            connection.execute(select(devices).where(devices.c.id == device_id)).mappings().first()
-        )
-    if row is None:
-        raise NotFound("device", device_id)
-    return Device.from_row(row)
 
 
 def list_devices(engine: Engine) -> list[Device]:

@@ -1,10 +1,11 @@
 """Who can take a job: why one waits in vain, and which job's best a caller may wait for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, Engine, func, select
 
 from db.contract.job import Job
+from db.fleet.devices import Device, list_devices
 from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns
 from db.sql.columns import now
@@ -12,6 +13,15 @@ from db.sql.models import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading
 
 _START = "start one with `python -m tuner.worker`"
+
+
+def beside(engine: Engine, listed: Sequence[Job]) -> list[tuple[Device | None, str | None]]:
+    """What is told of each job beside its row: the device where it runs or ran, and its
+    `waiting_reason`."""
+    known = {device.id: device for device in list_devices(engine)}
+    with reading(engine) as connection:
+        waiting = waiting_reasons(connection, listed)
+    return [(known.get(job.device_id or 0), waiting.get(job.id)) for job in listed]
 
 
 def waiting_reason(connection: Connection, job: Job) -> str | None:

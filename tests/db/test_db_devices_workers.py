@@ -7,7 +7,6 @@ from storage_rows import FINGERPRINT, device
 from db.fleet import devices, workers
 from db.sql import models
 from db.sql.columns import now
-from db.sql.errors import NotFound
 from db.sql.transaction import writing
 
 
@@ -16,7 +15,6 @@ def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> No
     assert {"id": first.id, **FINGERPRINT} == first.__dict__
     again = device(engine, limits={"units": 114})
     assert (again.id, again.limits) == (first.id, {"units": 114})
-    assert devices.get_device(engine, first.id) == again
     assert devices.list_devices(engine) == [again]
 
 
@@ -27,11 +25,6 @@ def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> No
 )
 def test_any_other_part_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
     assert device(engine, **change).id != device(engine).id
-
-
-def test_an_unknown_device(engine: Engine) -> None:
-    with pytest.raises(NotFound, match="no device"):
-        devices.get_device(engine, 1)
 
 
 def beat(engine: Engine, name: str, **changes: Any) -> None:

@@ -21,7 +21,7 @@ ELSEWHERE = ("target", "trials", "search")
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
-def job_json(job: Job, device: Device | None, waiting: str | None = None) -> dict[str, Any]:
+def job_json(job: Job, device: Device | None, waiting: str | None) -> dict[str, Any]:
     """The same fields as ``GET /jobs/{id}``, without its links."""
     return JobShown(**shown(job, device, waiting)).model_dump()
 

@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy.engine import Engine
 
-from db.queue.takers import answering, waiting_reason
-from db.sql.transaction import reading
+from db.queue.takers import answering, beside
 from templates.workload import Workload
 from tuner.terminal.options import as_options
 
@@ -25,8 +24,7 @@ def not_tuned(
     if job is None:
         options = "".join(f" --template {name}" for name in templates or ())
         return f"nothing is tuned for {shape}; run: tuner tune {shape}{options}"
-    with reading(engine) as connection:
-        waiting = waiting_reason(connection, job)
+    [(_, waiting)] = beside(engine, [job])
     return (
         f"nothing is tuned for {shape} yet: the job {job.id} is {job.state}"
         f"{f' ({waiting})' if waiting else ''}; wait for it: tuner jobs wait {job.id}"

@@ -68,9 +68,7 @@ def list_jobs(
     """The jobs, newest first: id, state, trials, best so far, shape."""
     import templates
     from db import queue
-    from db.fleet.devices import list_devices
-    from db.queue.takers import waiting_reasons
-    from db.sql.transaction import reading
+    from db.queue.takers import beside
     from tuner.cli.job_report import job_json, show_jobs
 
     wanted = JobFilter(operator=operator, **others)
@@ -79,13 +77,8 @@ def list_jobs(
     with database() as engine:
         page = queue.list_jobs(engine, wanted, limit, cursor)
         if as_json:
-            devices = {device.id: device for device in list_devices(engine)}
-            with reading(engine) as connection:
-                waiting = waiting_reasons(connection, page.items)
-            items = [
-                job_json(job, devices.get(job.device_id or 0), waiting.get(job.id))
-                for job in page.items
-            ]
+            told = beside(engine, page.items)
+            items = [job_json(job, *each) for job, each in zip(page.items, told, strict=True)]
             print_json({"items": items, "next_cursor": page.next_cursor})
             return
     if not page.items:
@@ -190,13 +183,9 @@ def _newest(engine: Engine) -> Job:
 
 def _beside(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
     """Its device, and why no living worker can take it."""
-    from db.fleet.devices import get_device
-    from db.queue.takers import waiting_reason
-    from db.sql.transaction import reading
+    from db.queue.takers import beside
 
-    device = None if job.device_id is None else get_device(engine, job.device_id)
-    with reading(engine) as connection:
-        return device, waiting_reason(connection, job)
+    return beside(engine, [job])[0]
 
 
 def _json(engine: Engine, job: Job) -> dict[str, Any]:
