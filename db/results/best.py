@@ -31,10 +31,9 @@ from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
 from db.results.signers import NewSigner
-from db.sql.columns import now, storable, upsert, utc
+from db.sql.columns import now, upsert, utc
 from db.sql.errors import NotFound
 from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, workloads
-from db.sql.pages import Page, page, read_cursor
 from db.sql.transaction import one_read, reading, writing
 
 
@@ -80,18 +79,6 @@ def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
         best_id = _write(connection, job, best)
         set_job(connection, job["seq"], **_shown(best))
         return _read(connection, _best_columns().where(bests.c.id == best_id))[0]
-
-
-def finish_with_best(
-    engine: Engine,
-    job_id: str,
-    attempt: int,
-    best: NewBest,
-    artifacts: Sequence[NewArtifact],
-    signer: NewSigner | None = None,
-) -> None:
-    """As `finish_with_bests`, with one best."""
-    finish_with_bests(engine, job_id, attempt, [Found(best, artifacts)], signer)
 
 
 def finish_with_bests(
@@ -172,22 +159,6 @@ def candidates(
     with reading(engine) as connection:
         found = _read(connection, query)
     return _fastest(found, kind, device, templates, threads)
-
-
-def list_best(
-    engine: Engine, operator: str | None = None, limit: int = 50, cursor: str | None = None
-) -> Page[Best]:
-    """Newest workloads first. Raises BadCursor."""
-    query = _best_columns().order_by(bests.c.id.desc()).limit(limit + 1)
-    if operator is not None:
-        if not storable(operator):
-            return Page([], None)
-        query = query.where(workloads.c.operator == operator)
-    if cursor is not None:
-        query = query.where(bests.c.id < read_cursor("best", cursor))
-    with reading(engine) as connection:
-        found = _read(connection, query)
-    return page("best", limit, found, [best.id for best in found])
 
 
 def _shown(best: NewBest) -> dict[str, Any]:

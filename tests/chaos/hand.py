@@ -113,7 +113,9 @@ class _Hand:
             trials.add(self._engine, job.id, job.attempt, [trial])
             self._diary.of("stored", job, config=config)
         files = [NewArtifact(job.id.encode(), "library", "application/octet-stream")]
-        best.finish_with_best(self._engine, job.id, job.attempt, _best(job, device.id), files)
+        best.finish_with_bests(
+            self._engine, job.id, job.attempt, [best.Found(_best(job, device.id), files)]
+        )
         self._diary.of("ended", job, state="succeeded")
 
 

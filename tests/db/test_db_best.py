@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 from storage_rows import FILES, claimed, device, everything, new_best, submitted
 
 from db import queue
+from db.read import views
 from db.results import artifacts, best
 from db.sql.errors import NotFound
 
@@ -18,7 +19,7 @@ def job_of(engine: Engine, length: int = 64) -> queue.Job:
 def test_finishing_stores_artifacts_best_and_state_together(engine: Engine) -> None:
     job, gpu = job_of(engine), device(engine)
     given = new_best(job, gpu.id)
-    best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
     [found] = best.lookup(engine, job.workload_key)
     files = {new.kind: new.sha256 for new in FILES}
     assert asdict(found).items() >= asdict(replace(given, artifacts=files)).items()
@@ -36,13 +37,13 @@ def test_a_best_that_names_a_missing_artifact_leaves_nothing_behind(engine: Engi
     given = new_best(job, gpu.id, artifacts={"manifest": "0" * 64})
     before = everything(engine)
     with pytest.raises(NotFound, match="no artifact"):
-        best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+        best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
     with pytest.raises(NotFound, match="no artifact"):
         best.record(engine, job.id, job.attempt, given)
     assert everything(engine) == before
     manifest = artifacts.put(engine, b"{}", "manifest", "application/json")
     given = replace(given, artifacts={"manifest": manifest})
-    best.finish_with_best(engine, job.id, job.attempt, given, FILES)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
     [found] = best.lookup(engine, job.workload_key)
     assert set(found.artifacts) == {"library", "source", "manifest"}
     assert found.sizes == {
@@ -60,7 +61,9 @@ def test_a_best_of_another_workload_is_refused(engine: Engine) -> None:
 
 def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
     first, gpu = job_of(engine), device(engine)
-    best.finish_with_best(engine, first.id, first.attempt, new_best(first, gpu.id), FILES)
+    best.finish_with_bests(
+        engine, first.id, first.attempt, [best.Found(new_best(first, gpu.id), FILES)]
+    )
     second = job_of(engine)
     given = new_best(second, gpu.id, time_us=1.25)
     recorded = best.record(engine, second.id, second.attempt, given)
@@ -75,7 +78,9 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
 
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
     job = job_of(engine)
-    best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu, **changes), FILES)
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.Found(new_best(job, gpu, **changes), FILES)]
+    )
     return queue.get(engine, job.id)
 
 
@@ -155,11 +160,11 @@ def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
         job = job_of(engine, length)
         best.record(engine, job.id, job.attempt, new_best(job, gpu.id))
         held.append(job)
-    first = best.list_best(engine, "conv1d", limit=2)
+    first = views.find_bests(engine, "conv1d", limit=2)
     best.record(engine, held[0].id, 1, new_best(held[0], gpu.id, time_us=0.5))
-    second = best.list_best(engine, "conv1d", limit=2, cursor=first.next_cursor)
-    third = best.list_best(engine, "conv1d", limit=2, cursor=second.next_cursor)
-    listed = [found.job_id for page in (first, second, third) for found in page.items]
-    assert listed == [job.id for job in reversed(held)]
+    second = views.find_bests(engine, "conv1d", limit=2, cursor=first.next_cursor)
+    third = views.find_bests(engine, "conv1d", limit=2, cursor=second.next_cursor)
+    listed = [found.workload for page in (first, second, third) for found in page.items]
+    assert listed == [job.workload for job in reversed(held)]
     assert third.next_cursor is None
-    assert best.list_best(engine, "depthwise_conv2d").items == []
+    assert views.find_bests(engine, "depthwise_conv2d").items == []

@@ -23,8 +23,8 @@ WRITES: dict[str, Write] = {
     "best": lambda e, job, attempt, dev: best.record(
         e, job, attempt, new_best(queue.get(e, job), dev)
     ),
-    "finish_with_best": lambda e, job, attempt, dev: best.finish_with_best(
-        e, job, attempt, new_best(queue.get(e, job), dev), FILES
+    "finish_with_bests": lambda e, job, attempt, dev: best.finish_with_bests(
+        e, job, attempt, [best.Found(new_best(queue.get(e, job), dev), FILES)]
     ),
     "finish": lambda e, job, attempt, _: queue.finish(e, job, attempt, "succeeded"),
     "release": lambda e, job, attempt, _: queue.release(e, job, attempt),

@@ -10,7 +10,7 @@ from storage_rows import claimed, order, submitted
 
 from db import queue
 from db.contract.order import JobFilter
-from db.results import best
+from db.read import views
 from db.sql.errors import BadCursor
 from db.sql.pages import read_cursor, write_cursor
 
@@ -63,7 +63,7 @@ def test_a_filter_that_fits_nothing_finds_nothing(engine: Engine, text: str) -> 
     submitted(engine)
     for field in fields(JobFilter):
         assert queue.list_jobs(engine, JobFilter(**{field.name: text})).items == []
-    assert best.list_best(engine, operator=text).items == []
+    assert views.find_bests(engine, operator=text).items == []
 
 
 def encoded(value: object) -> str:

@@ -47,7 +47,9 @@ def tuned(engine: Engine, length: int = 64, **changes: Any) -> dict[str, str]:
     with suppress(DuplicateTrial):
         trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
     files = signed_files(job.workload_key, **changes)
-    best.finish_with_best(engine, job.id, job.attempt, new_best(job, gpu), files, signer())
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.Found(new_best(job, gpu), files)], signer()
+    )
     return {file.kind: file.sha256 for file in files}
 
 
@@ -78,7 +80,9 @@ def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engi
     given = new_best(job, gpu, artifacts={"manifest": "0" * 64})
     before = everything(engine)
     with pytest.raises(Exception, match="no artifact"):
-        best.finish_with_best(engine, job.id, job.attempt, given, FILES, signer(OTHER))
+        best.finish_with_bests(
+            engine, job.id, job.attempt, [best.Found(given, FILES)], signer(OTHER)
+        )
     assert everything(engine) == before
 
 

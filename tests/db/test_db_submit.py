@@ -188,7 +188,9 @@ def tuned(engine: Engine, kind: str, count: int, time_us: float) -> queue.Job:
     part = device(engine, kind=kind).id
     stored = [new_trial(part, knob) for knob in range(count)]
     trials.add(engine, job.id, job.attempt, stored)
-    best.finish_with_best(engine, job.id, job.attempt, new_best(job, part, time_us=time_us), [])
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.Found(new_best(job, part, time_us=time_us), [])]
+    )
     return queue.get(engine, job.id)
 
 
@@ -217,7 +219,7 @@ def searched(engine: Engine, **limits: Any) -> queue.Job:
     first = len(trials.known(engine, job.workload_key, part, "0.27.0"))
     stored = [new_trial(part, first + knob) for knob in range(2)]
     trials.add(engine, job.id, held.attempt, stored)
-    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part), [])
+    best.finish_with_bests(engine, job.id, held.attempt, [best.Found(new_best(job, part), [])])
     return queue.get(engine, job.id)
 
 
@@ -268,7 +270,7 @@ def test_a_list_is_no_search(engine: Engine) -> None:
     [(job, _)] = listed.submit(engine, [new])
     held, part = claimed(engine), device(engine).id
     trials.add(engine, job.id, held.attempt, [new_trial(part, 0)])
-    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part), [])
+    best.finish_with_bests(engine, job.id, held.attempt, [best.Found(new_best(job, part), [])])
     assert queue.submit(engine, asked)[1]
     assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
 
@@ -287,7 +289,9 @@ def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
         for knob, status in enumerate(["skipped"] * 100 + ["build_error"] * 100)
     ]
     trials.add(engine, job.id, held.attempt, [*refused, new_trial(part, 200, time_us=16.9)])
-    best.finish_with_best(engine, job.id, held.attempt, new_best(job, part, time_us=16.9), [])
+    best.finish_with_bests(
+        engine, job.id, held.attempt, [best.Found(new_best(job, part, time_us=16.9), [])]
+    )
     search, created = queue.submit(engine, asked)
     assert created
     assert search.id != job.id

@@ -23,7 +23,7 @@ def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> q
         made = new_trial(on.id, knob, template=template, config={"template": template, "k": knob})
         trials.add(engine, job.id, job.attempt, [made])
     found = new_best(job, on.id, template=template, time_us=time_us, config=made.config)
-    best.finish_with_best(engine, job.id, job.attempt, found, [])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(found, [])])
     return queue.get(engine, job.id)
 
 

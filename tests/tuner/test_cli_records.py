@@ -76,7 +76,7 @@ def tuned(url: str) -> None:
         versions={},
     )
     file = NewArtifact(json.dumps(HALVES).encode(), "record", "application/json")
-    best.finish_with_best(engine, job.id, job.attempt, new, [file])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, [file])])
     engine.dispose()
 
 

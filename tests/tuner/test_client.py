@@ -173,7 +173,7 @@ def verify(engine: Engine, lent: Best) -> None:
         trials_measured=1,
         versions={},
     )
-    storage.finish_with_best(engine, held.id, held.attempt, new, [])
+    storage.finish_with_bests(engine, held.id, held.attempt, [storage.Found(new, [])])
 
 
 @pytest.mark.parametrize(
