@@ -7,9 +7,9 @@ from functools import cache
 from statistics import median
 
 from tests.benchmarks.strategies.recording import Recording, load, names
+from tests.benchmarks.strategies.replay import good_enough, replay, trials_to_good
 from tuner import search
 from tuner.job.pipeline import BATCH
-from tuner.search.simulate import good_enough, replay, trials_to_good
 
 SEEDS = 30
 EARLIER_TRIALS = 64

@@ -18,8 +18,9 @@ def markdown(rows: list[Row], command: str, recorded: list[str]) -> str:
         f"Trials until one is within 5 % of the optimum, median of {SEEDS} seeds "
         "(in brackets the tenth and the ninetieth percentile), replayed on spaces of which every "
         "configuration was built, checked and timed with a job's builder and runner "
-        f"({'; '.join(recorded)}). Nothing is built for this page: `tuner/search/simulate.py` "
-        "answers each proposal from the recording, a job's batch at a time.",
+        f"({'; '.join(recorded)}). Nothing is built for this page: "
+        "`tests/benchmarks/strategies/replay.py` answers each proposal from the recording, "
+        "a job's batch at a time.",
         "",
         f"`{WARM}` begins with {EARLIER_TRIALS} trials of an earlier job of each other shape of "
         "its operator below, on the same device. The constants of `xgb` were chosen on these same "

@@ -12,8 +12,8 @@ from typing import Any
 import templates
 from templates.limits import DeviceLimits
 from templates.spaces.union import UnionSpace
+from tests.benchmarks.strategies.replay import good_enough
 from tests.benchmarks.strategies.space_json import from_json
-from tuner.search.simulate import good_enough
 
 FOLDER = Path(__file__).parents[1] / "spaces"
 

@@ -6,9 +6,9 @@ from statistics import median
 import pytest
 
 from templates.spaces.space import ConfigSpace
+from tests.benchmarks.strategies.replay import replay
 from tests.tuner.search.surfaces import Surface, direct, rugged, tiled
 from tuner.search import Earlier, Result, create
-from tuner.search.simulate import replay
 
 
 @pytest.mark.parametrize("surface", [direct(), tiled(), rugged()], ids=lambda s: s.space.template)

@@ -3,8 +3,8 @@
 import pytest
 
 from templates.spaces.space import ConfigSpace
+from tests.benchmarks.strategies.replay import replay, trials_to_good
 from tuner.search import Result, create
-from tuner.search.simulate import replay, trials_to_good
 
 TIMES = [9.0, None, 5.0, 1.04, 1.0, 2.0]
 

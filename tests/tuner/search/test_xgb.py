@@ -12,9 +12,9 @@ import pytest
 
 from templates.spaces.space import ConfigSpace
 from templates.spaces.union import UnionSpace
+from tests.benchmarks.strategies.replay import replay
 from tests.tuner.search.surfaces import Surface, both, direct, luck, rugged, tiled
 from tuner.search import Earlier, Result, create
-from tuner.search.simulate import replay
 
 SURFACES = {"direct": direct, "tiled": tiled, "rugged": rugged, "both": both}
 
