@@ -99,7 +99,9 @@ class Feed:
             if trial.status == "ok" and time_us and time_us < (fastest or math.inf):
                 fastest = time_us
                 best = BestEvent.of(trial, time_us, self._flops).model_dump_json()
-            page.append(Happened(trial.number, TrialView.of(trial).model_dump_json(), best))
+            page.append(
+                Happened(trial.number, TrialView.model_validate(trial).model_dump_json(), best)
+            )
             self._fastest = trial.number, fastest
         return page
 

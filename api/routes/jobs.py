@@ -85,6 +85,4 @@ def list_trials(
     job_id: str, query: Annotated[TrialsQuery, Query()], engine: EngineDep
 ) -> Listing[TrialView]:
     page = trials.list_trials(engine, job_id, query.status, query.limit, query.cursor)
-    return Listing(
-        items=[TrialView.of(trial) for trial in page.items], next_cursor=page.next_cursor
-    )
+    return Listing[TrialView].model_validate(page)

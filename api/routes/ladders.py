@@ -35,5 +35,4 @@ def list_ladders(
             f"no ladder of {name} has been climbed{where}; run: tuner ladder {name}{option} "
             "(with this service's TUNER_DATABASE_URL)",
         )
-    items = [LadderView.of(ladder) for ladder in page.items]
-    return Listing(items=items, next_cursor=page.next_cursor)
+    return Listing[LadderView].model_validate(page)

@@ -16,4 +16,6 @@ router = APIRouter(tags=["artifacts"])
 def list_signers(engine: EngineDep) -> Listing[SignerView]:
     """One for each worker host, or shared by them. A client keeps those that it met first, and asks
     before it takes another."""
-    return Listing(items=[SignerView.of(signer) for signer in signers.list_signers(engine)])
+    return Listing(
+        items=[SignerView.model_validate(signer) for signer in signers.list_signers(engine)]
+    )

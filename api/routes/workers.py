@@ -14,4 +14,6 @@ router = APIRouter(tags=["workers"])
 
 @router.get("/workers", summary="The workers, on what device, doing what")
 def list_workers(engine: EngineDep) -> Listing[WorkerView]:
-    return Listing(items=[WorkerView.of(worker) for worker in workers.list_workers(engine)])
+    return Listing(
+        items=[WorkerView.model_validate(worker) for worker in workers.list_workers(engine)]
+    )

@@ -61,5 +61,7 @@ class OperatorPageQuery(PageQuery):
 class Listing(BaseModel, Generic[T]):
     """One page; ``next_cursor`` is null on the last."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     items: list[T]
     next_cursor: str | None = Field(None, examples=[None])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from api.schemas.common import DEVICE, PageQuery
-from db.contract.job import DeviceView
-from db.results.ladders import Ladder
+from db.contract.job import DeviceView, Shown
 
 _SHAPE = {"M": 16384, "N": 32, "mode": "full", "kind": "convolve"}
 _WORKLOAD = {**_SHAPE, "dtype": "float32", "max_error": 1e-5}
@@ -47,7 +46,7 @@ class LaddersQuery(PageQuery):
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device")
 
 
-class RowView(BaseModel):
+class RowView(Shown):
     """One line: a rung, or what the rungs are compared with. Times in µs, speed-ups as ratios."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ROW]})
@@ -65,7 +64,7 @@ class RowView(BaseModel):
     note: str | None = Field(description="why there is no time, or what is the same program")
 
 
-class DocumentView(BaseModel):
+class DocumentView(Shown):
     """Where rungs are from, and the shape of the document's own figures."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_DOCUMENT]})
@@ -75,7 +74,7 @@ class DocumentView(BaseModel):
     workload: dict[str, Any]
 
 
-class LadderView(BaseModel):
+class LadderView(Shown):
     """The steps of the seed documents, measured in one round on one device."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -88,16 +87,3 @@ class LadderView(BaseModel):
     clocks: dict[str, Any] = Field(description="of a GPU, right after the round")
     versions: dict[str, Any]
     climbed_at: datetime
-
-    @classmethod
-    def of(cls, ladder: Ladder) -> Self:
-        return cls(
-            operator=ladder.operator,
-            workload=ladder.workload,
-            device=DeviceView.model_validate(ladder.device),
-            rows=[RowView.model_validate(row) for row in ladder.rows],
-            documents=[DocumentView.model_validate(each) for each in ladder.documents],
-            clocks=ladder.clocks,
-            versions=ladder.versions,
-            climbed_at=ladder.climbed_at,
-        )

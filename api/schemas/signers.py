@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from db.contract.job import Shown
 from db.results.signed import fingerprint
-from db.results.signers import Signer
 
 _KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 _EXAMPLE: dict[str, Any] = {
@@ -19,7 +19,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class SignerView(BaseModel):
+class SignerView(Shown):
     """A key that workers sign with."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -30,12 +30,3 @@ class SignerView(BaseModel):
     )
     host: str = Field(description="the first that registered it")
     created_at: datetime
-
-    @classmethod
-    def of(cls, signer: Signer) -> Self:
-        return cls(
-            public_key=signer.public_key,
-            fingerprint=signer.fingerprint,
-            host=signer.host,
-            created_at=signer.created_at,
-        )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
 
 from api.schemas.common import CONFIG
-from db.results.trials import Trial
+from db.contract.trial import TrialShown
 
 _EXAMPLE: dict[str, Any] = {
     "number": 17,
@@ -24,22 +23,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class TrialView(BaseModel):
+class TrialView(TrialShown):
     """One configuration built, checked and measured, or the reason why not."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
-
-    number: int = Field(description="from 1 within its job")
-    config: dict[str, Any]
-    template: str
-    status: str
-    time_us: float | None = Field(description="warm median")
-    timing: dict[str, Any] | None
-    max_error: float | None
-    error: str | None
-    seconds: dict[str, float] = Field(description="spent in schedule, build, check and run")
-    created_at: datetime
-
-    @classmethod
-    def of(cls, trial: Trial) -> Self:
-        return cls(**{name: getattr(trial, name) for name in cls.model_fields})

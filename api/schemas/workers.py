@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from api.schemas.common import DEVICE, JOB_ID
-from db.contract.job import DeviceView
-from db.fleet.workers import Worker
+from db.contract.job import DeviceView, Shown
 
 _EXAMPLE: dict[str, Any] = {
     "name": "gpu-host-1:4711",
@@ -24,7 +23,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class WorkerView(BaseModel):
+class WorkerView(Shown):
     """Who tunes, where, and on what."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -34,21 +33,7 @@ class WorkerView(BaseModel):
     pid: int
     device: DeviceView | None
     version: str
-    job: str | None = Field(description="what it is doing")
+    job: str | None = Field(validation_alias="job_id", description="what it is doing")
     alive: bool = Field(description="whether it was seen within the last minute")
     started_at: datetime
     seen_at: datetime
-
-    @classmethod
-    def of(cls, worker: Worker) -> Self:
-        return cls(
-            name=worker.name,
-            host=worker.host,
-            pid=worker.pid,
-            device=None if worker.device is None else DeviceView.model_validate(worker.device),
-            version=worker.version,
-            job=worker.job_id,
-            alive=worker.alive,
-            started_at=worker.started_at,
-            seen_at=worker.seen_at,
-        )

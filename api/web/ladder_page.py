@@ -13,7 +13,7 @@ from db.results.ladders import Ladder
 def drawn(ladder: Ladder) -> dict[str, Any]:
     """A ladder with its bars: times on a logarithmic scale, and a mark for the document's time on a
     T4 if it gives one."""
-    view = LadderView.of(ladder)
+    view = LadderView.model_validate(ladder)
     rows = [row for row in view.rows if row.time_us]
     given = [
         Bar(

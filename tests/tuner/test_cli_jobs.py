@@ -82,7 +82,7 @@ def test_one_job_is_shown_as_the_service_shows_it(
     job = store(engine, libraries["same-serial"])
     log = trials.list_trials(engine, job.id).items
     told = json.loads(said(capsys, "jobs", "show", job.id, "--trials", "--json"))
-    shown = [TrialView.of(trial).model_dump(mode="json") for trial in log]
+    shown = [TrialView.model_validate(trial).model_dump(mode="json") for trial in log]
     assert [without_times(trial) for trial in told.pop("log")] == [
         without_times(trial) for trial in shown
     ]

@@ -11,6 +11,7 @@ from rich.console import Console
 import templates
 from db.contract.job import Job, JobShown, shown
 from db.contract.order import chosen
+from db.contract.trial import TrialShown
 from db.fleet.devices import Device
 from db.results.trials import Trial
 from templates.spaces.knob import brief
@@ -28,12 +29,7 @@ def job_json(job: Job, device: Device | None, waiting: str | None) -> dict[str, 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
     """The same fields as an item of ``GET /jobs/{id}/trials``."""
-    names = ("number", "config", "template", "status", "time_us", "timing", "max_error", "error")
-    return {
-        **{name: getattr(trial, name) for name in names},
-        "seconds": trial.seconds,
-        "created_at": trial.created_at,
-    }
+    return TrialShown.model_validate(trial).model_dump()
 
 
 def show_jobs(jobs: Iterable[Job], console: Console) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
 from db.contract.best import BestShown
 from db.contract.job import JobLinks, JobShown, Progress, Shown
+from db.contract.trial import TrialShown
 
 ENDED = ("succeeded", "failed", "cancelled")
+
+Trial = TrialShown
 
 
 class Job(JobShown):
@@ -23,21 +26,6 @@ class Job(JobShown):
     def at(self, progress: Progress) -> Self:
         """The same job so far."""
         return self.model_copy(update=dict(progress))
-
-
-class Trial(Shown):
-    """One configuration built, checked and measured, or the reason why not."""
-
-    number: int  # from 1 within its job
-    config: dict[str, Any]
-    template: str
-    status: str
-    time_us: float | None = None
-    timing: dict[str, Any] | None = None
-    max_error: float | None = None
-    error: str | None = None
-    seconds: dict[str, float]
-    created_at: datetime
 
 
 class Trials(Shown):
