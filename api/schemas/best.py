@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256
+from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, WORKLOAD
 from db.contract.best import BestShown, Neighbour
 from db.results.best import Best
 from db.results.shown import lent, shown
@@ -21,14 +21,7 @@ _EXAMPLE: dict[str, Any] = {
     "verified": True,
     "verify": None,
     "operator": "conv1d",
-    "workload": {
-        "M": 16384,
-        "N": 32,
-        "mode": "full",
-        "kind": "convolve",
-        "dtype": "float32",
-        "max_error": 1e-5,
-    },
+    "workload": WORKLOAD,
     "device": DEVICE,
     "devices": [{**DEVICE, "time_us": 1.71}],
     "neighbour": None,

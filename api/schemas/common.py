@@ -8,10 +8,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from templates import operators
+from templates.conv1d.workload import Conv1dWorkload
 
 T = TypeVar("T")
 
 DEVICE: dict[str, Any] = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90"}
+WORKLOAD = Conv1dWorkload(M=16384, N=32).model_dump()
 CONFIG: dict[str, Any] = {
     "template": "direct",
     "threads": 128,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from pydantic import ConfigDict, Field, create_model
 
-from api.schemas.common import CONFIG, DEVICE, JOB_ID, OperatorPageQuery, PageQuery
+from api.schemas.common import CONFIG, DEVICE, JOB_ID, WORKLOAD, OperatorPageQuery, PageQuery
 from db.contract.job import Job, JobLinks, JobShown, shown
 from db.contract.order import JobFilter, Terms
 from db.contract.sent import bounded
@@ -19,14 +19,7 @@ _EXAMPLE: dict[str, Any] = {
     "id": JOB_ID,
     "state": "running",
     "operator": "conv1d",
-    "workload": {
-        "M": 16384,
-        "N": 32,
-        "mode": "full",
-        "kind": "convolve",
-        "dtype": "float32",
-        "max_error": 1e-5,
-    },
+    "workload": WORKLOAD,
     **asdict(Terms()),
     "device": DEVICE,
     "warm_start": {"enabled": True, "jobs": 2, "trials": 128},

@@ -7,11 +7,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.common import DEVICE, PageQuery
+from api.schemas.common import DEVICE, WORKLOAD, PageQuery
 from db.contract.job import DeviceView, Shown
 
-_SHAPE = {"M": 16384, "N": 32, "mode": "full", "kind": "convolve"}
-_WORKLOAD = {**_SHAPE, "dtype": "float32", "max_error": 1e-5}
 _ROW: dict[str, Any] = {
     "name": "000 v2",
     "what": "rung",
@@ -28,11 +26,11 @@ _ROW: dict[str, Any] = {
 _DOCUMENT: dict[str, Any] = {
     "number": "000",
     "title": "TVM: 1D convolution GPU optimization",
-    "workload": _WORKLOAD,
+    "workload": WORKLOAD,
 }
 _EXAMPLE: dict[str, Any] = {
     "operator": "conv1d",
-    "workload": _WORKLOAD,
+    "workload": WORKLOAD,
     "device": DEVICE,
     "rows": [_ROW],
     "documents": [_DOCUMENT],

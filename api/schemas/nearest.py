@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.order import names_of
+from api.schemas.order import examples, for_each_operator
 from db.contract.order import Target
-from templates import Operator, operators
 from templates.workload import Workload
 
 
@@ -28,25 +27,9 @@ class NearestBase(BaseModel):
     )
 
 
-def _model(operator: Operator) -> type[NearestBase]:
-    fields: dict[str, Any] = {
-        "operator": (Literal[operator.name], Field()),
-        "workload": (operator.workload, Field(examples=[operator.example])),
-        "templates": (names_of(operator), NearestBase.model_fields["templates"]),
-    }
-    title = "".join(word.capitalize() for word in operator.name.split("_"))
-    return create_model(f"{title}NearestOrder", __base__=NearestBase, **fields)
-
-
 if TYPE_CHECKING:
     NearestOrder = NearestBase
 else:
-    NearestOrder = Union[tuple(_model(operator) for operator in operators())]  # noqa: UP007
+    NearestOrder = for_each_operator(NearestBase, "NearestOrder")
 
-EXAMPLES: dict[str, Any] = {
-    operator.name: {
-        "summary": operator.summary,
-        "value": {"operator": operator.name, "workload": operator.example},
-    }
-    for operator in operators()
-}
+EXAMPLES = examples()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self, Union
 
-from pydantic import Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from db.contract.order import JobOrder
@@ -42,31 +42,37 @@ class OrderBase(SentTerms):
         return JobOrder.of(self.workload, self, templates=names)
 
 
-def names_of(operator: Operator) -> Any:
-    """A list of the operator's templates, or null."""
+def for_each_operator(base: type[BaseModel], name: str) -> Any:
+    """Of models for an order of any shape: a union of one for each operator, with its workload and
+    its templates."""
+    return Union[tuple(_model(operator, base, name) for operator in operators())]  # noqa: UP007
+
+
+def _model(operator: Operator, base: type[BaseModel], name: str) -> type[BaseModel]:
     known = tuple(template_names(operator.name))
-    return list[Literal[known]] | None  # type: ignore[valid-type]
-
-
-def _order_model(operator: Operator) -> type[OrderBase]:
     fields: dict[str, Any] = {
         "operator": (Literal[operator.name], Field()),
         "workload": (operator.workload, Field(examples=[operator.example])),
-        "templates": (names_of(operator), OrderBase.model_fields["templates"]),
+        "templates": (list[Literal[known]] | None, base.model_fields["templates"]),  # type: ignore[valid-type]
     }
     title = "".join(word.capitalize() for word in operator.name.split("_"))
-    return create_model(f"{title}Order", __base__=OrderBase, **fields)
+    return create_model(f"{title}{name}", __base__=base, **fields)
+
+
+def examples(**terms: Any) -> dict[str, Any]:
+    """An order for each operator's example, on these terms."""
+    return {
+        operator.name: {
+            "summary": operator.summary,
+            "value": {"operator": operator.name, "workload": operator.example, **terms},
+        }
+        for operator in operators()
+    }
 
 
 if TYPE_CHECKING:
     Order = OrderBase
 else:
-    Order = Union[tuple(_order_model(operator) for operator in operators())]  # noqa: UP007
+    Order = for_each_operator(OrderBase, "Order")
 
-ORDER_EXAMPLES: dict[str, Any] = {
-    operator.name: {
-        "summary": operator.summary,
-        "value": {"operator": operator.name, "workload": operator.example, "trials": 64},
-    }
-    for operator in operators()
-}
+ORDER_EXAMPLES = examples(trials=64)
