@@ -45,7 +45,8 @@ class Template(ABC, Generic[W]):
 
     @abstractmethod
     def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
-        """Derived quantities for the cost model, the same names for every configuration."""
+        """Derived quantities for the cost model, the same names for every configuration; its user
+        adds the workload's bytes and flops."""
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
         """How many threads of the CPU the configuration's program runs on; None on a GPU."""

@@ -82,8 +82,6 @@ class CpuDirect(Template[Conv1dWorkload]):
             * chunks
             * config["taps_per_chunk"]
             / (workload.length * workload.N),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

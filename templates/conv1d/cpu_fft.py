@@ -90,8 +90,6 @@ class CpuFft(Template[Conv1dWorkload]):
             "tile_bytes": 8 * points * pairs,
             "spectrum_bytes": 16 * points,
             "padded_share": tasks * 2 * pairs * points / workload.length,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -77,8 +77,6 @@ class CudaBlocks(Template[Conv1dWorkload]):
             "work_per_thread": each * workload.N,
             "padded_share": blocks * outputs * taps / (workload.length * workload.N),
             "read_bytes": 4 * blocks * (outputs + taps),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -105,8 +105,6 @@ class CudaDirect(Template[Conv1dWorkload]):
             "staged_bytes": 4 * blocks * (tile + taps),
             "staged_together": config["staging"] == "together",
             "stored_together": config["stores"] == "together",
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -73,8 +73,6 @@ class CudaRegisters(Template[Conv1dWorkload]):
             "work_per_thread": outputs * taps,
             "shares": shares,
             "padded_share": shares * taps / workload.N,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

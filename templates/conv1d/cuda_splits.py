@@ -77,8 +77,6 @@ class CudaSplits(Template[Conv1dWorkload]):
             "unrolled": step if config["unroll"] else 1,
             "barriers": 2 * through["weights"] * ceil_div(workload.N, step),
             "work_per_thread": workload.N,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -78,8 +78,6 @@ class CudaStrategies(Template[Conv1dWorkload]):
             "idle_share": max(0.0, 1 - tile / threads),
             "padded_share": blocks * tile / workload.length,
             "staged_bytes": 4 * blocks * (tile if from_global else passes * (tile + chunk - 1)),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

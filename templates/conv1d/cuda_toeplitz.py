@@ -87,8 +87,6 @@ class CudaToeplitz(Template[Conv1dWorkload]):
             "loads_per_product": (2 + 4 / config["row_tiles"]) / products,
             "staged_bytes": 4 * blocks * chunks * (tile + 2 * chunk),
             "padded_share": blocks * tile * 16 * steps / (workload.length * workload.N),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -106,8 +106,6 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
             "sums": ceil_div(steps, config["tap_groups"] * config["steps_per_sum"]) * chunks,
             "staged_bytes": 4 * blocks * chunks * (tile + 2 * config["taps_per_chunk"]),
             "padded_share": blocks * tile * 16 * steps * chunks / (workload.length * workload.N),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

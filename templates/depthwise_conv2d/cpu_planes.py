@@ -104,8 +104,6 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
             "registers": lanes * tile * 4 / limits.vector_bytes,
             "tile_bytes": 2 * padded_bytes(workload, near, lanes * tile),
             "padded_share": computed / (workload.out_height * workload.out_width),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -93,8 +93,6 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
             * across
             * task_columns
             / (workload.out_height * workload.out_width),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -188,8 +188,6 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             "staged_output": float(config["output"] == "shared"),
             "padded_share": layout.tiles * tile / (workload.out_width * workload.out_height),
             "staged_share": layout.blocks * shared / workload.bytes,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -172,8 +172,6 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             * strips
             * config["rows"]
             / (workload.out_width * workload.out_height),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

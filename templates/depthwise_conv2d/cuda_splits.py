@@ -92,8 +92,6 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
             "unrolled_steps": config["unrolled_steps"],
             "work_per_thread": taps_h * taps_w,
             "read_share": 4 * blocks * read / workload.bytes,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -107,8 +107,6 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
             * wide
             / (workload.out_height * workload.out_width),
             "staged_share": blocks * passes * shared / workload.bytes,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

@@ -130,8 +130,6 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
             * tile_h
             / (workload.out_width * workload.out_height),
             "staged_share": blocks * shared / workload.bytes,
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

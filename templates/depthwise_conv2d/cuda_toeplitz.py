@@ -150,8 +150,6 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             "staged_share": layout.blocks
             * (layout.images * layout.rows * 8 * layout.chunks + workload.taps)
             / (workload.bytes / BYTES_PER_ELEMENT[workload.dtype]),
-            "bytes": workload.bytes,
-            "flops": workload.flops,
         }
 
 

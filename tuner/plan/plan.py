@@ -90,7 +90,7 @@ class Plan:
         if template is None or template.version != trial.template_version:
             return None
         try:
-            derived = template.features(workload, trial.config, self.device.limits)
+            derived = self._derived(workload, trial.config)
         except KeyError:  # a knob that the template no longer has
             return None
         try:
@@ -136,5 +136,10 @@ class Plan:
         """End what the search keeps running."""
 
     def _features(self, config: Config) -> dict[str, float]:
-        template = self.templates[config["template"]]
-        return template.features(self.workload, config, self.device.limits)
+        return self._derived(self.workload, config)
+
+    def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
+        """What the cost model sees of a configuration beside its knobs."""
+        features = self.templates[config["template"]].features
+        derived = features(workload, config, self.device.limits)
+        return derived | {"bytes": workload.bytes, "flops": workload.flops}

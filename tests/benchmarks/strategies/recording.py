@@ -56,7 +56,8 @@ class Recording:
                 for each in templates.templates_for(workload, limits)
                 if each.name == config["template"]
             ]
-            self._features[name] = template.features(workload, config, limits)
+            derived = template.features(workload, config, limits)
+            self._features[name] = derived | {"bytes": workload.bytes, "flops": workload.flops}
         return self._features[name]
 
     def save(self, path: Path) -> None:
