@@ -1,19 +1,19 @@
 """The search space of a template, in the manner of AutoTVM's ConfigSpace."""
 
 import operator
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from templates.errors import InvalidConfig, InvalidSpace
 from templates.spaces.codec import Codec, Codes
-from templates.spaces.drawing import draw
 from templates.spaces.enumeration import Constraint, valid_codes
 from templates.spaces.knob import Config, Knob, Value, condition, factorisations, quoted
+from templates.spaces.searched import SearchSpace
 
 
-class ConfigSpace:
+class ConfigSpace(SearchSpace):
     """Knobs, splits and constraints of one template; a sequence of its valid configurations.
 
     Declare everything first: the first access to a configuration freezes the space. Indices are
@@ -103,7 +103,6 @@ class ConfigSpace:
 
     @property
     def parts(self) -> tuple[range, ...]:
-        """The indices of each template: all of this one."""
         return (range(len(self)),)
 
     def __len__(self) -> int:
@@ -115,18 +114,7 @@ class ConfigSpace:
             raise IndexError(f"{place} is not in 0..{len(self) - 1}")
         return {"template": self.template} | self._codec.decode(int(self._valid[place]))
 
-    def __iter__(self) -> Iterator[Config]:
-        return (self[index] for index in range(len(self)))
-
-    def __contains__(self, config: object) -> bool:
-        try:
-            self.index(config)
-        except InvalidConfig:
-            return False
-        return True
-
     def index(self, config: object) -> int:
-        """The index of a configuration. Raises InvalidConfig, which names what is wrong."""
         self.freeze()
         if not isinstance(config, dict):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
@@ -141,22 +129,7 @@ class ConfigSpace:
             raise InvalidConfig(self._broken(knobs))
         return place
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        exclude: Container[int] = (),
-        within: range | None = None,
-    ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer if fewer are left; of the range
-        `within` if there is one."""
-        return draw(rng, range(len(self)) if within is None else within, count, exclude)
-
     def neighbours(self, index: int) -> list[int]:
-        """Indices of configurations that differ in exactly one of the knobs both have, ascending.
-
-        If that change makes other knobs present, each of their values counts.
-        """
         here = self[index]
         del here["template"]
         places = (self._place(code) for code in self._codec.neighbours(here))

@@ -2,18 +2,16 @@
 
 import operator
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise, starmap
 
-import numpy as np
-
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.spaces.drawing import draw
 from templates.spaces.knob import Config, Knob, Value, distinct, quoted
+from templates.spaces.searched import SearchSpace
 from templates.spaces.space import ConfigSpace
 
 
-class UnionSpace:
+class UnionSpace(SearchSpace):
     """Several templates' spaces as one sequence; a configuration's "template" says whose it is.
 
     Raises InvalidSpace if two of them are of one template, and whatever freezing them raises.
@@ -40,7 +38,6 @@ class UnionSpace:
 
     @property
     def parts(self) -> tuple[range, ...]:
-        """The indices of each template, none if it has no configuration."""
         return tuple(starmap(range, pairwise(self._starts)))
 
     def __len__(self) -> int:
@@ -50,19 +47,7 @@ class UnionSpace:
         place, inner = self._locate(index)
         return self.spaces[place][inner]
 
-    def __iter__(self) -> Iterator[Config]:
-        for space in self.spaces:
-            yield from space
-
-    def __contains__(self, config: object) -> bool:
-        try:
-            self.index(config)
-        except InvalidConfig:
-            return False
-        return True
-
     def index(self, config: object) -> int:
-        """The index of a configuration. Raises InvalidConfig, which names what is wrong."""
         if not isinstance(config, dict):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         name = config.get("template")
@@ -72,19 +57,7 @@ class UnionSpace:
             raise InvalidConfig(f"template: {quoted(name)} is not one of this job's: {known}")
         return self._starts[place] + self.spaces[place].index(config)
 
-    def sample(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        exclude: Container[int] = (),
-        within: range | None = None,
-    ) -> list[int]:
-        """`count` different indices outside `exclude`, fewer if fewer are left; of the range
-        `within` if there is one."""
-        return draw(rng, range(len(self)) if within is None else within, count, exclude)
-
     def neighbours(self, index: int) -> list[int]:
-        """Those of the same template that differ in one knob, ascending."""
         place, inner = self._locate(index)
         start = self._starts[place]
         return [start + neighbour for neighbour in self.spaces[place].neighbours(inner)]

@@ -1,11 +1,12 @@
 """Search strategies by name. They know spaces and times, nothing of kernels or devices; but one,
 which has no space: MetaSchedule's (:mod:`tuner.plan.traced`)."""
 
+from templates.spaces.searched import SearchSpace
 from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary
+from tuner.search.features import Featurize
 from tuner.search.grid import Grid
 from tuner.search.random_search import RandomSearch
-from tuner.search.space import Featurize, SearchSpace
 from tuner.search.strategy import Earlier, Result, Strategy
 from tuner.search.xgb import Xgb
 

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.space import Featurize, Knob, SearchSpace
+from templates.spaces.knob import Knob
+from templates.spaces.searched import SearchSpace
 
 Rows = NDArray[np.float32]
+Featurize = Callable[[dict[str, Any]], dict[str, float]]
+"""Quantities derived from a configuration (shared memory, blocks, …) for a cost model."""
 Encoder = Callable[[dict[str, Any]], list[float]]
 
 
@@ -64,7 +67,8 @@ class FeatureTable:
 
 
 def _encoder(knob: Knob) -> Encoder:
-    name, values = knob.name, list(knob.values)
+    name = knob.name
+    values: list[Any] = list(knob.values)
     if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
         return _split(name, values)
     if all(isinstance(value, int | float) for value in values):

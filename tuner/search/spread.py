@@ -4,8 +4,8 @@ from collections.abc import Container
 
 import numpy as np
 
+from templates.spaces.searched import SearchSpace
 from tuner.search.features import FeatureTable
-from tuner.search.space import SearchSpace
 
 CANDIDATES = 16
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tuner.search.space import Featurize, SearchSpace
+from templates.spaces.searched import SearchSpace
+from tuner.search.features import Featurize
 
 
 @dataclass(frozen=True)

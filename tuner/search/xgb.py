@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.features import FeatureTable
+from templates.spaces.searched import SearchSpace
+from tuner.search.features import FeatureTable, Featurize
 from tuner.search.seeds import seeds
-from tuner.search.space import Featurize, SearchSpace
 from tuner.search.spread import spread
 from tuner.search.strategy import Earlier, Strategy
 from tuner.search.turns import turns
