@@ -28,6 +28,11 @@ class DeviceLimits:
     peak_flops: float = 0.0
     peak_bandwidth: float = 0.0
 
+    @property
+    def shared_memory(self) -> int:
+        """The most bytes that a block may have, asking for them if that is needed."""
+        return self.shared_memory_opt_in or self.shared_memory_per_block
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

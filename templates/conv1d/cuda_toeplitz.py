@@ -37,8 +37,8 @@ class CudaToeplitz(Template[Conv1dWorkload]):
         space.knob("arithmetic", arithmetics(workload, workload.N, limits))
         space.knob("tail", ["guarded", "peeled"])
         space.constraint(
-            f"at most {_shared_limit(limits)} bytes of shared memory",
-            lambda c: 4 * shared_words(c) <= _shared_limit(limits),
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(c) <= limits.shared_memory,
         )
         space.constraint(
             "the registers of a block fit",
@@ -110,7 +110,3 @@ def _registers(config: Config) -> int:
     steps = (config["taps_per_chunk"] + 7 + 15) // 16
     staged = 4 * ceil_div(_tile(config) + 16 * steps, 128 * config["warps"])
     return int(4 * tiles + max((4 + 4 * halves) * tiles, staged + staged // 4) + 40)
-
-
-def _shared_limit(limits: DeviceLimits) -> int:
-    return limits.shared_memory_opt_in or limits.shared_memory_per_block

@@ -116,8 +116,8 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             reads=("edges", "lanes", "patches_down", "images", "channels"),
         )
         space.constraint(
-            f"at most {_shared_limit(limits)} bytes of shared memory",
-            lambda c: 4 * Layout(workload, c).words <= _shared_limit(limits),
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * Layout(workload, c).words <= limits.shared_memory,
         )
         return space
 
@@ -156,7 +156,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             1,
             min(
                 limits.registers_per_unit // (registers * threads),
-                _shared_limit(limits) // shared,
+                limits.shared_memory // shared,
                 2048 // threads,
             ),
         )
@@ -374,7 +374,3 @@ def _threads_fit(layout: Layout, limits: DeviceLimits) -> bool:
         threads <= limits.threads_per_block
         and (layout.registers - SPARE_REGISTERS) * threads <= limits.registers_per_unit
     )
-
-
-def _shared_limit(limits: DeviceLimits) -> int:
-    return limits.shared_memory_opt_in or limits.shared_memory_per_block

@@ -89,8 +89,8 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             lambda c: 32 <= threads(workload, c) <= min(512, limits.threads_per_block),
         )
         space.constraint(
-            f"at most {_shared_limit(limits)} bytes of shared memory",
-            lambda c: 4 * shared_words(workload, c) <= _shared_limit(limits),
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
         )
         space.constraint(
             "the registers of a block fit",
@@ -304,7 +304,3 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def _all_at_once(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     block = _registers(workload, config) * threads(workload, config)
     return blocks(workload, config) <= limits.registers_per_unit // block * limits.units
-
-
-def _shared_limit(limits: DeviceLimits) -> int:
-    return limits.shared_memory_opt_in or limits.shared_memory_per_block

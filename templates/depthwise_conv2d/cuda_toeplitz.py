@@ -44,7 +44,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             limits.kind == "cuda"
             and capability(limits) >= 75
             and workload.K >= MIN_KERNEL
-            and Layout(workload, _smallest(workload, limits)).shared_bytes <= _shared_limit(limits)
+            and Layout(workload, _smallest(workload, limits)).shared_bytes <= limits.shared_memory
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -94,8 +94,8 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             lambda c: c["sums"] in _sums(workload, c, limits),
         )
         space.constraint(
-            f"at most {_shared_limit(limits)} bytes of shared memory",
-            lambda c: Layout(workload, c).shared_bytes <= _shared_limit(limits),
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: Layout(workload, c).shared_bytes <= limits.shared_memory,
         )
         space.constraint(
             "the registers of a block fit",
@@ -109,9 +109,10 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         tiles = max(tiles for tiles in _column_tiles(workload) if tiles <= 4)
         for warps in (1, 2, 4):
             larger = _summed(workload, config | {"warps": warps, "column_tiles": tiles})
-            if 16 * (warps - 1) < workload.out_height and 2 * Layout(
-                workload, larger
-            ).shared_bytes <= _shared_limit(limits):
+            if (
+                16 * (warps - 1) < workload.out_height
+                and 2 * Layout(workload, larger).shared_bytes <= limits.shared_memory
+            ):
                 config = larger
         return config
 
@@ -327,10 +328,6 @@ def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
     """Long sums if they are as exact. Before compute capability 8.0 a step is two additions."""
     sums = Layout(workload, config).sums
     return sums if capability(limits) >= 80 else sums[:1]
-
-
-def _shared_limit(limits: DeviceLimits) -> int:
-    return limits.shared_memory_opt_in or limits.shared_memory_per_block
 
 
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
