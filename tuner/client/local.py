@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import structlog
 
@@ -98,12 +98,6 @@ class Local(Source):
 
     def close(self) -> None:
         self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _trusted(self, signer: str) -> Trusted:
         return trust.own(self._settings.signing_key, self._named)

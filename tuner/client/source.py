@@ -47,6 +47,15 @@ class Source(ABC):
         given, on at most so many ``threads`` of a CPU. Raises NotTuned."""
 
     @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
     def _content(self, artifact: ArtifactLink) -> AbstractContextManager[Iterator[bytes]]:
         """The artifact's bytes, piece by piece."""
 
