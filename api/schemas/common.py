@@ -40,20 +40,24 @@ OperatorName = Annotated[
 ]
 
 
-class PageQuery(BaseModel):
-    """What every list may be asked; ``?state=`` means the same as no ``state`` at all."""
+class BlankableQuery(BaseModel):
+    """A query in which ``?state=`` means the same as no ``state`` at all."""
 
     model_config = ConfigDict(extra="forbid")
-
-    limit: int = Field(50, ge=1, le=200, description="items a page")
-    cursor: str | None = Field(
-        None, max_length=512, description="next_cursor of the page before this one"
-    )
 
     @model_validator(mode="before")
     @classmethod
     def _without_blanks(cls, query: Any) -> Any:
         return {k: v for k, v in query.items() if v != ""} if isinstance(query, dict) else query
+
+
+class PageQuery(BlankableQuery):
+    """What every list may be asked."""
+
+    limit: int = Field(50, ge=1, le=200, description="items a page")
+    cursor: str | None = Field(
+        None, max_length=512, description="next_cursor of the page before this one"
+    )
 
 
 class OperatorPageQuery(PageQuery):

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api.schemas.common import JOB_ID, OperatorName
+from api.schemas.common import JOB_ID, BlankableQuery, OperatorName
 from api.schemas.jobs import TrialStatus
 from db.contract.job import Job
 from db.records.imports import Stored
@@ -73,11 +73,7 @@ RECORD_SCHEMA: dict[str, Any] = {
 """A line of a log that can be imported, or a document of T4 results."""
 
 
-class RecordsQuery(BaseModel):
-    """``?job=`` means the same as no ``job`` at all."""
-
-    model_config = ConfigDict(extra="forbid")
-
+class RecordsQuery(BlankableQuery):
     format: Format = Field(
         "convtune",
         description="convtune: our JSON lines, which POST /records takes; metaschedule: its "
@@ -91,11 +87,6 @@ class RecordsQuery(BaseModel):
     device: str | None = Field(None, max_length=200, description="only this device, by its name")
     job: str | None = Field(None, pattern="^[0-9a-f]{32}$", description="only what this job left")
     status: TrialStatus | None = Field(None, description="only trials with this status")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_blanks(cls, query: Any) -> Any:
-        return {k: v for k, v in query.items() if v != ""} if isinstance(query, dict) else query
 
     @model_validator(mode="after")
     def _kept(self) -> Self:

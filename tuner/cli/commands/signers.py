@@ -16,17 +16,7 @@ def list_signers(as_json: JsonOption = False) -> None:
     with database() as engine:
         found = signers.list_signers(engine)
     if as_json:
-        print_json(
-            [
-                {
-                    "public_key": signer.public_key,
-                    "fingerprint": signer.fingerprint,
-                    "host": signer.host,
-                    "created_at": signer.created_at.isoformat(),
-                }
-                for signer in found
-            ]
-        )
+        print_json([vars(signer) | {"fingerprint": signer.fingerprint} for signer in found])
         return
     if not found:
         say("there are no keys to sign with")
