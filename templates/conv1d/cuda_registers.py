@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -62,11 +63,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
         resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
         vector = min(outputs, 4)
         return {
-            "blocks": blocks,
-            "blocks_per_unit": blocks / limits.units,
-            "waves": ceil_div(blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            **occupancy(blocks, threads, resident, limits),
             "shared_bytes": 4,
             "registers": registers,
             "loads_per_thread": ceil_div(outputs + 2 * taps, vector),

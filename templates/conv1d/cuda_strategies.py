@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -64,11 +65,7 @@ class CudaStrategies(Template[Conv1dWorkload]):
         resident = max(1, 2048 // threads)
         from_global = config["strategy"] == "halo_global"
         return {
-            "blocks": blocks,
-            "blocks_per_unit": blocks / limits.units,
-            "waves": ceil_div(blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            **occupancy(blocks, threads, resident, limits),
             "shared_bytes": _shared_bytes(workload, config),
             "registers": 2 * each + 24,
             "passes": passes,

@@ -7,6 +7,7 @@ import math
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -166,11 +167,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
         multiplied = layout.pairs * layout.near_rows / (across * columns)  # for an output
         planes = config["images"] * config["channels"]
         return {
-            "blocks": layout.blocks,
-            "blocks_per_unit": layout.blocks / limits.units,
-            "waves": ceil_div(layout.blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(layout.blocks, limits.units)) * threads,
+            **occupancy(layout.blocks, threads, resident, limits),
             "shared_bytes": shared,
             "registers": registers,
             "outputs_per_thread": rows * columns,

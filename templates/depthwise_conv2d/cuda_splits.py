@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -77,11 +78,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         taps_h, taps_w = workload.near
         read = (high + taps_h - 1) * (wide + taps_w - 1)
         return {
-            "blocks": blocks,
-            "blocks_per_unit": blocks / limits.units,
-            "waves": ceil_div(blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            **occupancy(blocks, threads, resident, limits),
             "idle_lanes": ceil_div(threads, limits.warp_size) * limits.warp_size / threads,
             "row_of_threads": wide,
             "shared_bytes": shared,

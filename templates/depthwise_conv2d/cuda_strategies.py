@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -89,11 +90,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
         shared = _shared_bytes(workload, config)
         resident = max(1, 2048 // threads)
         return {
-            "blocks": blocks,
-            "blocks_per_unit": blocks / limits.units,
-            "waves": ceil_div(blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            **occupancy(blocks, threads, resident, limits),
             "shared_bytes": shared,
             "registers": 2 * rows * columns + 24,
             "passes": passes,

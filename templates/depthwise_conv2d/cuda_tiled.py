@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -112,11 +113,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         rows, columns = config["rows_per_thread"], config["columns_per_thread"]
         _, taps_w = workload.near
         return {
-            "blocks": blocks,
-            "blocks_per_unit": blocks / limits.units,
-            "waves": ceil_div(blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
+            **occupancy(blocks, threads, resident, limits),
             "shared_bytes": shared,
             "registers": registers,
             "outputs_per_thread": rows * columns,

@@ -9,6 +9,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import ARITHMETICS, arithmetics, capability
+from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -133,11 +134,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         if config["taps"] == "sliding":
             loads = (fragments + taps) / config["groups_per_warp"]
         return {
-            "blocks": layout.blocks,
-            "blocks_per_unit": layout.blocks / limits.units,
-            "waves": ceil_div(layout.blocks, resident * limits.units),
-            "threads": threads,
-            "resident_threads": min(resident, ceil_div(layout.blocks, limits.units)) * threads,
+            **occupancy(layout.blocks, threads, resident, limits),
             "shared_bytes": layout.shared_bytes,
             "registers": layout.registers,
             "steps": layout.blocks * config["warps"] * steps,
