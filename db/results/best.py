@@ -26,7 +26,7 @@ from sqlalchemy.engine import RowMapping
 from db.contract.best import Result
 from db.fleet.devices import Device
 from db.queue.jobs import restricted_to
-from db.queue.lease import held, set_job, succeed
+from db.queue.lease import held, succeed
 from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
@@ -69,16 +69,6 @@ class Best(NewBest):
     device: Device
     tuned_at: datetime
     sizes: dict[str, int]  # bytes of the artifacts, by kind
-
-
-def record(engine: Engine, job_id: str, attempt: int, best: NewBest) -> Best:
-    """Make this the best of the job's workload on its device. Raises LeaseLost, and NotFound if
-    an artifact it names is not stored."""
-    with writing(engine) as connection:
-        job = held(connection, job_id, attempt)
-        best_id = _write(connection, job, best)
-        set_job(connection, job["seq"], **_shown(best))
-        return _read(connection, _best_columns().where(bests.c.id == best_id))[0]
 
 
 def finish_with_bests(
@@ -166,7 +156,7 @@ def _shown(best: NewBest) -> dict[str, Any]:
     return {"best": shown, "device_id": best.device_id}
 
 
-def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
+def _write(connection: Connection, job: RowMapping, best: NewBest) -> None:
     key = select(workloads.c.key).where(workloads.c.id == job["workload_id"])
     if connection.execute(key).scalar_one() != best.workload_key:
         raise ValueError(f"job {job['id']} tunes another workload than {best.workload_key}")
@@ -206,7 +196,6 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> int:
                 for kind, sha256 in best.artifacts.items()
             ],
         )
-    return best_id
 
 
 def _best_columns() -> Select[Any]:

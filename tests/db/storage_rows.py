@@ -117,3 +117,10 @@ def of_another_schema(blank: Engine, revision: str) -> None:
             connection.execute(text(statement))
         named = text("INSERT INTO alembic_version VALUES (:revision)")
         connection.execute(named, {"revision": revision})
+
+
+def recorded(engine: Engine, job: queue.Job, new: best.NewBest) -> best.Best:
+    """The best of a job that ends with it."""
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new)])
+    [stored] = best.stored(engine, new.workload_key, new.device_id)[-1:]
+    return stored

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from storage_rows import FILES, claimed, device, everything, new_best, submitted
+from storage_rows import FILES, claimed, device, everything, new_best, recorded, submitted
 
 from db import queue
 from db.read import views
@@ -38,8 +38,6 @@ def test_a_best_that_names_a_missing_artifact_leaves_nothing_behind(engine: Engi
     before = everything(engine)
     with pytest.raises(NotFound, match="no artifact"):
         best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
-    with pytest.raises(NotFound, match="no artifact"):
-        best.record(engine, job.id, job.attempt, given)
     assert everything(engine) == before
     manifest = artifacts.put(engine, b"{}", "manifest", "application/json")
     given = replace(given, artifacts={"manifest": manifest})
@@ -55,7 +53,7 @@ def test_a_best_of_another_workload_is_refused(engine: Engine) -> None:
     job, other, gpu = job_of(engine, 64), submitted(engine, 65), device(engine)
     before = everything(engine)
     with pytest.raises(ValueError, match="another workload"):
-        best.record(engine, job.id, job.attempt, new_best(other, gpu.id))
+        recorded(engine, job, new_best(other, gpu.id))
     assert everything(engine) == before
 
 
@@ -66,14 +64,9 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
     )
     second = job_of(engine)
     given = new_best(second, gpu.id, time_us=1.25)
-    recorded = best.record(engine, second.id, second.attempt, given)
+    recorded(engine, second, given)
     [found] = best.lookup(engine, first.workload_key)
-    assert found == recorded
     assert (found.time_us, found.job_id, found.artifacts) == (1.25, second.id, {})
-    running = queue.get(engine, second.id)
-    assert running.state == "running"
-    assert running.best is not None
-    assert running.best["time_us"] == 1.25
 
 
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
@@ -121,7 +114,7 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
     assert (found(None), found(8), found(7), found(1)) == ([8], [8], [1], [1])
     assert sorted(str(each.threads) for each in best.stored(engine, key, cpu.id)) == ["1", "8"]
     gpu = device(engine)
-    on_gpu = best.record(engine, job_of(engine).id, 1, new_best(job, gpu.id, time_us=9.0))
+    on_gpu = recorded(engine, job_of(engine), new_best(job, gpu.id, time_us=9.0))
     assert on_gpu.threads is None
     assert best.lookup(engine, key, threads=1)[-1] == on_gpu
 
@@ -129,8 +122,8 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
 def test_lookup_by_device_fastest_first(engine: Engine) -> None:
     job = job_of(engine)
     gpu, cpu = device(engine), device(engine, kind="cpu", name="Test CPU")
-    slow = best.record(engine, job.id, 1, new_best(job, cpu.id, time_us=90.0))
-    fast = best.record(engine, job.id, 1, new_best(job, gpu.id, time_us=2.0))
+    slow = recorded(engine, job, new_best(job, cpu.id, time_us=90.0))
+    fast = recorded(engine, job_of(engine), new_best(job, gpu.id, time_us=2.0))
     key = job.workload_key
     assert best.lookup(engine, key) == [fast, slow]
     assert best.lookup(engine, key, kind="cpu") == [slow]
@@ -148,7 +141,7 @@ def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
     made = []
     for length, time_us in ((10, 3.0), (11, 1.0), (12, 2.0)):
         job = job_of(engine, length)
-        made.append(best.record(engine, job.id, 1, new_best(job, gpu.id, time_us=time_us)))
+        made.append(recorded(engine, job, new_best(job, gpu.id, time_us=time_us)))
     assert best.candidates(engine, "conv1d") == [made[1], made[2], made[0]]
     assert best.candidates(engine, "conv1d", kind="cpu") == []
     assert best.candidates(engine, "depthwise_conv2d") == []
@@ -158,10 +151,10 @@ def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
     gpu, held = device(engine), []
     for length in range(5):
         job = job_of(engine, length)
-        best.record(engine, job.id, job.attempt, new_best(job, gpu.id))
+        recorded(engine, job, new_best(job, gpu.id))
         held.append(job)
     first = views.find_bests(engine, "conv1d", limit=2)
-    best.record(engine, held[0].id, 1, new_best(held[0], gpu.id, time_us=0.5))
+    recorded(engine, job_of(engine, 0), new_best(held[0], gpu.id, time_us=0.5))
     second = views.find_bests(engine, "conv1d", limit=2, cursor=first.next_cursor)
     third = views.find_bests(engine, "conv1d", limit=2, cursor=second.next_cursor)
     listed = [found.workload for page in (first, second, third) for found in page.items]

@@ -5,7 +5,16 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Connection, Engine, delete, insert, text, update
 from sqlalchemy.exc import DataError
-from storage_rows import FILES, claimed, device, everything, new_best, new_trial, submitted
+from storage_rows import (
+    FILES,
+    claimed,
+    device,
+    everything,
+    new_best,
+    new_trial,
+    recorded,
+    submitted,
+)
 
 from db import queue
 from db.results import artifacts, best, trials
@@ -139,7 +148,7 @@ def test_what_is_no_longer_named_is_only_noted(engine: Engine, tuned: queue.Job)
 def test_a_winner_that_no_trial_tried_is_only_noted(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
-    best.record(engine, job.id, job.attempt, new_best(job, device(engine).id))
+    recorded(engine, job, new_best(job, device(engine).id))
     found = check(engine)
     assert found.wrong == []
     assert found.notes == ["bests of configurations that no trial had tried: 1"]

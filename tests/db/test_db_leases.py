@@ -20,9 +20,6 @@ WRITES: dict[str, Write] = {
         e, job, attempt, measured=9, ok=9, failed=0, best=None, eta_seconds=1, device_id=dev
     ),
     "trials": lambda e, job, attempt, dev: trials.add(e, job, attempt, [new_trial(dev, 1)]),
-    "best": lambda e, job, attempt, dev: best.record(
-        e, job, attempt, new_best(queue.get(e, job), dev)
-    ),
     "finish_with_bests": lambda e, job, attempt, dev: best.finish_with_bests(
         e, job, attempt, [best.Found(new_best(queue.get(e, job), dev), FILES)]
     ),

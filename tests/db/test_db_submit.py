@@ -15,7 +15,7 @@ from db.records import listed
 from db.results import best, trials
 from db.sql.columns import canonical
 from db.sql.errors import IdempotencyConflict, TooManyKeys
-from db.sql.models import idempotency_keys
+from db.sql.models import idempotency_keys, jobs
 from db.sql.transaction import reading, writing
 
 
@@ -316,6 +316,7 @@ def test_reuse_does_not_answer_with_a_job_that_did_not_succeed(engine: Engine) -
     job = claimed(engine)
     gpu = device(engine).id
     trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(4)])
-    best.record(engine, job.id, job.attempt, new_best(job, gpu))
-    queue.finish(engine, job.id, job.attempt, "failed", "the last check failed")
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new_best(job, gpu))])
+    with writing(engine) as connection:
+        connection.execute(update(jobs).values(state="failed"))
     assert queue.submit(engine, order(on_existing="reuse"))[1]

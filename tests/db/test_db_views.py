@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from storage_rows import claimed, device, new_best, new_trial, submitted
+from storage_rows import claimed, device, new_best, new_trial, recorded, submitted
 
-from db import queue
 from db.read import views
 from db.results import best, trials
 from db.sql.errors import BadCursor, NotFound
@@ -18,9 +17,7 @@ def stored(engine: Engine, length: int, **fields: Any) -> best.Best:
     key = json.dumps({"operator": "conv1d", **workload})
     submitted(engine, length, workload=workload, workload_key=key)
     job = claimed(engine)
-    made = best.record(engine, job.id, job.attempt, new_best(job, device(engine).id))
-    queue.finish(engine, job.id, job.attempt, "succeeded")
-    return made
+    return recorded(engine, job, new_best(job, device(engine).id))
 
 
 def test_trials_without_their_bulk(engine: Engine) -> None:

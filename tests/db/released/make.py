@@ -151,7 +151,7 @@ def _succeeded(engine: Engine, device: int) -> None:
     files = [
         artifacts.NewArtifact(content, kind, media) for kind, (content, media) in FILES.items()
     ]
-    best.finish_with_best(engine, job.id, job.attempt, found, files)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(found, files)])
 
 
 def _trial(device: int, place: int, status: str) -> trials.NewTrial:
