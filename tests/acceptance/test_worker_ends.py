@@ -1,8 +1,10 @@
 """Workers that are killed, and workers that are asked to end, in the middle of a job."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from processes import Database, Worker, alive, until
 from runs import Bench
@@ -30,6 +32,10 @@ def start(database: Database, tmp_path: Path) -> Iterator[Start]:
             worker.kill()
 
 
+def all_ended(children: Sequence[psutil.Process]) -> bool:
+    return not any(map(alive, children))
+
+
 def whole(database: Database, job: queue.Job, before: list[trials.Trial]) -> None:
     """The job succeeded, kept what was stored before, and measured nothing twice."""
     ended = queue.get(database.engine, job.id)
@@ -52,7 +58,7 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     until(lambda: database.trials(job))
     children = first.children()
     first.kill()
-    until(lambda: not any(alive(child) for child in children), 10)
+    until(partial(all_ended, children), 10)
     assert len(children) >= 2  # one that builds, one that measures
     before = database.trials(job)
     assert 0 < len(before) < 12
@@ -93,7 +99,7 @@ def test_sigterm_gives_the_job_back_at_once_uncharged(
         assert [line["job_id"] for line in worker.said("job_released")] == [job.id]
         waiting = now()
         assert (waiting.state, waiting.attempt, waiting.released) == ("queued", turn, turn)
-        assert not [child for child in children if alive(child)]
+        until(partial(all_ended, children))
         assert database.trials(job)[: len(before)] == before
         before = database.trials(job)
     bench.run(database, job)

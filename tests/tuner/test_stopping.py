@@ -180,10 +180,14 @@ def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) ->
             child.call(remote.pid, timeout=LONG)
 
 
-def test_it_is_seen_while_a_child_starts(soon: Callable[[], None], tmp_path: Path) -> None:
+def test_it_is_seen_while_a_child_starts(
+    soon: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server is still importing."""
+    (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     soon()
-    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)")
-    with closing(Child({"PYTHONPATH": str(tmp_path)})) as child, pytest.raises(Stopped):
+    with closing(Child(importing=["slow_to_import"])) as child, pytest.raises(Stopped):
         child.call(remote.pid, timeout=LONG)
 
 
