@@ -233,9 +233,13 @@ def _run(
 
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
+    # TVM's FFI imports PyTorch if it can and asks it for GPUs, and no process can use CUDA if that
+    # was open before its fork
+    sys.modules["torch"] = None  # type: ignore[assignment]
     for name in sys.argv[2:]:
         with suppress(ImportError):  # the child that needs it will say so
             importlib.import_module(name)
+    del sys.modules["torch"]
     gc.freeze()  # children share the pages of what was imported
     _Server(requests).serve()
 

@@ -43,6 +43,17 @@ def test_a_module_that_is_not_there_is_left_to_the_call() -> None:
     child.close()
 
 
+def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be asked for GPUs, and no process works with CUDA if that was open before a fork."""
+    (tmp_path / "torch.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    child = Child(importing=["tvm_ffi", "no_other_server_has_this"])
+    assert child.call(remote.imported, "tvm_ffi", timeout=LONG)
+    assert not child.call(remote.imported, "torch", timeout=LONG)
+    child.call(remote.load, "torch", timeout=LONG)  # whoever wants it has it
+    child.close()
+
+
 def test_children_share_a_server_and_nothing_else(child: Child, tmp_path: Path) -> None:
     other = Child({"PLANTED": "forked"}, importing=[IMPORTED])
     assert server_of(child) == server_of(other) not in {os.getpid(), child.pid}
