@@ -23,7 +23,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "registers"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -59,7 +59,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
             config[name] for name in ("outputs_per_thread", "threads", "shares")
         )
         taps, registers = _taps(workload, config), _registers(workload, config)
-        blocks = ceil_div(workload.length + outputs - 1, threads // shares * outputs)
+        blocks = ceil_div(workload.length, threads // shares * outputs)
         resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
         vector = min(outputs, 4)
         return {

@@ -18,7 +18,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         workload,
         "conv1d_registers",
         _source(workload, config),
-        blocks=ceil_div(workload.length + config["outputs_per_thread"] - 1, outputs),
+        blocks=ceil_div(workload.length, outputs),
         threads=config["threads"],
         words=1,
     )

@@ -5,8 +5,10 @@ constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
 constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
 constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load
 constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // of a lane
-constexpr int SHIFT = (VECTOR - LEFT % VECTOR) % VECTOR;  // outputs start before the first, so that loads are aligned
-constexpr int WINDOW = (OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VECTOR;
+constexpr int BEFORE = (VECTOR - LEFT % VECTOR) % VECTOR;  // inputs read before the first needed, so that loads are aligned
+constexpr int WINDOW = (BEFORE + OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VECTOR;
+constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;                       // outputs a lane stores
+constexpr int STORED = KEPT < 4 ? KEPT : 4;                                         // elements of a store
 
 __device__ __forceinline__ float conv1d_widen(unsigned short h) {
   float v;
@@ -46,16 +48,49 @@ __device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, 
   }
 }
 
-__device__ __forceinline__ bool conv1d_aligned(const void* p) {
-  return ((size_t)p & (VECTOR * (HALF_IO ? 2 : 4) - 1)) == 0;
+__device__ __forceinline__ bool conv1d_aligned(const void* p, int elements) {
+  return ((size_t)p & (elements * (HALF_IO ? 2 : 4) - 1)) == 0;
 }
 
-// Elements place .. place + VECTOR - 1 of `length`, zero outside. Whole vectors where they can't be cut.
+__device__ __forceinline__ unsigned int conv1d_narrow(float v) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
+  return h;
+}
+
+__device__ __forceinline__ void conv1d_store(void* y, int place, float v) {
+  if (HALF_IO)
+    ((unsigned short*)y)[place] = conv1d_narrow(v);
+  else
+    ((float*)y)[place] = v;
+}
+
+// STORED neighbours, more than one; `place` is a multiple of STORED and the address aligned to them.
+__device__ __forceinline__ void conv1d_store_vector(void* y, int place, const float* v) {
+  if (HALF_IO) {
+    unsigned short* const p = (unsigned short*)y + place;
+    const unsigned int low = conv1d_narrow(v[0]) | conv1d_narrow(v[1]) << 16;
+    if (STORED == 4)
+      *(uint2*)p = make_uint2(low, conv1d_narrow(v[STORED - 2]) | conv1d_narrow(v[STORED - 1]) << 16);
+    else
+      *(unsigned int*)p = low;
+  } else {
+    float* const p = (float*)y + place;
+    if (STORED == 4)
+      *(float4*)p = make_float4(v[0], v[1], v[STORED - 2], v[STORED - 1]);
+    else
+      *(float2*)p = make_float2(v[0], v[1]);
+  }
+}
+
+// Elements place .. place + VECTOR - 1 of `length`, zero outside; a whole vector if `vectors` says that its address is aligned.
 __device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int place, int length, bool vectors) {
-  if (vectors) {
+  if (vectors && length % VECTOR == 0) {  // inside or outside as a whole
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) to[e] = 0.0f;
     if (place >= 0 && place < length) conv1d_load_vector(to, from, place);
+  } else if (vectors && place >= 0 && place + VECTOR <= length) {
+    conv1d_load_vector(to, from, place);
   } else {
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) to[e] = place + e >= 0 && place + e < length ? conv1d_load(from, place + e) : 0.0f;
@@ -71,7 +106,7 @@ __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x
                                             bool x_vectors, bool w_vectors) {
   float in[WINDOW], taps[TAPS];
 #pragma unroll
-  for (int i = 0; i < WINDOW; i += VECTOR) conv1d_fetch(in + i, x, first + share * TAPS - LEFT + i, M, x_vectors);
+  for (int i = 0; i < WINDOW; i += VECTOR) conv1d_fetch(in + i, x, first + share * TAPS - LEFT - BEFORE + i, M, x_vectors);
 #pragma unroll
   for (int t = 0; t < TAPS; t += VECTOR) {
     const int tap = share * TAPS + t;
@@ -89,8 +124,8 @@ __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x
     float even = 0.0f, odd = 0.0f;
 #pragma unroll
     for (int t = 0; t < TAPS; t += 2) {
-      if (conv1d_is_tap(share, t)) even = fmaf(in[r + t], taps[t], even);
-      if (t + 1 < TAPS && conv1d_is_tap(share, t + 1)) odd = fmaf(in[r + t + 1], taps[t + 1], odd);
+      if (conv1d_is_tap(share, t)) even = fmaf(in[BEFORE + r + t], taps[t], even);
+      if (t + 1 < TAPS && conv1d_is_tap(share, t + 1)) odd = fmaf(in[BEFORE + r + t + 1], taps[t + 1], odd);
     }
     sum[r] = even + odd;
   }
@@ -99,14 +134,14 @@ __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x
 __device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, const void* __restrict__ w,
                                                  void* __restrict__ y, unsigned int*) {
   const int thread = blockIdx.x * THREADS + threadIdx.x, share = thread % SHARES;
-  const int first = thread / SHARES * OUTPUTS - SHIFT;
+  const int first = thread / SHARES * OUTPUTS;
   float sum[OUTPUTS];
-  if (M % VECTOR == 0 && conv1d_aligned(x))
-    conv1d_sums(sum, x, w, first, share, true, N % VECTOR == 0 && conv1d_aligned(w));
+  const bool w_vectors = (N % VECTOR == 0 || !FLIP) && conv1d_aligned(w, VECTOR);
+  if (conv1d_aligned(x, VECTOR))
+    conv1d_sums(sum, x, w, first, share, true, w_vectors);
   else
     conv1d_sums(sum, x, w, first, share, false, false);
   // Each lane passes on one half of its sums and adds up the other, as long as there is more than one.
-  constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;
   int count = OUTPUTS, to = first;
 #pragma unroll
   for (int bit = SHARES / 2; bit > 0; bit /= 2) {
@@ -124,16 +159,15 @@ __device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, con
     }
   }
   if (SHARES > OUTPUTS && share % (SHARES > OUTPUTS ? SHARES / OUTPUTS : 1) != 0) return;
+  const bool vectors = STORED > 1 && conv1d_aligned(y, STORED);
 #pragma unroll
-  for (int r = 0; r < KEPT; ++r) {
-    if (to + r >= 0 && to + r < L) {
-      if (HALF_IO) {
-        unsigned short h;
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(sum[r]));
-        ((unsigned short*)y)[to + r] = h;
-      } else {
-        ((float*)y)[to + r] = sum[r];
-      }
+  for (int r = 0; r < KEPT; r += STORED) {
+    if (vectors && to + r + STORED <= L) {
+      conv1d_store_vector(y, to + r, sum + r);
+    } else {
+#pragma unroll
+      for (int e = 0; e < STORED; ++e)
+        if (to + r + e < L) conv1d_store(y, to + r + e, sum[r + e]);
     }
   }
 }
