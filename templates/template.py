@@ -30,6 +30,8 @@ class Template(ABC, Generic[W]):
     kind: ClassVar[Literal["cpu", "cuda"]]
     version: ClassVar[int]
     arithmetic: ClassVar[Arithmetic]
+    by_default: ClassVar[bool] = True
+    """Whether it is searched for an order that names no templates."""
 
     def applies(self, workload: W, limits: DeviceLimits) -> bool:
         """Whether this template can serve the workload on a device with these limits."""

@@ -26,6 +26,7 @@ class CudaStrategies(Template[Conv1dWorkload]):
     kind = "cuda"
     version = 1
     arithmetic = DIRECT
+    by_default = False
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -29,6 +29,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     kind = "cuda"
     version = 1
     arithmetic = DIRECT
+    by_default = False
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from db.queue.history import PastTrial
+from templates import templates_for
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.records.trace import Trace
+from tests.templates.devices import H200
 from tests.tuner.measure.planted import Planted, PlantedBuild
 from tuner.build.compile import program
 from tuner.device.device import Device
@@ -33,6 +35,21 @@ def test_without_any_given_the_workloads_own_templates_serve() -> None:
     made = plan()
     assert set(made.templates) == {"direct"}
     assert made.default() in made.space
+
+
+def test_a_template_that_is_not_searched_by_default_can_still_be_built() -> None:
+    """A stored best may be of one, and takes part in the next round."""
+    gpu = Device("cuda", "a GPU", "sm_90", 2**36, "driver", H200, {"kind": "cuda"})
+    made = Plan(WORKLOAD, gpu, "grid", 1)
+    by_default = {"direct", "toeplitz", "warpgroup", "registers", "blocks"}
+    assert set(made.templates) == {space.template for space in made.space.spaces} == by_default
+    (splits,) = (each for each in templates_for(WORKLOAD, H200) if each.name == "splits")
+    config = splits.default(WORKLOAD, H200)
+    assert config not in made.space
+    assert made.knows(config, splits.version)
+    assert not made.knows(config | {"threads_x": 31}, splits.version)
+    assert program(made.order(config, Path("x.so"))) is type(splits)
+    assert config in Plan(WORKLOAD, gpu, "grid", 1, [splits]).space
 
 
 def test_nothing_is_asked_twice() -> None:

@@ -49,6 +49,8 @@ class ListedPlan(Plan):
         *,
         others: bool = True,
     ) -> None:
+        if among is None:  # also those that no search takes up unasked
+            among = templates.templates_for(workload, device.limits)
         super().__init__(workload, device, "grid", None, among, others=others)
         if others:  # it takes part in every round, so it may be what another machine found best
             self.space = UnionSpace([*self.space.spaces, naive_on(device.kind).space()])

@@ -38,13 +38,15 @@ class Plan:
         others: bool = True,
     ) -> None:
         self.workload, self.device = workload, device
-        chosen = among if among is not None else templates.templates_for(workload, device.limits)
+        applying = among if among is not None else templates.templates_for(workload, device.limits)
+        chosen = [each for each in applying if each.by_default or among is not None]
         if not chosen:
             raise NothingWorked(f"no template serves {workload.key} on {device.kind}")
         self.templates = {template.name: template for template in chosen}
-        self.space = UnionSpace([t.space(workload, device.limits) for t in chosen])
+        self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
+        self.space = UnionSpace([*self._spaces.values()])
         self.search = search.create(strategy, self.space, self._features, seed)
-        self._programs: dict[str, Program] = {**self.templates}
+        self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
             self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}
 
@@ -105,7 +107,11 @@ class Plan:
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False
-        return not isinstance(known, Template) or config in self.space
+        if not isinstance(known, Template):
+            return True
+        if known.name not in self._spaces:
+            self._spaces[known.name] = known.space(self.workload, self.device.limits)
+        return config in self._spaces[known.name]
 
     def version(self, config: Config) -> int:
         """The version of the configuration's template."""
