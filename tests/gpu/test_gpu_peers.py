@@ -1,6 +1,8 @@
 """Peers on the GPU: right in every mode, timed on the clock's stream, and none of them missing
 from the last round. Failures name the peer."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,19 @@ def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
     torch.cuda.synchronize()
     sampler.sample()
     assert relative_error(peer._y.cpu().numpy(), conv1d_reference(work, x, w)) < 1e-5
+
+
+def test_a_graph_keeps_the_tensors_that_it_reads(clock: CudaClock) -> None:
+    """PyTorch gives their memory back to the driver before it captures the next graph."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    work = workload("conv1d", {"M": 5001, "N": 333, "mode": "same"})
+    peer = next(each for each, *_ in prepared(work) if isinstance(each, PytorchPeer))
+    kernel = peer.prepare(*draw(work, "normal", np.random.default_rng(5)))
+    sampler, alive = clock.warm(kernel, 1e-3), weakref.ref(peer)
+    del peer, kernel
+    gc.collect()
+    assert alive() is not None
+    assert sampler.sample() > 0
 
 
 def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:

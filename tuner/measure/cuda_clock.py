@@ -68,7 +68,7 @@ class CudaClock:
         for _ in range(math.ceil(WARM_UP_SECONDS / max(seconds, 1e-6))):
             first.sample()
         replays = _replays(seconds)
-        return _Replayed(self, lambda: _repeat(replay, replays), copies * replays)
+        return _Replayed(self, partial(_repeat, replay, replays), copies * replays, keeps=kernel)
 
     def cold(self, kernel: Kernel) -> Sampler:
         """A graph over separate sets of tensors, replayed after the cache was overwritten."""
@@ -80,7 +80,7 @@ class CudaClock:
         graph = self.capture(calls)
         if self._trash is None:
             self._trash = checked(self._runtime.cudaMalloc(self._flush_bytes))
-        return _Replayed(self, lambda: self._launch(graph), sets, self._flush, tensors=calls)
+        return _Replayed(self, lambda: self._launch(graph), sets, self._flush, keeps=calls)
 
     def elapsed(self, work: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
         """Seconds between two events around ``work`` on the stream."""
@@ -143,10 +143,10 @@ class _Replayed:
         replay: Callable[[], Any],
         calls: int,
         before: Callable[[], Any] | None = None,
-        tensors: Any = None,
+        keeps: Any = None,
     ) -> None:
         self._clock, self._replay, self._before = clock, replay, before
-        self._tensors = tensors  # what the graph points at must outlive it
+        self._keeps = keeps  # the tensors that a graph reads and writes must outlive it
         self.calls = calls
 
     def sample(self) -> float:
