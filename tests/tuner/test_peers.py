@@ -14,6 +14,7 @@ from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.peers import (
     MAX_SECONDS,
+    TooSlow,
     cupy_peer,
     groups,
     peers,
@@ -22,7 +23,7 @@ from tuner.peers import (
     triton_peer,
 )
 from tuner.peers.numpy_peer import NumpyPeer
-from tuner.peers.peer import Peer
+from tuner.peers.peer import Broken, Peer
 from tuner.peers.pytorch_fft_peer import OverlapSavePeer, block_sizes, overlap_save
 from tuner.peers.pytorch_peer import Form, PytorchPeer
 from tuner.peers.scipy_peer import ScipyPeer
@@ -109,11 +110,16 @@ def test_a_peer_keeps_its_inputs() -> None:
         np.testing.assert_array_equal(peer.output(), before)
 
 
-def test_a_shape_that_would_take_seconds_has_no_direct_peer_but_one_by_transform() -> None:
+def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed() -> None:
+    """And the others say why they are not."""
     work = workload("conv1d", M=2**24, N=2**10)
-    found = {peer.name: peer.seconds for peer in peers(work, "cpu")}
-    assert found.keys() <= {"scipy.oaconvolve", "pytorch fft"}
-    assert all(0 < seconds <= MAX_SECONDS for seconds in found.values())
+    found = {peer.name: peer for peer in peers(work, "cpu")}
+    slow = {name: peer for name, peer in found.items() if isinstance(peer, Broken)}
+    assert found.keys() - slow.keys() <= {"scipy.oaconvolve", "pytorch fft"}
+    assert all(0 < peer.seconds <= MAX_SECONDS for name, peer in found.items() if name not in slow)
+    assert {"numpy.convolve", "scipy.convolve direct"} <= slow.keys()
+    with pytest.raises(TooSlow, match=r"a call would take about [0-9.]+ s; at most 1 is timed"):
+        slow["numpy.convolve"].prepare()
 
 
 def test_a_gpu_has_peers_that_are_quicker_there() -> None:

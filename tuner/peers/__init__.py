@@ -22,7 +22,16 @@ LIBRARIES = {
 }
 
 MAX_SECONDS = 1.0
-"""A peer that would take longer for one call is left out."""
+"""A peer that would take longer for one call is not timed."""
+
+
+class TooSlow(Exception):
+    """Why a peer is not timed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"a call would take about {seconds:.2g} s; at most {MAX_SECONDS:g} is timed"
+        )
 
 
 def groups(kind: str) -> tuple[str, ...]:
@@ -33,7 +42,7 @@ def groups(kind: str) -> tuple[str, ...]:
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
     """Those that can serve the workload beside a device of that kind, here; of one group, or
-    all."""
+    all. One that can't be used or would take too long is there as :class:`Broken`."""
     for module, its_own in LIBRARIES.items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
         if group not in (None, found_in):
@@ -45,4 +54,5 @@ def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[P
         except Exception as error:  # a faulty installation is reported, and stops nothing
             yield Broken(module.removesuffix("_peer"), error)
             continue
-        yield from (peer for peer in found if peer.seconds <= MAX_SECONDS)
+        for peer in found:
+            yield peer if peer.seconds <= MAX_SECONDS else Broken(peer.name, TooSlow(peer.seconds))

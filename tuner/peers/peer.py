@@ -15,7 +15,7 @@ from tuner.measure.kernel import Kernel
 
 class Peer(Protocol):
     """A library's way to compute a workload. ``seconds`` is about what one call takes, told from
-    the shape; where that is long, the peer is left out."""
+    the shape."""
 
     name: str
     seconds: float
@@ -35,7 +35,7 @@ Listing = Callable[[Any, str], Iterable[Peer]]
 
 
 class Broken:
-    """A library that is installed and can't be used; trying to says why."""
+    """A peer that can't be timed here; trying to says why."""
 
     seconds = 0.0
 
