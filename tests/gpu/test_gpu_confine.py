@@ -15,7 +15,7 @@ from tests.tuner.measure.misdeeds import (
     check_costs_one_trial,
     surroundings,
 )
-from tests.tuner.measure.test_confine import calls, files
+from tests.tuner.process.test_confine import calls, files
 from tuner.build.builder import Builder
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare.runner import Runner

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.measure import remote, telling
 from tests.tuner.measure.greedy import GreedyBuild
-from tests.tuner.measure.test_confine import calls
+from tests.tuner.process.test_confine import calls
 from tuner.build.builder import LEAST_MEMORY_BYTES, Builder
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare import runner as room

@@ -16,7 +16,7 @@ from tests.tuner.measure.misdeeds import (
     surroundings,
 )
 from tests.tuner.measure.planted import Planted
-from tests.tuner.measure.test_confine import calls, files
+from tests.tuner.process.test_confine import calls, files
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.compare.runner import RUN_SECONDS, Runner
 from tuner.device import cpu_facts

@@ -18,7 +18,7 @@ from tuner.client.client import Client
 from tuner.errors import BrokenArtifact
 
 SHAPE = {"M": 16384, "N": 32}
-PLAIN_PROGRAM = Path(__file__).with_name("plain_program.txt").read_text()
+PLAIN_PROGRAM = Path(__file__).parents[1].joinpath("plain_program.txt").read_text()
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "starlette")
 
 

@@ -13,7 +13,7 @@ import pytest
 from tuner.errors import NoDiskSpace
 from tuner.process.scratch import LOCK, PREFIX, must_have_room, scratch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from db.sql.engine import migrate, open_engine
 from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Rung
-from tests.tuner.planted_rungs import planted
+from tests.tuner.ladder.planted_rungs import planted
 from tuner.build.builder import Builder
 from tuner.cli import app as cli
 from tuner.device.detect import detect
@@ -163,7 +163,7 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
     ("template", "says"),
     [
         ("templates.conv1d.cuda_splits:CudaSplits", "left out: its template does not serve"),
-        ("tests.tuner.planted_rungs:NeverRight", "none of 2 trials worked"),
+        ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )
 def test_a_search_that_finds_nothing_says_so(builder: Builder, template: str, says: str) -> None:

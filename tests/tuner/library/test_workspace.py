@@ -10,7 +10,7 @@ import pytest
 from small_libraries import arrays, error, seal
 
 from templates.conv1d.workload import Conv1dWorkload
-from tests.tuner import workspace_programs
+from tests.tuner.library import workspace_programs
 from tuner.build.compile import BuildOrder, Built, build
 from tuner.device import cpu_facts
 from tuner.errors import WrongArgument
