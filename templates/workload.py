@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -84,13 +84,23 @@ class Workload(BaseModel, ABC):
     @property
     def key(self) -> str:
         """Canonical JSON: the identity under which results are stored."""
+        fields = {"operator": self.operator, **self.said}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """Its fields but those that came later and stand at their default."""
         unsaid = {
             name
             for name, field in type(self).model_fields.items()
             if Later() in field.metadata and getattr(self, name) == field.default
         }
-        fields = {"operator": self.operator, **self.model_dump(exclude=unsaid)}
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return self.model_dump(exclude=unsaid)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the operator's sums are the output, with nothing done to them."""
+        return True
 
     @property
     @abstractmethod

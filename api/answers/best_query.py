@@ -127,6 +127,8 @@ def _value(field: FieldInfo, text: str) -> Any:
     whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)
     if whole and _INTEGER.fullmatch(text):
         return int(text)
+    if field.annotation is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
     if field.annotation is float:
         try:
             return float(text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import urlencode
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +24,12 @@ CONFIG: dict[str, Any] = {
 }
 JOB_ID = "5f0c6d0e3b5a4e0f9f4f3b1c2d3e4f5a"
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+def in_query(fields: Mapping[str, object]) -> str:
+    """Fields as a query: true and false as in JSON."""
+    said = {n: str(v).lower() if isinstance(v, bool) else v for n, v in fields.items()}
+    return urlencode(said)
 
 
 def _known_operator(name: str) -> str:

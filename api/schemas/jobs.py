@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, Self
-from urllib.parse import urlencode
 
 from pydantic import ConfigDict, Field, create_model
 
-from api.schemas.common import CONFIG, DEVICE, JOB_ID, WORKLOAD, OperatorPageQuery, PageQuery
+from api.schemas.common import (
+    CONFIG,
+    DEVICE,
+    JOB_ID,
+    WORKLOAD,
+    OperatorPageQuery,
+    PageQuery,
+    in_query,
+)
 from db.contract.job import Job, JobLinks, JobShown, shown
 from db.contract.order import JobFilter, Terms
 from db.contract.sent import bounded
@@ -99,4 +106,4 @@ def _links(job: Job) -> JobLinks:
 
 
 def best_link(operator: str, query: Mapping[str, object]) -> str:
-    return f"/best/{operator}?{urlencode(query)}"
+    return f"/best/{operator}?{in_query(query)}"

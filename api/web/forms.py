@@ -16,7 +16,6 @@ from db.contract.job import Job
 from db.contract.order import terms_of
 from db.contract.sent import SentTerms
 from templates import Operator
-from templates.workload import Workload
 
 MAX_EXTENT = 2**31
 FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
@@ -94,8 +93,8 @@ def shape_fields(
     *,
     blank: bool = False,
 ) -> list[FormField]:
-    """The fields of the operator's workload, required ones first. With ``blank`` every field may be
-    empty, and is unless a value is given."""
+    """The fields of the operator's workload, its own before those that others have too. With
+    ``blank`` every field may be empty, and is unless a value is given."""
     model = operator.workload
     fields = [
         form_field(
@@ -107,8 +106,8 @@ def shape_fields(
         )
         for name, schema in _properties(model).items()
     ]
-    common = {prefix + name for name in Workload.model_fields}
-    return sorted(fields, key=lambda field: field.name in common)
+    own = {prefix + name for name in model.__annotations__}
+    return sorted(fields, key=lambda field: field.name not in own)
 
 
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
@@ -140,6 +139,11 @@ def read_shape(
         value = typed(texts[name])
         if schema.get("type") == "number" and isinstance(value, int | float):
             wanted[name] = float(value)
+        elif schema.get("type") == "boolean":
+            if isinstance(value, bool):
+                wanted[name] = value
+            else:
+                wrong[name] = "must be true or false"
         elif "enum" in schema:
             if value in schema["enum"]:
                 wanted[name] = value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from api.access import origin
 from api.problems.messages import field_errors, summary
 from api.problems.problems import Problem
+from api.schemas.common import in_query
 from api.version import VERSION
 from api.web import assets
 from db.read.in_words import number, roofline_in_brief
@@ -46,10 +47,16 @@ def duration(seconds: float | None) -> str:
 
 
 def shape(workload: dict[str, Any]) -> str:
-    """The extents, then the other fields but ``max_error``."""
-    given = [(name, value) for name, value in workload.items() if name != "max_error"]
-    extents = [f"{name}={value}" for name, value in given if not isinstance(value, str)]
-    return " ".join([*extents, *(value for _, value in given if isinstance(value, str))])
+    """The extents, then in words the other fields but ``max_error``, and but what is not done."""
+    extents, words = [], []
+    for name, value in workload.items():
+        if value is True:
+            words.append(name)
+        elif isinstance(value, str) and value != "none":
+            words.append(value)
+        elif not isinstance(value, str | bool) and name != "max_error":
+            extents.append(f"{name}={value}")
+    return " ".join([*extents, *words])
 
 
 def config_text(config: dict[str, Any] | None) -> str:
@@ -79,7 +86,7 @@ def best_url(
         query["threads"] = threads
     if templates is not None:
         query["templates"] = ",".join(templates)
-    return f"/ui/best/{operator}?{urlencode(query)}"
+    return f"/ui/best/{operator}?{in_query(query)}"
 
 
 def _environment() -> Environment:

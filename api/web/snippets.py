@@ -7,10 +7,10 @@ import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from api.schemas.common import in_query
 from templates.workload import USUAL_ERROR, Workload
 
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
@@ -34,7 +34,10 @@ def snippets(
     ``narrowed`` is what else the best was asked for by: templates, threads."""
     shape = _given(workload)
     asked = {**shape, "target": device["kind"], **narrowed}
-    arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
+    arguments = ", ".join(
+        f"{name}={value if isinstance(value, bool) else json.dumps(value)}"
+        for name, value in asked.items()
+    )
     call = f'client.best("{workload.operator}", {arguments})'
     found = {} if device["kind"] == "cuda" else {"Python": _numpy(service, call, workload)}
     found["PyTorch"] = _torch(service, call, workload, device["kind"])
@@ -91,7 +94,7 @@ def _curl(
     service: str, operator: str, asked: Mapping[str, Any], library: Mapping[str, Any] | None
 ) -> str:
     said = {k: ",".join(v) if isinstance(v, list) else v for k, v in asked.items()}
-    best = shlex.quote(f"{service}/best/{operator}?{urlencode(said)}")
+    best = shlex.quote(f"{service}/best/{operator}?{in_query(said)}")
     text = f"curl -fsS {best}\n"
     if library is not None:
         text += (

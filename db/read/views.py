@@ -124,7 +124,9 @@ def find_bests(
         query = query.where(bests.c.device_id == device_id)
     for name, value in (shape or {}).items():
         field = workloads.c.workload[name]
-        if isinstance(value, int):
+        if isinstance(value, bool):  # it came later than some workloads that are stored
+            query = query.where(func.coalesce(field.as_boolean(), False) == value)
+        elif isinstance(value, int):
             query = query.where(field.as_integer() == value)
         elif isinstance(value, float):
             query = query.where(field.as_float() == value)

@@ -8,6 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.epilogue import finished
 from templates.kernels.parameters import placeholders
 
 ZERO = tirx.const(0.0, "float32")
@@ -24,14 +25,14 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
 
     Stages: ``xp`` padded input, ``wp`` padded (and for a convolution reversed) weights,
     ``partial[c, i]`` the sum over chunk c of the taps, ``total[i]`` the sum of the partials,
-    ``y`` the cut to L. All but ``y`` are float32, whatever the workload's dtype. Summing chunk by
-    chunk keeps the rounding error of long float32 sums near that of their longest chunk (the
-    two-level case of Higham, "The accuracy of floating point summation", 1993).
+    ``y`` the cut to L, with the epilogue. All but ``y`` are float32, whatever the workload's dtype.
+    Summing chunk by chunk keeps the rounding error of long float32 sums near that of their longest
+    chunk (the two-level case of Higham, "The accuracy of floating point summation", 1993).
     """
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     outputs, chunks = ceil_div(L, tile) * tile, ceil_div(N, chunk)
     taps = chunk * chunks
-    x, w = placeholders(workload)
+    x, w, *added = placeholders(workload)
 
     span = outputs + taps
     xp = te.compute(
@@ -61,8 +62,8 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     partial = te.compute((chunks, outputs), lambda c, i: te.sum(term(c, i), axis=t), name="partial")
     c = te.reduce_axis((0, chunks), name="c")
     total = te.compute((outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
-    y = te.compute((L,), lambda i: total[i].astype(workload.dtype), name="y")
-    return te.create_prim_func([x, w, y])
+    y = te.compute((L,), lambda i: finished(workload, total[i], added, 0, [i]), name="y")
+    return te.create_prim_func([x, w, *added, y])
 
 
 def _guarded(tensor: Any, index: Any, conditions: list[tuple[Any, bool]]) -> Any:

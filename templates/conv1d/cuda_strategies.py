@@ -28,6 +28,10 @@ class CudaStrategies(Template[Conv1dWorkload]):
     arithmetic = DIRECT
     by_default = False
 
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """Without an epilogue, as in the lecture."""
+        return limits.kind == "cuda" and workload.is_plain
+
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("strategy", list(STRATEGIES))

@@ -31,8 +31,8 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On compute capability 9.0, the only one with these instructions."""
-        return limits.kind == "cuda" and limits.arch == "sm_90"
+        """On compute capability 9.0, the only one with these instructions; without an epilogue."""
+        return limits.kind == "cuda" and limits.arch == "sm_90" and workload.is_plain
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

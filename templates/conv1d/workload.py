@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.workload import Whole, Workload
+from templates.epilogue import WithEpilogue
+from templates.workload import Whole
 
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
@@ -19,7 +20,7 @@ _SWAP = {
 }
 
 
-class Conv1dWorkload(Workload):
+class Conv1dWorkload(WithEpilogue):
     """``numpy.convolve`` or ``numpy.correlate`` of ``M`` samples with ``N`` taps."""
 
     operator: ClassVar[str] = "conv1d"
@@ -62,10 +63,12 @@ class Conv1dWorkload(Workload):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
+        output = Argument("output", (self.length,), self.dtype, "output")
         return (
             Argument("input", (self.M,), self.dtype, "input"),
             Argument("weight", (self.N,), self.dtype, "weight"),
-            Argument("output", (self.length,), self.dtype, "output"),
+            *self.added(output, channels=1),
+            output,
         )
 
     @property

@@ -8,6 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.epilogue import finished
 from templates.kernels.parameters import placeholders
 
 
@@ -17,17 +18,17 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     only where data is staged in and written out. Taps that only ever meet padding are left out.
 
     Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's near weights,
-    ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo). All but ``y`` are float32, whatever
-    the workload's dtype.
+    ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo), with the epilogue. All but ``y`` are
+    float32, whatever the workload's dtype.
     """
     B, C, H, W, s = workload.B, workload.C, workload.H, workload.W, workload.stride
-    middle, planes, dtype = workload.K // 2, B * C, workload.dtype
+    middle, planes = workload.K // 2, B * C
     taps_h, taps_w = workload.near
     top, left = taps_h // 2, taps_w // 2
     rows = ceil_div(workload.out_height, tile_rows) * tile_rows
     columns = ceil_div(workload.out_width, tile_columns) * tile_columns
     height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
-    x, w = placeholders(workload)
+    x, w, *added = placeholders(workload)
 
     def staged(n: Any, h: Any, v: Any) -> Any:
         inside = [
@@ -58,6 +59,8 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
         name="acc",
     )
     y = te.compute(
-        workload.output.shape, lambda b, c, i, j: acc[b * C + c, i, j].astype(dtype), name="y"
+        workload.output.shape,
+        lambda b, c, i, j: finished(workload, acc[b * C + c, i, j], added, c, [b, c, i, j]),
+        name="y",
     )
-    return te.create_prim_func([x, w, y])
+    return te.create_prim_func([x, w, *added, y])

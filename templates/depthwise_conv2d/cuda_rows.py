@@ -35,9 +35,10 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for kernels whose weights fit into a thread's registers."""
+        """On CUDA, for kernels whose weights fit into a thread's registers; without an epilogue."""
         height, width = workload.near
-        return limits.kind == "cuda" and height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
+        fits = height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
+        return limits.kind == "cuda" and fits and workload.is_plain
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width

@@ -25,8 +25,8 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """For float32 only, because sums in the output itself must not be rounded to less."""
-        return limits.kind == "cuda" and workload.dtype == "float32"
+        """For float32 only and without an epilogue, because sums may be in the output itself."""
+        return limits.kind == "cuda" and workload.dtype == "float32" and workload.is_plain
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -31,6 +31,10 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
     by_default = False
 
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """Without an epilogue, as in the lecture."""
+        return limits.kind == "cuda" and workload.is_plain
+
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("strategy", list(STRATEGIES))

@@ -40,9 +40,11 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; for kernels
-        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet."""
+        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet; without
+        an epilogue."""
         return (
             limits.kind == "cuda"
+            and workload.is_plain
             and capability(limits) >= 75
             and workload.K >= MIN_KERNEL
             and Layout(workload, _smallest(workload, limits)).shared_bytes <= limits.shared_memory

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.epilogue_exact import finished
 from templates.kernels.transform import smooth
 
 DIRECT_TAPS = 80
@@ -25,10 +26,14 @@ Block = tuple[slice, slice, slice, slice]
 
 
 def reference(
-    workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
+    workload: DepthwiseConv2dWorkload,
+    x: NDArray[np.floating[Any]],
+    w: NDArray[np.floating[Any]],
+    *added: NDArray[np.floating[Any]],
 ) -> Array:
     """The sum over taps in float64: x of shape (B, C, H, W), w of (C, 1, K, K), result of
-    (B, C, Ho, Wo).
+    (B, C, Ho, Wo); ``added`` are the bias, of (C,), and the residual, of the result's shape, if the
+    workload has them.
 
     Block by block, so that little beside the result is in memory at once. Large kernels by the
     convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
@@ -42,7 +47,7 @@ def reference(
     for block in _blocks(result.shape):
         window = _window(x, block, reach, workload.stride)
         result[block] = summed(window, taps[block[1]], workload.stride)
-    return result
+    return finished(workload, result, added, axis=1)
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:

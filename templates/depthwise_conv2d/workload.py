@@ -8,13 +8,14 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.workload import Digits, Extent, Whole, Workload
+from templates.epilogue import WithEpilogue
+from templates.workload import Digits, Extent, Whole
 
 MAX_KERNEL = 63
 MAX_BYTES = 2**31
 
 
-class DepthwiseConv2dWorkload(Workload):
+class DepthwiseConv2dWorkload(WithEpilogue):
     """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C, 1, K, K),
     padding ``K // 2`` on every side."""
 
@@ -40,7 +41,7 @@ class DepthwiseConv2dWorkload(Workload):
         if self.bytes > MAX_BYTES:
             raise PydanticCustomError(
                 "too_many_bytes",
-                "input, weight and output must be at most 2^31 bytes together, "
+                "all tensors must be at most 2^31 bytes together, "
                 "but they are {bytes}; split the batch or the channels",
                 {"bytes": self.bytes, "field": "B"},
             )
@@ -58,10 +59,12 @@ class DepthwiseConv2dWorkload(Workload):
     def arguments(self) -> tuple[Argument, ...]:
         inside = (self.B, self.C, self.H, self.W)
         outside = (self.B, self.C, self.out_height, self.out_width)
+        output = Argument("output", outside, self.dtype, "output", "NCHW")
         return (
             Argument("input", inside, self.dtype, "input", "NCHW"),
             Argument("weight", (self.C, 1, self.K, self.K), self.dtype, "weight", "OIHW"),
-            Argument("output", outside, self.dtype, "output", "NCHW"),
+            *self.added(output, self.C),
+            output,
         )
 
     @property

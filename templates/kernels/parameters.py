@@ -18,3 +18,8 @@ def placeholders(workload: Workload) -> list[Any]:
 def buffers(workload: Workload) -> list[Any]:
     """For a function that the IR builder makes: what is given, then the output."""
     return [ir.arg(a.symbol, ir.buffer(a.shape, a.dtype)) for a in workload.arguments]
+
+
+def whole(buffer: Any) -> Any:
+    """All of a buffer, as what a block reads or writes."""
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]

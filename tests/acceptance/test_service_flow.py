@@ -22,9 +22,10 @@ TAILS = {
     "conv1d": PLAIN.removeprefix(HEAD),
     "valid": """
 x, w = np.random.default_rng(0).standard_normal(40000).astype("f4"), np.ones(1023, "f4") / 1023
+b, r = np.array([0.1], "f4"), np.linspace(-1, 1, 40000 - 1023 + 1, dtype="f4")
 y = np.empty(40000 - 1023 + 1, "f4")
-convolve(x, w, y)
-print("error:", np.abs(y - np.correlate(x, w, "valid")).max())
+convolve(x, w, b, r, y)
+print("error:", np.abs(y - np.maximum(np.correlate(x, w, "valid") + b + r, 0)).max())
 """,
     "depthwise": """
 x = np.random.default_rng(0).standard_normal((3, 4, 16, 32)).astype("f4")
@@ -40,7 +41,15 @@ ORDERS: dict[str, dict[str, Any]] = {
     "conv1d": {"operator": "conv1d", "workload": PLAIN_SHAPE, "trials": 8},
     "valid": {
         "operator": "conv1d",
-        "workload": {"M": 40000, "N": 1023, "mode": "valid", "kind": "correlate"},
+        "workload": {
+            "M": 40000,
+            "N": 1023,
+            "mode": "valid",
+            "kind": "correlate",
+            "bias": True,
+            "residual": True,
+            "activation": "relu",
+        },
         "trials": 3,
     },
     "depthwise": {

@@ -23,7 +23,8 @@ def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -
 def test_a_job_begins_with_the_trials_of_another_shape(database: Database, bench: Bench) -> None:
     first = cancelled(database, bench, database.submit({"M": 512, "N": 8}, search="xgb"), 6)
     assert first.warmed == {"jobs": 0, "trials": 0}
-    second = cancelled(database, bench, database.submit({"M": 700, "N": 8}, search="xgb"), 8)
+    relu = {"M": 700, "N": 8, "bias": True, "activation": "relu"}
+    second = cancelled(database, bench, database.submit(relu, search="xgb"), 8)
     assert second.warmed == {"jobs": 1, "trials": 6}
     fastest = min(database.trials(first), key=lambda trial: trial.time_us or 1e9)
     assert fastest.config in [trial.config for trial in database.trials(second)]

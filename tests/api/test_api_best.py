@@ -33,6 +33,22 @@ def test_an_exact_match(client: TestClient, engine: Engine) -> None:
     assert best["tuned_at"].endswith("Z")
 
 
+def test_an_epilogue_has_a_best_of_its_own(client: TestClient, engine: Engine) -> None:
+    plain = tuned(engine, "conv1d", SHAPE)
+    finished = tuned(engine, "conv1d", SHAPE | {"bias": True, "activation": "relu6"})
+    assert client.get(URL).json()["job"] == plain.id
+    assert client.get(f"{URL}&bias=false&activation=none").json()["job"] == plain.id
+    for said in ("true", "True"):
+        best = client.get(f"{URL}&bias={said}&activation=relu6").json()
+        assert (best["job"], best["workload"]["bias"]) == (finished.id, True)
+    link = client.get(f"/jobs/{finished.id}").json()["links"]["best"]
+    assert "bias=true&residual=false" in link
+    assert client.get(link).json()["job"] == finished.id
+    assert client.get(f"{URL}&bias=true").status_code == 404
+    refused = problem(client.get(f"{URL}&bias=1"), 422, "invalid-request", "bias")
+    assert "must be true or false" in refused["errors"][0]["message"]
+
+
 def test_float16_has_a_best_and_a_usual_error_of_its_own(
     client: TestClient, engine: Engine
 ) -> None:

@@ -23,6 +23,9 @@ def ordered(client: TestClient, **changes: Any) -> dict[str, Any]:
     return job
 
 
+PLAIN = {"bias": False, "residual": False, "activation": "none"}
+
+
 def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClient) -> None:
     response = client.post("/jobs", json=ORDER)
     job = response.json()
@@ -36,6 +39,7 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
         "kind": "convolve",
         "dtype": "float32",
         "max_error": 1e-5,
+        **PLAIN,
     }
     assert (job["target"], job["search"], job["on_existing"]) == ("auto", "xgb", "reuse")
     assert job["trials"] == {"requested": 48, "measured": 0, "ok": 0, "failed": 0}
@@ -72,7 +76,7 @@ def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engi
 def test_both_operators_are_taken(client: TestClient) -> None:
     shape = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
     job = ordered(client, operator="depthwise_conv2d", workload=shape)
-    assert job["workload"] == shape | {"stride": 1, "dtype": "float32", "max_error": 1e-5}
+    assert job["workload"] == {**shape, "stride": 1, "dtype": "float32", "max_error": 1e-5, **PLAIN}
 
 
 def test_an_equal_order_gets_the_same_job(client: TestClient) -> None:

@@ -43,6 +43,9 @@ def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
         "kind": "convolve",
         "dtype": "float32",
         "max_error": 1e-5,
+        "bias": False,
+        "residual": False,
+        "activation": "none",
     }
 
 

@@ -51,7 +51,8 @@ def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
     assert found(M=128) == [128]
     assert found(N=3, mode="full") == [256, 64]
     assert found(max_error=1e-5, M=64) == [64]
-    assert found(max_error=1e-4) == found(mode="\0") == []
+    assert found(max_error=1e-4) == found(mode="\0") == found(bias=True) == []
+    assert found(bias=False, M=64) == [64]
     assert views.find_bests(engine, "depthwise_conv2d").items == []
     first = views.find_bests(engine, limit=2)
     rest = views.find_bests(engine, limit=2, cursor=first.next_cursor)

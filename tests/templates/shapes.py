@@ -1,18 +1,27 @@
 """Random legal workloads: small ones that can be run, and any within the limits."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload
 from templates.depthwise_conv2d.workload import MAX_BYTES, MAX_KERNEL, DepthwiseConv2dWorkload
+from templates.epilogue import Activation
 from templates.workload import Workload
 
 MODES = st.sampled_from(["full", "same", "valid"])
 KINDS = st.sampled_from(["convolve", "correlate"])
 DTYPES = st.sampled_from(["float32", "float16"])
+EPILOGUES = st.just({}) | st.fixed_dictionaries(
+    {
+        "bias": st.booleans(),
+        "residual": st.booleans(),
+        "activation": st.sampled_from(get_args(Activation)),
+    }
+)
+"""None, or any."""
 PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 ODD = st.integers(0, MAX_KERNEL // 2).map(lambda half: 2 * half + 1)
 
@@ -22,7 +31,9 @@ def small_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     """Up to 400 samples; primes, M = N and N = 1 often."""
     M = draw(PRIMES | st.integers(1, 400))
     N = draw(st.sampled_from([1, M]) | st.integers(1, M))
-    return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS), dtype=draw(DTYPES))
+    return Conv1dWorkload(
+        M=M, N=N, mode=draw(MODES), kind=draw(KINDS), dtype=draw(DTYPES), **draw(EPILOGUES)
+    )
 
 
 @st.composite
@@ -37,6 +48,7 @@ def small_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
         K=draw(st.sampled_from([1, 3, 5, 7, 9, 11])),
         stride=draw(st.sampled_from([1, 2])),
         dtype=draw(DTYPES),
+        **draw(EPILOGUES),
     )
 
 

@@ -104,8 +104,8 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def _plain(annotation: Any) -> Any:
-    """int, float or str: what the command line can parse; the model checks the rest."""
-    if annotation in (int, float, str):
+    """int, float, bool or str: what the command line can parse; the model checks the rest."""
+    if annotation in (int, float, bool, str):
         return annotation
     choices = get_args(annotation)
     return type(choices[0]) if choices and not isinstance(annotation, types.UnionType) else str

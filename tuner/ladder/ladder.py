@@ -61,7 +61,12 @@ def climb(
     seed: int = 0,
 ) -> Ladder:
     """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
-    hand and the empty program. Raises NothingWorked if not even that can be built."""
+    hand and the empty program. Raises NothingWorked if not even that can be built, or if the
+    workload has an epilogue, which no document has."""
+    if not workload.is_plain:
+        raise NothingWorked(
+            "a ladder's rungs add no bias and no residual and have no activation; climb without"
+        )
     left_out = _left_out(workload, device, rungs)
     with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
         folder = Path(name)

@@ -11,6 +11,7 @@ import numpy as np
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
+from tuner.peers.epilogue import in_numpy
 from tuner.peers.peer import Listing, in_float32
 
 FLOPS_PER_SECOND = 2e10
@@ -35,7 +36,7 @@ class NumpyPeer:
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
     """``numpy.convolve`` or ``numpy.correlate``."""
     function = partial(getattr(np, workload.kind), mode=workload.mode)
-    call = in_float32(workload, function)
+    call = in_float32(workload, in_numpy(workload, function))
     yield NumpyPeer(f"numpy.{workload.kind}", workload.flops, call)
 
 

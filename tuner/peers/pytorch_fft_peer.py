@@ -23,7 +23,7 @@ SMALLEST, WIDEST = 64, 6
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
-    if ready(kind):
+    if workload.is_plain and ready(kind):
         yield OverlapSavePeer(workload, kind)
 
 

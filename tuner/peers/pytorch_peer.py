@@ -5,7 +5,7 @@ times as long as they work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,10 +14,12 @@ import numpy as np
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.epilogue import WithEpilogue
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
+from tuner.peers.epilogue import in_torch
 from tuner.peers.peer import Listing, installed
 from tuner.peers.timing import captured
 
@@ -138,25 +140,40 @@ class PytorchPeer:
             take_threads(self._threads)
 
 
-def _conv1d(workload: Conv1dWorkload, layout: Any, x: Any, w: Any) -> Callable[[], Any]:
+def _conv1d(
+    workload: Conv1dWorkload, layout: Any, x: Any, w: Any, *added: Any
+) -> Callable[[], Any]:
     from torch.nn import functional
 
+    bias, residual = _added(workload, added)
+    finish = in_torch(workload, None if residual is None else residual[None, None])
     taps = w.flip(0) if workload.kind == "convolve" else w
     signal, taps = x[None, None], taps[None, None]
     right = workload.length + workload.N - 1 - workload.M - workload.left
     if workload.left == right:
-        return lambda: functional.conv1d(signal, taps, padding=right)
-    return lambda: functional.conv1d(functional.pad(signal, (workload.left, right)), taps)
+        return lambda: finish(functional.conv1d(signal, taps, bias, padding=right))
+    ends = (workload.left, right)
+    return lambda: finish(functional.conv1d(functional.pad(signal, ends), taps, bias))
 
 
 def _depthwise_conv2d(
-    workload: DepthwiseConv2dWorkload, layout: Any, x: Any, w: Any
+    workload: DepthwiseConv2dWorkload, layout: Any, x: Any, w: Any, *added: Any
 ) -> Callable[[], Any]:
     from torch.nn import functional
 
+    bias, residual = _added(workload, added)
+    if residual is not None:
+        residual = residual.contiguous(memory_format=layout)
+    finish = in_torch(workload, residual)
     image, kernel = x.contiguous(memory_format=layout), w.contiguous(memory_format=layout)
     options = {"stride": workload.stride, "padding": workload.K // 2, "groups": workload.C}
-    return lambda: functional.conv2d(image, kernel, **options)
+    return lambda: finish(functional.conv2d(image, kernel, bias, **options))
+
+
+def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
+    """Bias and residual of what is added; None for what is not."""
+    rest = list(added)
+    return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)
 
 
 BY_OPERATOR: dict[str, Listing] = {

@@ -16,6 +16,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
+from tuner.peers.epilogue import in_numpy
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
 from tuner.peers.peer import Listing, in_float32, installed, transform_seconds
 from tuner.peers.timing import fastest
@@ -24,7 +25,7 @@ TRANSFORM_FLOPS_PER_SECOND = 3e9
 BLOCKED_FLOPS_PER_SECOND = 1e10
 """Of one CPU core: a transform of the whole signal leaves its caches, those of blocks do not."""
 
-Call = Callable[[Array, Array], Any]
+Call = Callable[..., Any]
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
@@ -37,12 +38,13 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
     for method, seconds in {"direct": workload.flops / FLOPS_PER_SECOND, "fft": whole}.items():
         call = partial(function, mode=mode, method=method)
-        yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, in_float32(workload, call))
+        finished = in_float32(workload, in_numpy(workload, call))
+        yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, finished)
 
     def overlap_add(x: Array, w: Array) -> Any:
         return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
 
-    blocked = in_float32(workload, overlap_add)
+    blocked = in_float32(workload, in_numpy(workload, overlap_add))
     yield ScipyPeer("scipy.oaconvolve", blocks, blocked, sorted({1, host_threads()}))
 
 
@@ -55,8 +57,8 @@ class ScipyPeer:
     def __init__(self, name: str, seconds: float, call: Call, choice: Sequence[int] = (1,)) -> None:
         self.name, self.seconds, self._call, self._choice = name, seconds, call, choice
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
-        self._x, self._w = np.array(x), np.array(w)
+    def prepare(self, *given: Array) -> Kernel:
+        self._given = [np.array(array) for array in given]
         calls = [partial(self._spread, workers) for workers in self._choice]
         self.workers = self._choice[fastest(calls, "cpu")]
         return Kernel(call=self.output)
@@ -68,7 +70,7 @@ class ScipyPeer:
         from scipy import fft
 
         with fft.set_workers(workers):
-            result: Array = self._call(self._x, self._w)
+            result: Array = self._call(*self._given)
         return result
 
 

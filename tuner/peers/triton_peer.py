@@ -25,6 +25,7 @@ FLOPS_PER_SECOND = 5e11
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
     if (
         kind == "cuda"
+        and workload.is_plain
         and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
         and installed("triton")
         and ready(kind)

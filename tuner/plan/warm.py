@@ -44,6 +44,8 @@ def _distance(one: Workload, other: Workload) -> float:
 
 
 def _apart(one: object, other: object) -> float:
+    if isinstance(one, bool) or isinstance(other, bool):  # an int, to Python
+        return 0.0 if one == other else OTHER_KIND
     if isinstance(one, int | float) and isinstance(other, int | float):
         return math.log2(one / other)
     return 0.0 if one == other else OTHER_KIND

@@ -10,4 +10,7 @@ def as_options(workload: Workload) -> str:
     fields = workload.model_dump(exclude_defaults=True)
     if workload.max_error == USUAL_ERROR[workload.dtype]:
         fields.pop("max_error", None)
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in fields.items())
+    return " ".join(
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        for name, value in fields.items()
+    )

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.epilogue import finished
 from templates.kernels.parameters import placeholders
 
 THREADS = 256
@@ -15,12 +16,12 @@ THREADS = 256
 
 def computation(workload: Conv1dWorkload) -> Any:
     """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight. If
-    the dtype is not float32, sums are a stage of their own, and y is what they are rounded to."""
+    the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"
-    x, w = placeholders(workload)
+    x, w, *added = placeholders(workload)
     t = te.reduce_axis((0, N), name="t")
-    exact = workload.dtype == "float32"
+    whole = _is_one_stage(workload)
     sums = te.compute(
         workload.output.shape,
         lambda i: te.sum(
@@ -32,12 +33,18 @@ def computation(workload: Conv1dWorkload) -> Any:
             * w[N - 1 - t if flip else t].astype("float32"),
             axis=t,
         ),
-        name="y" if exact else "sums",
+        name="y" if whole else "sums",
     )
-    if exact:
+    if whole:
         return te.create_prim_func([x, w, sums])
-    y = te.compute(workload.output.shape, lambda i: sums[i].astype(workload.dtype), name="y")
-    return te.create_prim_func([x, w, y])
+    y = te.compute(
+        workload.output.shape, lambda i: finished(workload, sums[i], added, 0, [i]), name="y"
+    )
+    return te.create_prim_func([x, w, *added, y])
+
+
+def _is_one_stage(workload: Conv1dWorkload) -> bool:
+    return workload.dtype == "float32" and workload.is_plain
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
@@ -49,7 +56,7 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
         block, loop = sch.split(loop, [None, THREADS])
         sch.bind(block, "blockIdx.x")
         sch.bind(loop, "threadIdx.x")
-    if workload.dtype != "float32":
+    if not _is_one_stage(workload):
         sums = sch.get_sblock("sums")
         sch.compute_at(sums, loop)
         sch.set_scope(sums, 0, "local")

@@ -16,7 +16,8 @@ from templates.conv1d.cpu_fft import factors, outputs
 from templates.conv1d.schedules.radix import Complex, dft, multiply
 from templates.conv1d.schedules.rows import Rows
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.parameters import buffers
+from templates.kernels.epilogue import finished
+from templates.kernels.parameters import buffers, whole
 
 PARTS = (0, 1)  # real and imaginary
 
@@ -52,9 +53,9 @@ class _Program:
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            self.x, self.w, self.y = buffers(self.workload)
+            self.x, self.w, *self.added, self.y = buffers(self.workload)
             with ir.sblock("root"):
-                ir.reads(self.x[0:M], self.w[0:N])
+                ir.reads(self.x[0:M], self.w[0:N], *map(whole, self.added))
                 ir.writes(self.y[0:L])
                 self.roots = ir.sblock_alloc_buffer((2 * self.n,), "float32")
                 self.spectrum = ir.sblock_alloc_buffer((4 * self.lanes * self.rows,), "float32")
@@ -241,20 +242,27 @@ class _Program:
                 self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
     def _last(self, pair: Any, source: Rows, edge: Any) -> None:
-        """The last pass, straight to the output; through a guarded copy at its end."""
-        L, new = self.workload.length, self.new
-        start = ir.Bind(pair * (2 * new))
-        with ir.If(start <= L - 2 * new):
+        """The last pass, straight to the output; through a guarded copy at its end, or everywhere
+        if there is an epilogue."""
+        start = ir.Bind(pair * (2 * self.new))
+        if not self.workload.is_plain:
+            self._last_copied(start, source, edge)
+            return
+        with ir.If(start <= self.workload.length - 2 * self.new):
             with ir.Then():
-                target = self._block(self.y, start, new, limit=new // self.lanes)
+                target = self._block(self.y, start, self.new, limit=self.new // self.lanes)
                 self._inverse(0, self.n, source, target)
             with ir.Else():
-                self._inverse(0, self.n, source, self._block(edge, 0, self.points))
-                with ir.serial(0, 2) as block, ir.serial(0, new) as i:
-                    place = start + block * new + i
-                    with ir.If(place < L), ir.Then():
-                        value = edge[block * self.points + i].astype(self.workload.dtype)
-                        ir.buffer_store(self.y, value, [place])
+                self._last_copied(start, source, edge)
+
+    def _last_copied(self, start: Any, source: Rows, edge: Any) -> None:
+        self._inverse(0, self.n, source, self._block(edge, 0, self.points))
+        with ir.serial(0, 2) as block, ir.serial(0, self.new) as i:
+            place = start + block * self.new + i
+            with ir.If(place < self.workload.length), ir.Then():
+                total = edge[block * self.points + i]
+                value = finished(self.workload, total, self.added, 0, [place])
+                ir.buffer_store(self.y, value, [place])
 
     def _block(
         self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None

@@ -8,6 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.epilogue import finished
 from templates.kernels.parameters import placeholders
 
 THREADS = 256
@@ -15,13 +16,12 @@ THREADS = 256
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
     """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
-    weight. If the dtype is not float32, sums are a stage of their own, and y is what they are
-    rounded to."""
+    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
     H, W, K, s = workload.H, workload.W, workload.K, workload.stride
     pad = K // 2
-    x, w = placeholders(workload)
+    x, w, *added = placeholders(workload)
     ky, kx = te.reduce_axis((0, K), name="ky"), te.reduce_axis((0, K), name="kx")
-    exact = workload.dtype == "float32"
+    whole = _is_one_stage(workload)
     sums = te.compute(
         workload.output.shape,
         lambda b, c, i, j: te.sum(
@@ -38,12 +38,20 @@ def computation(workload: DepthwiseConv2dWorkload) -> Any:
             * w[c, 0, ky, kx].astype("float32"),
             axis=[ky, kx],
         ),
-        name="y" if exact else "sums",
+        name="y" if whole else "sums",
     )
-    if exact:
+    if whole:
         return te.create_prim_func([x, w, sums])
-    y = te.compute(workload.output.shape, lambda *at: sums[at].astype(workload.dtype), name="y")
-    return te.create_prim_func([x, w, y])
+    y = te.compute(
+        workload.output.shape,
+        lambda *at: finished(workload, sums[at], added, at[1], at),
+        name="y",
+    )
+    return te.create_prim_func([x, w, *added, y])
+
+
+def _is_one_stage(workload: DepthwiseConv2dWorkload) -> bool:
+    return workload.dtype == "float32" and workload.is_plain
 
 
 def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
@@ -55,7 +63,7 @@ def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
         block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
         sch.bind(block, "blockIdx.x")
         sch.bind(loop, "threadIdx.x")
-    if workload.dtype != "float32":
+    if not _is_one_stage(workload):
         sums = sch.get_sblock("sums")
         sch.compute_at(sums, loop)
         sch.set_scope(sums, 0, "local")

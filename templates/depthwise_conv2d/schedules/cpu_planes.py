@@ -11,7 +11,8 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.parameters import buffers
+from templates.kernels.epilogue import finished
+from templates.kernels.parameters import buffers, whole
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -41,9 +42,9 @@ class _Program:
             ir.func_attr({"tirx.noalias": True})
             *given, output = buffers(workload)
             with ir.sblock("root"):
-                ir.reads(*map(_whole, given))
-                ir.writes(_whole(output))
-                self.x, self.w, self.y = (
+                ir.reads(*map(whole, given))
+                ir.writes(whole(output))
+                self.x, self.w, *self.added, self.y = (
                     ir.decl_buffer((argument.elements,), argument.dtype, data=buffer.data)
                     for argument, buffer in zip(workload.arguments, [*given, output], strict=True)
                 )
@@ -138,14 +139,17 @@ class _Program:
             value = self.x[here + column].astype("float32")
             ir.buffer_store(padded, value, [(odd if column % 2 else even) + column // 2])
 
-    def _copy_row(self, source: Any, here: Any, target: Any, there: Any, count: int) -> None:
+    def _copy_row(
+        self, source: Any, here: Any, target: Any, there: Any, count: int, plane: Any = None
+    ) -> None:
         """The elements as whole vectors, the last of them overlapping the one before."""
         lanes = min(self.lanes, 1 << (count.bit_length() - 1))
         with ir.serial(0, ceil_div(count, lanes)) as vector:
             start = ir.Bind(tirx.min(vector * lanes, count - lanes))
             with ir.vectorized(0, lanes) as lane:
-                value = source[here + start + lane].astype(target.dtype)
-                ir.buffer_store(target, value, [there + start + lane])
+                address = there + start + lane
+                value = self._stored(target, source[here + start + lane], address, plane)
+                ir.buffer_store(target, value, [address])
 
     def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
         lanes, (height, _) = self.lanes, self.workload.near
@@ -158,13 +162,19 @@ class _Program:
                 for ky in range(height)
                 for vector, offset in enumerate(offsets)
             ]
-            self._sum(padded, start, weights, terms, sums, [start + o for o in offsets])
+            self._sum(padded, start, weights, terms, sums, [start + o for o in offsets], plane)
         self._write_out(sums, self.pitch, plane)
 
     def _write_out(self, sums: Any, row: int, plane: Any) -> None:
         with ir.serial(0, self.rows) as i:
             here, there = ir.Bind(i * row), ir.Bind((plane * self.rows + i) * self.columns)
-            self._copy_row(sums, here, self.y, there, self.columns)
+            self._copy_row(sums, here, self.y, there, self.columns, plane)
+
+    def _stored(self, target: Any, value: Any, address: Any, plane: Any) -> Any:
+        """What of a value goes to an address of a buffer: to the output with the epilogue."""
+        if target is not self.y:
+            return value.astype(target.dtype)
+        return finished(self.workload, value, self.added, plane % self.workload.C, [address])
 
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
         rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
@@ -195,7 +205,7 @@ class _Program:
                         columns,
                     )
                 places = [target + row * row_size for row in range(tile)]
-                self._sum(padded, start, weights, terms, buffer, places)
+                self._sum(padded, start, weights, terms, buffer, places, plane)
         if self.copied:
             self._write_out(sums, lanes, plane)
 
@@ -219,6 +229,7 @@ class _Program:
         terms: list[tuple[int, int, int]],
         target: Any,
         places: list[Any],
+        plane: Any,
     ) -> None:
         """A vector of sums to each of the places; a term is (offset of the input, which place,
         offset of the weight) for the first column of the kernel. Terms of one offset follow each
@@ -248,9 +259,6 @@ class _Program:
                     ir.buffer_store(sums, sums[index] + value * weight, [index])
             with ir.vectorized(0, lanes) as lane:
                 for place, address in enumerate(places):
-                    value = sums[place * lanes + lane].astype(target.dtype)
+                    total = sums[place * lanes + lane]
+                    value = self._stored(target, total, address + lane, plane)
                     ir.buffer_store(target, value, [address + lane])
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]

@@ -1,13 +1,14 @@
 """The libraries beside which a best is shown compute what the workload asks for."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
+from templates.epilogue import Activation
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
@@ -92,6 +93,16 @@ def test_a_peer_takes_and_gives_float16(operator: str, shape: dict[str, Any]) ->
     work = workload(operator, **shape, dtype="float16")
     for peer in peers(work, "cpu"):
         assert max(errors(peer, work)) < work.max_error
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+@pytest.mark.parametrize(("operator", "shape"), HALVES)
+def test_a_peer_ends_as_the_workload_does(
+    operator: str, shape: dict[str, Any], activation: str
+) -> None:
+    work = workload(operator, **shape, bias=True, residual=True, activation=activation)
+    for peer in peers(work, "cpu"):
+        assert max(errors(peer, work)) < 1e-5
 
 
 def test_a_signals_library_has_no_depthwise_convolution() -> None:

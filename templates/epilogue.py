@@ -1,0 +1,43 @@
+"""What is done to a convolution's sums before they are stored: bias, residual and activation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from templates.argument import Argument
+from templates.workload import Later, Workload
+
+Activation = Literal["none", "relu", "relu6", "silu", "gelu", "hardswish"]
+
+
+class WithEpilogue(Workload):
+    """output = activation(sums + bias + residual), in float32, as the only store."""
+
+    bias: Annotated[bool, Later()] = Field(
+        False, description="whether a number for each output channel is added to its sums"
+    )
+    residual: Annotated[bool, Later()] = Field(
+        False, description="whether a tensor of the output's shape is added, after the bias"
+    )
+    activation: Annotated[Activation, Later()] = Field(
+        "none",
+        description="applied last, as in torch.nn.functional: none, relu, relu6, silu, gelu "
+        "(the exact one) or hardswish",
+    )
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.bias and not self.residual and self.activation == "none"
+
+    def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
+        """The arguments that are added to the sums, in the order in which they are."""
+        return (
+            *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),
+            *(
+                [Argument("residual", output.shape, self.dtype, "residual", output.layout)]
+                if self.residual
+                else []
+            ),
+        )

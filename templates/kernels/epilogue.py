@@ -1,0 +1,108 @@
+"""The epilogue of a program: its sums with bias, residual and activation. Imports TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from templates.epilogue import WithEpilogue
+
+_LOG2_E = 1.44269504088896341
+_LN_2 = (0.693359375, -2.12194440e-4)
+"""In two parts, the first of few bits, so that their multiples by small integers are exact."""
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
+_EXP_RANGE = (-87.0, 88.0)
+_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+_ERF_SCALE = 0.3275911
+
+
+def finished(
+    workload: WithEpilogue, total: Any, added: Sequence[Any], channel: Any, place: Sequence[Any]
+) -> Any:
+    """What is stored for the float32 sum ``total`` at ``place`` of the output, which is of that
+    ``channel``, in the workload's dtype. ``added`` are the buffers or tensors of
+    :meth:`WithEpilogue.added`."""
+    rest = list(added)
+    if workload.bias:
+        total += rest.pop(0)[channel].astype("float32")
+    if workload.residual:
+        total += rest.pop(0)[tuple(place)].astype("float32")
+    if workload.activation != "none":
+        total = _let(total, _ACTIVATIONS[workload.activation])
+    return total.astype(workload.dtype)
+
+
+def _relu(v: Any) -> Any:
+    return tirx.Select(v < 0.0, _float(0.0), v)  # a NaN stays one
+
+
+def _relu6(v: Any) -> Any:
+    return tirx.Select(v > 6.0, _float(6.0), _relu(v))
+
+
+def _silu(v: Any) -> Any:
+    return v / (_exp(-v) + 1.0)
+
+
+def _gelu(v: Any) -> Any:
+    """v times the normal distribution. The error function is 7.1.26 of Abramowitz and Stegun,
+    "Handbook of Mathematical Functions", whose absolute error is at most 1.5e-7."""
+
+    def upper_tail(size: Any) -> Any:
+        """(1 - erf(size)) / 2."""
+        return _let(
+            _float(1.0) / (size * _ERF_SCALE + 1.0),
+            lambda t: _horner(_ERF, t) * t * _exp(-size * size) * 0.5,
+        )
+
+    tail = _let(tirx.abs(v) * 0.5**0.5, upper_tail)
+    return _let(tail, lambda p: v * tirx.Select(v < 0.0, p, _float(1.0) - p))
+
+
+def _hardswish(v: Any) -> Any:
+    return v * _relu6(v + 3.0) * (1.0 / 6.0)
+
+
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": _relu,
+    "relu6": _relu6,
+    "silu": _silu,
+    "gelu": _gelu,
+    "hardswish": _hardswish,
+}
+
+
+def _exp(v: Any) -> Any:
+    """To within about 1e-7 of itself, in multiply-adds that a compiler can put into vectors: a call
+    of the C library for each element takes longer than a small kernel's sums. The polynomial is
+    that of Cephes' expf (Moshier, "Methods and Programs for Mathematical Functions", 1989)."""
+    low, high = _EXP_RANGE
+
+    def reduced(v: Any, whole: Any) -> Any:
+        rest = v - whole * _LN_2[0] - whole * _LN_2[1]
+        power = tirx.reinterpret("float32", (whole.astype("int32") + 127) << 23)
+        return _let(rest, lambda f: (_horner(_EXP, f) * f * f + f + 1.0) * power)
+
+    # a NaN stays one: it is neither below nor above
+    held = tirx.Select(v < low, _float(low), tirx.Select(v > high, _float(high), v))
+    return _let(held, lambda h: _let(tirx.floor(h * _LOG2_E + 0.5), lambda n: reduced(h, n)))
+
+
+def _horner(coefficients: Sequence[float], v: Any) -> Any:
+    """The polynomial with the coefficients, that of the highest power first."""
+    value = _float(coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * v + coefficient
+    return value
+
+
+def _let(value: Any, body: Callable[[Any], Any]) -> Any:
+    """``body(value)``, the value computed once."""
+    name = tirx.Var("v", "float32")
+    return tirx.Let(name, value, body(name))
+
+
+def _float(value: float) -> Any:
+    return tirx.const(value, "float32")

@@ -1,0 +1,123 @@
+"""Bias, residual and activation: what they are, and that every program ends with them."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.epilogue import Activation
+from templates.kernels.epilogue_exact import finished
+from templates.naive import naive_on
+from tests.templates.compiled import Compiled
+from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.devices import CPU, H200, T4
+from tuner.build.cuda_compile import cubin
+from tuner.measure import cases
+from tuner.measure.check import check
+
+ACTIVATIONS = get_args(Activation)
+BY_HAND: dict[str, Callable[[float], float]] = {
+    "none": lambda v: v,
+    "relu": lambda v: max(v, 0.0),
+    "relu6": lambda v: min(max(v, 0.0), 6.0),
+    "silu": lambda v: v / (1 + math.exp(-v)),
+    "gelu": lambda v: v * math.erfc(-v / math.sqrt(2)) / 2,
+    "hardswish": lambda v: v * min(max(v + 3, 0.0), 6.0) / 6,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "conv1d": {"M": 307, "N": 130},  # long enough for all templates
+    "depthwise_conv2d": {"B": 2, "C": 3, "H": 9, "W": 19, "K": 3},
+}
+
+
+def workload(operator: str, **fields: Any) -> Any:
+    return templates.operator(operator).workload.model_validate(SHAPES[operator] | fields)
+
+
+def test_plain_workloads_keep_their_keys() -> None:
+    plain = '{"M":8,"N":2,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full",'
+    assert Conv1dWorkload(M=8, N=2).key == plain + '"operator":"conv1d"}'
+    key = Conv1dWorkload(M=8, N=2, bias=True, activation="silu").key
+    assert '"activation":"silu"' in key
+    assert '"bias":true' in key
+    assert "residual" not in key
+    assert templates.parse_key(key).key == key
+
+
+@pytest.mark.parametrize("operator", SHAPES)
+def test_what_is_added_stands_between_weight_and_output(operator: str) -> None:
+    work = workload(operator, bias=True, residual=True, dtype="float16")
+    assert [each.name for each in work.arguments] == [
+        "input",
+        "weight",
+        "bias",
+        "residual",
+        "output",
+    ]
+    assert work.arguments[2].shape == ((3,) if operator == "depthwise_conv2d" else (1,))
+    assert work.arguments[3].shape == work.output.shape
+    assert work.bytes == sum(each.elements * 2 for each in work.arguments)
+    assert not work.is_plain
+    assert workload(operator).is_plain
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_reference_is_the_definition(activation: str) -> None:
+    work = workload("depthwise_conv2d", bias=True, residual=True, activation=activation)
+    rng = np.random.default_rng(1)
+    sums, residual = (4 * rng.standard_normal(work.output.shape) for _ in range(2))
+    bias = rng.standard_normal(3)
+    found = finished(work, sums, (bias, residual), axis=1)
+    for place in np.ndindex(*sums.shape):
+        exact = BY_HAND[activation](sums[place] + bias[place[1]] + residual[place])
+        assert found[place] == pytest.approx(exact, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("operator", SHAPES)
+def test_every_template_ends_with_it(operator: str, activation: str, tmp_path: Path) -> None:
+    """Drawn are others, for every configuration, in test_schedules_cpu."""
+    work = workload(operator, bias=True, residual=activation != "relu", activation=activation)
+    cases.write(work, tmp_path, seed=3)
+    known = cases.read(work, tmp_path)
+    for template in templates.templates_for(work, CPU):
+        config = template.default(work, CPU)
+        check(Compiled(template, work, config).error, known, work.max_error)
+    check(Compiled(naive_on("cpu"), work, {}).error, known, work.max_error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
+    values = np.concatenate([np.linspace(-200, 200, 4001), [-0.0, 0.0, 1e30, -1e30]])
+    x = np.concatenate([values, [np.nan]]).astype(np.float32)
+    work = Conv1dWorkload.model_validate({"M": len(x), "N": 1, "activation": activation})
+    (template,) = templates.templates_for(work, CPU)
+    y = Compiled(template, work, template.default(work, CPU)).run(x, np.ones(1, np.float32))
+    exact = finished(work, x[:-1].astype(np.float64), (), axis=1)
+    np.testing.assert_allclose(y[:-1], exact, rtol=5e-6, atol=5e-7)
+    assert np.isnan(y[-1])
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("operator", SHAPES)
+def test_a_gpus_program_ends_with_it_in_registers(operator: str, limits: Any) -> None:
+    work = workload(operator, bias=True, residual=True, activation="gelu")
+    serving = templates.templates_for(work, limits)
+    assert serving
+    for template in serving:
+        text = source(template, work, template.default(work, limits), limits)
+        _, stack = registers_and_stack(cubin(text, limits.arch))
+        assert stack == 0
+
+
+def test_limits_count_what_is_added() -> None:
+    most = {"B": 2**14, "C": 2**6, "H": 16, "W": 16, "K": 1}
+    assert DepthwiseConv2dWorkload.model_validate(most | {"B": 2**13}).bytes <= 2**31
+    with pytest.raises(ValueError, match="all tensors must be at most 2\\^31 bytes together"):
+        DepthwiseConv2dWorkload.model_validate(most | {"residual": True, "B": 2**14 - 2**12})

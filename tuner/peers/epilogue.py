@@ -1,0 +1,57 @@
+"""Bias, residual and activation as users of NumPy and PyTorch write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from templates.epilogue import WithEpilogue
+
+
+def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call`` of input and weight, then the epilogue with what else is given."""
+    if workload.is_plain:
+        return call
+    activate = _NUMPY[workload.activation]
+
+    def finished(x: Any, w: Any, *added: Any) -> Any:
+        y = call(x, w)
+        for each in added:
+            y += each
+        return activate(y)
+
+    return finished
+
+
+def in_torch(workload: WithEpilogue, residual: Any) -> Callable[[Any], Any]:
+    """What follows a convolution that has the bias already."""
+    from torch.nn import functional
+
+    named = workload.activation
+    activate = (lambda y: y) if named == "none" else getattr(functional, named)
+    if residual is None:
+        return activate
+    return lambda y: activate(y + residual)
+
+
+def _silu(y: Any) -> Any:
+    with np.errstate(over="ignore"):  # exp(-y) may be infinite, and y over it is zero
+        return y / (1 + np.exp(-y))
+
+
+def _gelu(y: Any) -> Any:
+    from scipy.special import erf
+
+    return y * (erf(y * np.float32(0.5**0.5)) + 1) / 2
+
+
+_NUMPY: dict[str, Callable[[Any], Any]] = {
+    "none": lambda y: y,
+    "relu": lambda y: np.maximum(y, 0, out=y),
+    "relu6": lambda y: np.clip(y, 0, 6, out=y),
+    "silu": _silu,
+    "gelu": _gelu,
+    "hardswish": lambda y: y * np.clip(y + 3, 0, 6) / 6,
+}
