@@ -12,7 +12,6 @@ import pytest
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
-from templates.depthwise_conv2d.reference import reference as depthwise_reference
 from tuner.build.builder import Builder
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.compare.runner import Runner
@@ -34,7 +33,6 @@ pytestmark = [
 if cuda_facts.missing() is not None:
     pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
-REFERENCES: Any = {"conv1d": conv1d_reference, "depthwise_conv2d": depthwise_reference}
 LIBRARIES = {
     "torch": {"pytorch", "pytorch fft"},
     "cupy": {"cupy.convolve", "cupyx.convolve direct", "cupyx.fftconvolve", "cupyx.oaconvolve"},
@@ -48,6 +46,7 @@ SHAPES = [
     for mode in ("full", "same", "valid")
     for kind in ("convolve", "correlate")
 ]
+IMAGE = {"B": 2, "C": 32, "H": 15, "W": 20}
 LARGE = {"M": 1_000_000, "N": 2047, "mode": "valid"}
 
 
@@ -62,17 +61,28 @@ def plain(name: str) -> str:
 
 def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
     """Every peer with its kernel and the error of its output."""
-    x, w = draw(work, "normal", np.random.default_rng(5))
-    exact = REFERENCES[work.operator](work, x, w)
+    given = draw(work, "normal", np.random.default_rng(5))
+    exact = templates.operator(work.operator).reference(work, *given)
     for peer in peers(work, "cuda"):
         if isinstance(peer, Broken):
             continue  # another test is about these
         try:
-            kernel, output = peer.prepare(x, w), peer.output()
+            kernel, output = peer.prepare(*given), peer.output()
         except Exception as error:
             pytest.fail(f"{peer.name} on {work.key}: {type(error).__name__}: {error}")
         assert output.shape == work.output.shape, peer.name
         yield peer, kernel, relative_error(output, exact)
+
+
+@pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
+def test_they_end_as_the_workload_does(operator: str) -> None:
+    shapes = {"conv1d": {"M": 5001, "N": 333}, "depthwise_conv2d": {**IMAGE, "K": 3}}
+    ends = {"bias": True, "residual": True, "activation": "gelu"}
+    errors = {
+        p.name: error for p, _, error in prepared(workload(operator, shapes[operator] | ends))
+    }
+    assert any(name.startswith("pytorch") for name in errors) == installed("torch")
+    assert {name: error for name, error in errors.items() if not error < 1e-5} == {}
 
 
 def test_every_library_that_is_installed_can_be_used() -> None:
@@ -92,7 +102,7 @@ def test_signals(shape: dict[str, Any]) -> None:
 @pytest.mark.parametrize("k", [3, 7])
 def test_images(k: int, stride: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    shape = {"B": 2, "C": 32, "H": 15, "W": 20, "K": k, "stride": stride}
+    shape = {**IMAGE, "K": k, "stride": stride}
     errors = {peer.name: error for peer, _, error in prepared(workload("depthwise_conv2d", shape))}
     assert errors.keys() == {"pytorch NCHW", "pytorch NHWC"}
     assert max(errors.values()) < 1e-5, errors
