@@ -165,8 +165,8 @@ def _castable(array: Any) -> bool:
 def _way_to(dtype: str, array: Any, written: bool) -> str:
     if "complex" in str(array.dtype):
         return (
-            "the operator is linear: call it on contiguous copies of the real and of the imaginary "
-            "part, and put the two outputs together"
+            "without an epilogue the operator is linear: call it on contiguous copies of the real "
+            "and of the imaginary part, and put the two outputs together"
         )
     way = f"convert it to {dtype}"
     if not written and _castable(array):
