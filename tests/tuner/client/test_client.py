@@ -40,6 +40,9 @@ def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
         "kind": "correlate",
         "dtype": "float32",
         "max_error": 1e-5,
+        "bias": False,
+        "residual": False,
+        "activation": "none",
     }
     assert (job.trials.requested, job.trials.measured, job.best) == (7, 0, None)
     assert job.created_at.tzinfo is not None

@@ -242,7 +242,7 @@ def test_what_progress_raises_comes_out(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def pinging(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[Service]:
-    running = Service(tmp_path_factory.mktemp("pinging"), "tests.tuner.often_pinging:app")
+    running = Service(tmp_path_factory.mktemp("pinging"), "tests.tuner.client.often_pinging:app")
     yield running
     running.close()
 
