@@ -75,9 +75,9 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _exp(v: Any) -> Any:
-    """To within about 1e-7 of itself, in multiply-adds that a compiler can put into vectors: a call
-    of the C library for each element takes longer than a small kernel's sums. The polynomial is
-    that of Cephes' expf (Moshier, "Methods and Programs for Mathematical Functions", 1989)."""
+    """To within about 1e-7 of itself, in multiply-adds, which a compiler can put into vectors as it
+    can't a call of the C library. The polynomial is that of Cephes' expf (Moshier, "Methods and
+    Programs for Mathematical Functions", 1989)."""
     low, high = _EXP_RANGE
 
     def reduced(v: Any, whole: Any) -> Any:

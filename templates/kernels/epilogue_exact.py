@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 def finished(
     workload: WithEpilogue, sums: Array, added: tuple[NDArray[np.floating[Any]], ...], axis: int
 ) -> Array:
-    """The output for the exact sums; ``axis`` is that of the channels in them, which have none if
-    there is one channel only and ``axis`` is their rank."""
+    """The output for the exact sums. ``axis`` is that of their channels, or their rank if there is
+    only one channel."""
     rest = list(added)
     if workload.bias:
         behind = (1,) * max(0, sums.ndim - axis - 1)
