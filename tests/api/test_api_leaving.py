@@ -23,7 +23,6 @@ MANY = 3000  # more than the sockets between the two hold
 @pytest.fixture
 def restored_logs() -> Iterator[None]:
     yield
-    structlog.reset_defaults()
     for name in ("uvicorn", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate, logger.disabled = [], True, False

@@ -1,12 +1,9 @@
 """Bad input on the shell: one line, a non-zero exit, and nothing written."""
 
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tests.ports import free_port
 from tuner.cli import app as cli
@@ -17,14 +14,9 @@ DEPTHWISE = "depthwise_conv2d --B 1 --C 2 --H 5 --W 5"
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder to be in, and this process left as it was."""
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder to be in."""
     monkeypatch.chdir(tmp_path)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    structlog.reset_defaults()
 
 
 def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:

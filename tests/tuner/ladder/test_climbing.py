@@ -2,7 +2,6 @@
 
 import io
 import json
-import signal
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 from rich.console import Console
 from stored_best import store
 
@@ -38,14 +36,10 @@ def builder() -> Iterator[Builder]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A database of its own, and this process left as it was."""
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A database of its own."""
     monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield monkeypatch
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    structlog.reset_defaults()
+    return monkeypatch
 
 
 def test_the_command_climbs_draws_and_stores(
