@@ -80,7 +80,8 @@ def decide(
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with the baselines in ``beside``. The winner is the fastest that is
     right once more when it is loaded from disk, as a user loads it. If it runs on several CPU
-    threads, the fastest configuration on one thread follows.
+    threads, the fastest configuration on one thread follows; it takes the winner's place if it is
+    as fast when both are delivered.
 
     Raises NothingWorked if none of them can be built and run again.
     """
@@ -100,7 +101,7 @@ def decide(
         except ChildFailed as error:
             wrong = {first[0].name: str(error)}
         if not wrong:
-            return [_winner(plan, final, entry, first, delivered) for entry in first]
+            return _of_use([_winner(plan, final, entry, first, delivered) for entry in first])
         dropped |= wrong
         ranked = [entry for entry in ranked if entry.name not in wrong]
     reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
@@ -114,6 +115,11 @@ def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entr
         return [fastest]
     on_one = [entry for entry in others if plan.threads(final.configs[entry.name]) == 1]
     return [fastest, *on_one[:1]]
+
+
+def _of_use(winners: list[Winner]) -> list[Winner]:
+    """More threads must pay."""
+    return winners[-1:] if winners[-1].time_us <= winners[0].time_us else winners
 
 
 def _round(

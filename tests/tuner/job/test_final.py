@@ -52,10 +52,17 @@ class Builder:
 
 class Runner:
     """``broken`` are wrong when they are loaded once more. A delivered kernel takes as long as in
-    the round, and its call one microsecond more. ``rounds`` tells what was delivered together."""
+    the round, or as ``delivered`` says, and its call one microsecond more. ``rounds`` tells what
+    was delivered together."""
 
-    def __init__(self, *broken: str, dropped: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *broken: str,
+        dropped: dict[str, str] | None = None,
+        delivered: dict[str, float] | None = None,
+    ) -> None:
         self._broken, self._dropped = set(broken), dropped or {}
+        self._delivered = TIMES | (delivered or {})
         self.rounds: list[tuple[list[str], list[str]]] = []
 
     def submit(self, library: Path) -> Future[Measured]:
@@ -86,8 +93,9 @@ class Runner:
             path, manifest = delivered[name].library, delivered[name].manifest
             assert path.stem == f"final-{name.replace(' ', '-')}"
             assert manifest["library"]["size"] == len(path.read_bytes())
-            entries.append(entry(of(name, "kernel"), TIMES[name], 2e-7))
-            entries.append(entry(of(name, "call"), TIMES[name] + 1, 1e-7, level="call"))
+            time = self._delivered[name]
+            entries.append(entry(of(name, "kernel"), time, 2e-7))
+            entries.append(entry(of(name, "call"), time + 1, 1e-7, level="call"))
         return Comparison({each.name: each for each in entries}, dropped, {})
 
 
@@ -166,6 +174,20 @@ def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path:
     for each in found:  # an answer is never without its peers, whichever of them it is
         told = {row["name"]: row["speedup"] for row in each.baselines}
         assert told["numpy.convolve"] == 20.0 / (each.time_us + 1)
+
+
+@pytest.mark.parametrize("as_delivered", [4.0, 5.0])
+def test_one_thread_wins_if_several_are_no_faster_as_delivered(
+    tmp_path: Path, as_delivered: float
+) -> None:
+    """Else the job would show another best than whoever asks for its workload's."""
+    template = templates_for(WORKLOAD, LIMITS)[0]
+    serial = template.default(WORKLOAD, LIMITS)
+    parallel = serial | {"threading": "parallel"}
+    runner = Runner(delivered={"default": as_delivered})
+    found = all_decided(tmp_path, runner, template=template, chosen=[serial, parallel])
+    assert [(each.threads, each.time_us) for each in found] == [(1, as_delivered)]
+    assert found[0].timing["warm"]["median_us"] == as_delivered
 
 
 def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
