@@ -147,7 +147,9 @@ def test_where_no_copy_can_be(
     (tmp_path / "other").touch()
     (tmp_path / "link").symlink_to(tmp_path / "other")
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
-    before = {each: each.lstat() for each in tmp_path.iterdir() if each.suffix != ".db"}
+    # SQLite opens its own files anew, which changes the times of its log
+    others = [each for each in tmp_path.iterdir() if not each.name.startswith("convtune.db")]
+    before = {each: each.lstat() for each in others}
     for force in (False, True):
         with pytest.raises(BackupRefused, match=says):
             back_up(url, tmp_path / name, force=force)
