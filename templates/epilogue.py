@@ -28,8 +28,12 @@ class WithEpilogue(Workload):
     )
 
     @property
+    def has_epilogue(self) -> bool:
+        return self.bias or self.residual or self.activation != "none"
+
+    @property
     def is_plain(self) -> bool:
-        return not self.bias and not self.residual and self.activation == "none"
+        return not self.has_epilogue
 
     def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
         """The arguments that are added to the sums, in the order in which they are."""

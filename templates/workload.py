@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -43,6 +43,25 @@ Whole = Annotated[int, Digits]
 Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # in this order JSON Schema has both
 
 
+def is_absent(value: object) -> bool:
+    """For a field's ``exclude_if``: what was not given is not shown either."""
+    return value is None
+
+
+def is_extent(annotation: Any) -> bool:
+    """Whether that is the type of a field that is a whole number, which may be absent."""
+    if get_origin(annotation) in (Literal, tuple):
+        return False
+    return annotation is int or any(is_extent(each) for each in get_args(annotation))
+
+
+def in_text(value: object) -> str:
+    """A field's value as a query, a form or an option has it: ``true``, and numbers with commas."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 @dataclass(frozen=True)
 class Later:
     """Annotates a field that came after keys had been stored: at its default it stays out of the
@@ -71,7 +90,7 @@ class Workload(BaseModel, ABC):
     @model_validator(mode="after")
     def _reachable_error(self) -> Self:
         if "max_error" not in self.model_fields_set:
-            object.__setattr__(self, "max_error", USUAL_ERROR[self.dtype])  # the model is frozen
+            self._set(max_error=USUAL_ERROR[self.dtype])
         if self.dtype == "float16" and self.max_error < LEAST_ERROR_FLOAT16:
             raise PydanticCustomError(
                 "max_error_under_rounding",
@@ -80,6 +99,11 @@ class Workload(BaseModel, ABC):
                 {"least": LEAST_ERROR_FLOAT16, "max_error": self.max_error, "field": "max_error"},
             )
         return self
+
+    def _set(self, **fields: Any) -> None:
+        """For validators alone: the model is frozen."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @property
     def key(self) -> str:
@@ -99,7 +123,8 @@ class Workload(BaseModel, ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the operator's sums are the output, with nothing done to them."""
+        """Whether it is what templates written for one form alone compute: the operator's sums are
+        the output, and no field that came later asks for another form."""
         return True
 
     @property

@@ -68,7 +68,7 @@ AUTOTVM = {
 TOPHUB = [
     autotvm("conv2d_nchw.cuda", tensor(1, 3, 8, 8), tensor(4, 3, 3, 3), [1, 1], [1, 1], [1, 1]),
     depthwise(),
-    depthwise(padding=[0, 0, 1, 1]),
+    depthwise(dilation=[1, 2]),
 ]
 T4_RESULT: dict[str, Any] = {
     "timestamp": "2023-12-22 09:54:05.502007+00:00",

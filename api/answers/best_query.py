@@ -13,7 +13,7 @@ from api.problems.messages import FieldError, field_errors, summary
 from api.problems.problems import Problem
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
-from templates.workload import Workload
+from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -77,6 +77,7 @@ def query_parameters(operator: Operator) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": "query",
+            **({"style": "form", "explode": False} if _is_list(field) else {}),
             "required": name in required,
             "description": field.pop("description"),
             "schema": field,
@@ -84,6 +85,10 @@ def query_parameters(operator: Operator) -> list[dict[str, Any]]:
         }
         for name, field in fields.items()
     ]
+
+
+def _is_list(schema: dict[str, Any]) -> bool:
+    return any(each.get("type") == "array" for each in schema.get("anyOf", []))
 
 
 def _repeated(query: QueryParams) -> list[FieldError]:
@@ -124,7 +129,7 @@ def _value(field: FieldInfo, text: str) -> Any:
     """The JSON value that the text stands for. If it stands for none, the text itself, which the
     strict model then refuses by name."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    whole = field.annotation is int or any(isinstance(choice, int) for choice in choices)
+    whole = is_extent(field.annotation) or any(isinstance(choice, int) for choice in choices)
     if whole and _INTEGER.fullmatch(text):
         return int(text)
     if field.annotation is bool:

@@ -12,7 +12,7 @@ from templates import templates_for
 from templates.errors import TemplateError
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.workload import Workload
+from templates.workload import Workload, is_extent
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
@@ -63,7 +63,7 @@ def distance(workload: Workload, best: Best) -> float:
     if set(asked) != set(there):  # a field that one of the two releases lacks
         return math.inf
     fields = type(workload).model_fields.items()
-    extents = [name for name, field in fields if field.annotation is int and name in asked]
+    extents = [name for name, field in fields if is_extent(field.annotation) and name in asked]
     fixed = set(asked) - {*extents, "max_error"}
     if any(asked[name] != there[name] for name in fixed) or there["max_error"] > asked["max_error"]:
         return math.inf

@@ -128,7 +128,13 @@ def best_search(request: Request, engine: EngineDep) -> Response:
     device = asked.get("device", "")
     device_id = int(device) if device.isdecimal() and len(device) < 19 else None
     page = views.find_bests(
-        engine, chosen.name if chosen else None, wanted, device_id, LISTED, asked.get("cursor")
+        engine,
+        chosen.name if chosen else None,
+        wanted,
+        device_id,
+        LISTED,
+        asked.get("cursor"),
+        forms.unsaid(chosen) if chosen else {},
     )
     more = None
     if page.next_cursor:

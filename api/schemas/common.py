@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from templates import operators
 from templates.conv1d.workload import Conv1dWorkload
+from templates.workload import in_text
 
 T = TypeVar("T")
 
@@ -27,9 +28,8 @@ SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def in_query(fields: Mapping[str, object]) -> str:
-    """Fields as a query: true and false as in JSON."""
-    said = {n: str(v).lower() if isinstance(v, bool) else v for n, v in fields.items()}
-    return urlencode(said)
+    """Fields as a query."""
+    return urlencode({name: in_text(value) for name, value in fields.items()})
 
 
 def _known_operator(name: str) -> str:

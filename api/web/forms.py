@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from db.contract.job import Job
 from db.contract.order import terms_of
 from db.contract.sent import SentTerms
 from templates import Operator
+from templates.workload import Later, in_text
 
 MAX_EXTENT = 2**31
 FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
@@ -96,6 +96,9 @@ def shape_fields(
     """The fields of the operator's workload, its own before those that others have too. With
     ``blank`` every field may be empty, and is unless a value is given."""
     model = operator.workload
+    properties = _properties(model)
+    if blank:  # nobody searches for a list of numbers
+        properties = {name: each for name, each in properties.items() if not _is_list(each)}
     fields = [
         form_field(
             prefix + name,
@@ -104,7 +107,7 @@ def shape_fields(
             errors.get(prefix + name),
             required=model.model_fields[name].is_required() and not blank,
         )
-        for name, schema in _properties(model).items()
+        for name, schema in properties.items()
     ]
     own = {prefix + name for name in model.__annotations__}
     return sorted(fields, key=lambda field: field.name not in own)
@@ -134,7 +137,7 @@ def read_shape(
     wanted: dict[str, int | float | str] = {}
     wrong: dict[str, str] = {}
     for name, schema in _properties(operator.workload).items():
-        if name not in texts:
+        if name not in texts or _is_list(schema):
             continue
         value = typed(texts[name])
         if schema.get("type") == "number" and isinstance(value, int | float):
@@ -156,14 +159,20 @@ def read_shape(
     return wanted, wrong
 
 
+def unsaid(operator: Operator) -> dict[str, Any]:
+    """The defaults of the fields that a stored workload may lack."""
+    fields = operator.workload.model_fields.items()
+    return {name: field.default for name, field in fields if Later() in field.metadata}
+
+
 def values_of(job: Job) -> dict[str, str]:
     """A job's order with the values that the form would send."""
-    values = {f"workload.{name}": _text(value) for name, value in job.workload.items()}
+    values = {f"workload.{name}": in_text(value) for name, value in job.workload.items()}
     options = terms_of(job)
     if job.state == "succeeded":
         options["on_existing"] = "retune"  # reuse would only show this job again
     values |= {
-        name: _text(value) if isinstance(value, str | int | float) else ", ".join(value)
+        name: in_text(value) if isinstance(value, str | int | float) else ", ".join(value)
         for name, value in options.items()
         if value is not None
     }
@@ -173,9 +182,13 @@ def values_of(job: Job) -> dict[str, str]:
 def _sent(text: str, schema: Mapping[str, Any]) -> Any:
     """The JSON value of an input for that property."""
     kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
-    if "array" in kinds:
+    if _is_list(schema):
         return [each.strip() for each in text.split(",")]
     return text.strip() if "string" in kinds else typed(text)
+
+
+def _is_list(schema: Mapping[str, Any]) -> bool:
+    return any(each.get("type") == "array" for each in schema.get("anyOf", [schema]))
 
 
 def typed(text: str) -> Any:
@@ -209,7 +222,7 @@ def form_field(
     high = merged.get("maximum", merged.get("exclusiveMaximum"))
     short = name.rpartition(".")[2]
     free = short == "max_error"  # its default depends on the dtype: blank is the default
-    shown = value if value is not None else "" if default is None or free else _text(default)
+    shown = value if value is not None else "" if default is None or free else in_text(default)
     return FormField(
         name=name,
         label=_LABELS.get(short, short.replace("_", " ")),
@@ -217,7 +230,7 @@ def form_field(
         value=shown,
         hint=merged.get("description", ""),
         limits=_limits(low, high),
-        choices=tuple(_text(choice) for choice in choices),
+        choices=tuple(in_text(choice) for choice in choices),
         minimum=low,
         maximum=high,
         whole=merged.get("type") == "integer",
@@ -241,8 +254,4 @@ def _properties(model: Any) -> dict[str, dict[str, Any]]:
 
 
 def _example(operator: Operator) -> dict[str, str]:
-    return {f"workload.{name}": _text(value) for name, value in operator.example.items()}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return {f"workload.{name}": in_text(value) for name, value in operator.example.items()}

@@ -25,6 +25,7 @@ from db.sql import errors as storage
 from templates import operators
 from templates.errors import UnknownOperator
 from templates.spaces.knob import brief
+from templates.workload import in_text
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -55,7 +56,7 @@ def shape(workload: dict[str, Any]) -> str:
         elif isinstance(value, str) and value != "none":
             words.append(value)
         elif not isinstance(value, str | bool) and name != "max_error":
-            extents.append(f"{name}={value}")
+            extents.append(f"{name}={in_text(value)}")
     return " ".join([*extents, *words])
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Engine, func, select
@@ -102,8 +103,10 @@ def find_bests(
     device_id: int | None = None,
     limit: int = 50,
     cursor: str | None = None,
+    usual: Mapping[str, Any] = MappingProxyType({}),
 ) -> Page[FoundBest]:
-    """Bests whose workload has all of ``shape``'s values, newest first. Raises BadCursor."""
+    """Bests whose workload has all of ``shape``'s values, newest first. Fields that came later than
+    some workloads that are stored have the value in ``usual`` there. Raises BadCursor."""
     query = (
         select(
             bests,
@@ -124,14 +127,18 @@ def find_bests(
         query = query.where(bests.c.device_id == device_id)
     for name, value in (shape or {}).items():
         field = workloads.c.workload[name]
-        if isinstance(value, bool):  # it came later than some workloads that are stored
-            query = query.where(func.coalesce(field.as_boolean(), False) == value)
-        elif isinstance(value, int):
-            query = query.where(field.as_integer() == value)
-        elif isinstance(value, float):
-            query = query.where(field.as_float() == value)
-        else:
-            query = query.where(field.as_string() == value)
+        stored = (
+            field.as_boolean()
+            if isinstance(value, bool)
+            else field.as_integer()
+            if isinstance(value, int)
+            else field.as_float()
+            if isinstance(value, float)
+            else field.as_string()
+        )
+        if usual.get(name) is not None:
+            stored = func.coalesce(stored, usual[name])
+        query = query.where(stored == value)
     if cursor is not None:
         query = query.where(bests.c.id < read_cursor("bests", cursor))
     texts = [operator, *(value for value in (shape or {}).values() if isinstance(value, str))]

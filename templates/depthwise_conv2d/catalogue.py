@@ -1,7 +1,9 @@
 """The templates of depthwise 2-D convolution."""
 
+from templates.depthwise_conv2d.cpu_channels import CpuChannels
 from templates.depthwise_conv2d.cpu_planes import CpuPlanes
 from templates.depthwise_conv2d.cpu_tiled import CpuTiled
+from templates.depthwise_conv2d.cuda_direct import CudaDirect
 from templates.depthwise_conv2d.cuda_patch import CudaPatch
 from templates.depthwise_conv2d.cuda_rows import CudaRows
 from templates.depthwise_conv2d.cuda_splits import CudaSplits
@@ -12,7 +14,9 @@ from templates.depthwise_conv2d.cuda_toeplitz import CudaToeplitz
 TEMPLATES = (
     CpuTiled(),
     CpuPlanes(),
+    CpuChannels(),
     CudaTiled(),
+    CudaDirect(),
     CudaRows(),
     CudaStrategies(),
     CudaSplits(),

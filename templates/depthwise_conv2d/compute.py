@@ -1,4 +1,4 @@
-"""Depthwise 2-D convolution as a padded TE computation."""
+"""Depthwise 2-D convolution as TE computations."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from templates.kernels.parameters import placeholders
 
 
 def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
-    """The unscheduled program, a TIR function. Batch and channel are one axis of planes,
-    n = b*C + c; output rows and columns are padded to multiples of the tile, so that guards stand
-    only where data is staged in and written out. Taps that only ever meet padding are left out.
+    """The unscheduled program, a TIR function. Batch and output channel are one axis of planes,
+    n = b*channels + c; output rows and columns are padded to multiples of the tile, so that guards
+    stand only where data is staged in and written out. Taps that only ever meet padding are left
+    out.
 
     Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's near weights,
-    ``acc[n, i, j]`` the sums, ``y`` the cut to (B, C, Ho, Wo), with the epilogue. All but ``y`` are
-    float32, whatever the workload's dtype.
+    ``acc[n, i, j]`` the sums, ``y`` the cut to the output's shape, with the epilogue. All but ``y``
+    are float32, whatever the workload's dtype.
     """
-    B, C, H, W, s = workload.B, workload.C, workload.H, workload.W, workload.stride
-    middle, planes = workload.K // 2, B * C
-    taps_h, taps_w = workload.near
-    top, left = taps_h // 2, taps_w // 2
+    H, W, s, channels = workload.H, workload.W, workload.stride, workload.out_channels
+    down, across = workload.used
+    planes, d = workload.B * channels, workload.dilation
     rows = ceil_div(workload.out_height, tile_rows) * tile_rows
     columns = ceil_div(workload.out_width, tile_columns) * tile_columns
-    height, width = (rows - 1) * s + taps_h, (columns - 1) * s + taps_w
+    height, width = (rows - 1) * s + down.span, (columns - 1) * s + across.span
+    top, left = down.before, across.before
     x, w, *added = placeholders(workload)
 
     def staged(n: Any, h: Any, v: Any) -> Any:
@@ -41,26 +42,63 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
             )
             if can_fail
         ]
-        value = x[n // C, n % C, h - top, v - left].astype("float32")
+        channel = n % channels // workload.multiplier
+        at = workload.place(n // channels, channel, h - top, v - left)
+        value = x[at].astype("float32")
         if not inside:
             return value
         return tirx.if_then_else(tirx.all(*inside), value, tirx.const(0.0, "float32"))
 
     xp = te.compute((planes, height, width), staged, name="xp")
     wp = te.compute(
-        (planes, taps_h, taps_w),
-        lambda n, ky, kx: w[n % C, 0, ky + (middle - top), kx + (middle - left)].astype("float32"),
+        (planes, down.count, across.count),
+        lambda n, ky, kx: w[n % channels, 0, ky + down.first, kx + across.first].astype("float32"),
         name="wp",
     )
-    ky, kx = te.reduce_axis((0, taps_h), name="ky"), te.reduce_axis((0, taps_w), name="kx")
+    ky = te.reduce_axis((0, down.count), name="ky")
+    kx = te.reduce_axis((0, across.count), name="kx")
     acc = te.compute(
         (planes, rows, columns),
-        lambda n, i, j: te.sum(xp[n, i * s + ky, j * s + kx] * wp[n, ky, kx], axis=[ky, kx]),
+        lambda n, i, j: te.sum(
+            xp[n, i * s + ky * d, j * s + kx * d] * wp[n, ky, kx], axis=[ky, kx]
+        ),
         name="acc",
     )
+
+    def stored(*at: Any) -> Any:
+        b, c, i, j = workload.axes(at)
+        return finished(workload, acc[b * channels + c, i, j], added, c, at)
+
+    y = te.compute(workload.output.shape, stored, name="y")
+    return te.create_prim_func([x, w, *added, y])
+
+
+def guarded(workload: DepthwiseConv2dWorkload, one_stage: bool) -> Any:
+    """The unscheduled program, a TIR function, in which every tap looks whether it meets padding.
+    The sums, float32 and in the output's layout, are the output ``y`` itself or a stage ``sums``.
+    """
+    H, W, s, d = workload.H, workload.W, workload.stride, workload.dilation
+    (height, width), (top, left, _, _) = workload.kernel, workload.pads
+    x, w, *added = placeholders(workload)
+    ky, kx = te.reduce_axis((0, height), name="ky"), te.reduce_axis((0, width), name="kx")
+
+    def product(*at: Any) -> Any:
+        b, c, i, j = workload.axes(at)
+        row, column = i * s + ky * d, j * s + kx * d
+        source = workload.place(b, c // workload.multiplier, row - top, column - left)
+        sample = tirx.if_then_else(
+            tirx.all(row >= top, row < H + top, column >= left, column < W + left),
+            x[source].astype("float32"),
+            tirx.const(0.0, "float32"),
+        )
+        return te.sum(sample * w[c, 0, ky, kx].astype("float32"), axis=[ky, kx])
+
+    sums = te.compute(workload.output.shape, product, name="y" if one_stage else "sums")
+    if one_stage:
+        return te.create_prim_func([x, w, sums])
     y = te.compute(
         workload.output.shape,
-        lambda b, c, i, j: finished(workload, acc[b * C + c, i, j], added, c, [b, c, i, j]),
+        lambda *at: finished(workload, sums[at], added, workload.axes(at)[1], at),
         name="y",
     )
     return te.create_prim_func([x, w, *added, y])

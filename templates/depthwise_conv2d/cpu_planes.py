@@ -38,6 +38,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         return (
             super().applies(workload, limits)
+            and workload.is_basic
             and padded_bytes(workload, workload.out_height, 16) <= MAX_PLANE_BYTES
         )
 

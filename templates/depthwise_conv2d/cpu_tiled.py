@@ -53,8 +53,11 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
             lambda c: c["rows"] * c["vectors"] * _unrolled_taps(workload, c) <= 1024,
         )
         space.constraint(
-            f"a task stages at most {MAX_STAGED_BYTES} bytes",
-            lambda c: _staged_bytes(workload, c) <= MAX_STAGED_BYTES,
+            f"a task stages at most {MAX_STAGED_BYTES} bytes, or is as small as it can be",
+            lambda c: (
+                _staged_bytes(workload, c) <= MAX_STAGED_BYTES
+                or (c["rows"], c["vectors"], c["tiles_per_task"]) == (1, 1, 1)
+            ),
         )
         return space
 
@@ -74,9 +77,10 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         columns = config["lanes"] * config["vectors"]
         task_rows, task_columns = _task(workload, config)
+        planes = workload.B * workload.out_channels
         down = ceil_div(workload.out_height, task_rows)
         across = ceil_div(workload.out_width, task_columns)
-        tasks = workload.B * workload.C * down * across
+        tasks = planes * down * across
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         staged = _staged_bytes(workload, config)
         return {
@@ -110,8 +114,8 @@ def _task(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
 
 def _staged_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     height, width = (
-        (outputs - 1) * workload.stride + taps
-        for outputs, taps in zip(_task(workload, config), workload.near, strict=True)
+        (outputs - 1) * workload.stride + taps.span
+        for outputs, taps in zip(_task(workload, config), workload.used, strict=True)
     )
     return 4 * height * width
 

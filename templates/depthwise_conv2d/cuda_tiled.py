@@ -27,9 +27,15 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     version = 1
     arithmetic = DIRECT
 
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        return (
+            super().applies(workload, limits)
+            and _shared_bytes(workload, _smallest()) <= limits.shared_memory_per_block
+        )
+
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width
-        planes = workload.B * workload.C
+        planes = workload.B * workload.out_channels
         space = ConfigSpace(self.name, self.version)
         space.knob("planes", [p for p in (1, 2, 4, 8, 16) if planes % p == 0])
         space.knob("threads_y", [1, 2, 4, 7, 8, 14, 16, 28, 32])
@@ -78,17 +84,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        config = {
-            "template": self.name,
-            "planes": 1,
-            "threads_y": 1,
-            "threads_x": 32,
-            "rows_per_thread": 1,
-            "columns_per_thread": 1,
-            "row_pitch": "tight",
-            "staging": "shared",
-            "unroll": "columns",
-        }
+        config = {"template": self.name, **_smallest()}
         for threads_y in (2, 4, 8):
             higher = {**config, "threads_y": threads_y}
             fits = _shared_bytes(workload, higher) <= limits.shared_memory_per_block
@@ -102,7 +98,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         tile_h, tile_w = _tile(config)
         across = ceil_div(workload.out_width, tile_w)
         down = ceil_div(workload.out_height, tile_h)
-        blocks = across * down * workload.B * workload.C // config["planes"]
+        blocks = across * down * workload.B * workload.out_channels // config["planes"]
         threads, shared = _threads(config), _shared_bytes(workload, config)
         registers = _registers(workload, config)
         resident = min(
@@ -130,6 +126,20 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         }
 
 
+def _smallest() -> Config:
+    """That which stages least, as far as any device can run it."""
+    return {
+        "planes": 1,
+        "threads_y": 1,
+        "threads_x": 32,
+        "rows_per_thread": 1,
+        "columns_per_thread": 1,
+        "row_pitch": "tight",
+        "staging": "shared",
+        "unroll": "columns",
+    }
+
+
 def _threads(config: Config) -> int:
     threads: int = config["planes"] * config["threads_y"] * config["threads_x"]
     return threads
@@ -150,8 +160,8 @@ def _tile(config: Config) -> tuple[int, int]:
 def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     near = workload.near
     height, width = (
-        (outputs - 1) * workload.stride + taps
-        for outputs, taps in zip(_tile(config), near, strict=True)
+        (outputs - 1) * workload.stride + taps.span
+        for outputs, taps in zip(_tile(config), workload.used, strict=True)
     )
     if config["row_pitch"] == "aligned":
         width = ceil_div(width, 4) * 4
@@ -162,9 +172,9 @@ def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Estimated: sums, the input rows and weights in flight, addresses."""
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
-    _, taps = workload.near
-    segment = (columns - 1) * workload.stride + taps
-    staged = rows * segment + taps if config["staging"] == "registers" else segment
+    _, taps = workload.used
+    segment = (columns - 1) * workload.stride + taps.span
+    staged = rows * segment + taps.count if config["staging"] == "registers" else segment
     return int(rows * columns + min(staged, 160) + 24)
 
 

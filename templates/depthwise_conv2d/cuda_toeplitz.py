@@ -46,7 +46,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             limits.kind == "cuda"
             and workload.is_plain
             and capability(limits) >= 75
-            and workload.K >= MIN_KERNEL
+            and workload.kernel[0] >= MIN_KERNEL
             and Layout(workload, _smallest(workload, limits)).shared_bytes <= limits.shared_memory
         )
 
@@ -158,7 +158,7 @@ class Layout:
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
         self._workload, self._config = workload, config
-        s, middle = workload.stride, workload.K // 2
+        s, middle = workload.stride, workload.kernel[0] // 2
         tiles: int = config["column_tiles"]
         fragment: int = config["fragment_rows"]
         kind, self.products = ARITHMETICS[config["arithmetic"]]
@@ -307,7 +307,7 @@ def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
 
 def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
     """By the taps that an output at the middle of the plane meets."""
-    height, width = min(workload.K, workload.H), min(workload.K, workload.W)
+    height, width = min(workload.kernel[0], workload.H), min(workload.kernel[0], workload.W)
     return arithmetics(workload, height * width, limits)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.epilogue_exact import finished
 from templates.kernels.transform import smooth
@@ -31,23 +30,26 @@ def reference(
     w: NDArray[np.floating[Any]],
     *added: NDArray[np.floating[Any]],
 ) -> Array:
-    """The sum over taps in float64: x of shape (B, C, H, W), w of (C, 1, K, K), result of
-    (B, C, Ho, Wo); ``added`` are the bias, of (C,), and the residual, of the result's shape, if the
-    workload has them.
+    """The sum over taps in float64, of the output's shape, for an input and a weight of the
+    workload's shapes; ``added`` are the bias, one number for each output channel, and the residual,
+    of the result's shape, if the workload has them.
 
     Block by block, so that little beside the result is in memory at once. Large kernels by the
     convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
     ``max_error``.
     """
-    middle, reach = workload.K // 2, tuple(extent // 2 for extent in workload.near)
-    near = tuple(slice(middle - r, middle + r + 1) for r in reach)
+    down, across = workload.used
+    near = tuple(slice(each.first, each.first + each.count) for each in workload.used)
     taps = w[:, 0][(slice(None), *near)].astype(np.float64)
-    summed = _direct if taps[0].size <= DIRECT_TAPS else _transformed
+    summed = _direct if down.count * across.count <= DIRECT_TAPS else _transformed
+    x = x.transpose(workload.axes(range(4)))
     result = np.empty(workload.output.shape)
-    for block in _blocks(result.shape):
-        window = _window(x, block, reach, workload.stride)
-        result[block] = summed(window, taps[block[1]], workload.stride)
-    return finished(workload, result, added, axis=1)
+    planes = result.transpose(workload.axes(range(4)))
+    for block in _blocks(planes.shape):
+        window = _window(workload, x, block)
+        planes[block] = summed(workload, window, taps[block[1]], planes[block].shape[2:])
+    channels = workload.place(0, 1, 2, 3).index(1)
+    return finished(workload, result, added, axis=channels)
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
@@ -65,36 +67,44 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
     )
 
 
-def _window(
-    x: NDArray[np.floating[Any]], block: Block, reach: tuple[int, ...], stride: int
-) -> Array:
+def _window(workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], block: Block) -> Array:
     """The part of x that a block of outputs is computed from, with zeros for the padding."""
     inside, padding = [], [(0, 0), (0, 0)]
-    for piece, r, extent in zip(block[2:], reach, x.shape[2:], strict=True):
-        first, last = piece.start * stride - r, (piece.stop - 1) * stride + r + 1
-        inside.append(slice(max(0, first), min(extent, last)))
-        padding.append((max(0, -first), max(0, last - extent)))
-    return np.pad(x[(*block[:2], *inside)].astype(np.float64), padding)
+    for piece, taps, extent in zip(block[2:], workload.used, x.shape[2:], strict=True):
+        first = piece.start * workload.stride - taps.before
+        length = (piece.stop - 1 - piece.start) * workload.stride + taps.span
+        start, stop = (min(max(0, place), extent) for place in (first, first + length))
+        ahead = min(max(0, -first), length)
+        inside.append(slice(start, stop))
+        padding.append((ahead, length - ahead - (stop - start)))
+    channels = np.arange(block[1].start, block[1].stop) // workload.multiplier
+    part = x[block[0], slice(channels[0], channels[-1] + 1), inside[0], inside[1]]
+    return np.pad(part[:, channels - channels[0]].astype(np.float64), padding)
 
 
-def _direct(window: Array, taps: Array, stride: int) -> Array:
+def _direct(
+    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
+) -> Array:
     """One shifted multiply-add for each tap."""
-    height, width = (
-        extent - count + 1 for extent, count in zip(window.shape[2:], taps.shape[1:], strict=True)
-    )
-    result = np.zeros((*window.shape[:2], ceil_div(height, stride), ceil_div(width, stride)))
+    stride, step = workload.stride, workload.dilation
+    height, width = ((extent - 1) * stride + 1 for extent in size)
+    result = np.zeros((*window.shape[:2], *size))
     for ky, kx in np.ndindex(taps.shape[1:]):
-        shifted = window[:, :, ky : ky + height : stride, kx : kx + width : stride]
+        top, left = ky * step, kx * step
+        shifted = window[:, :, top : top + height : stride, left : left + width : stride]
         result += shifted * taps[:, ky, kx, None, None]
     return result
 
 
-def _transformed(window: Array, taps: Array, stride: int) -> Array:
+def _transformed(
+    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
+) -> Array:
     """A product of transforms; what wraps around lies behind the outputs."""
-    size = [smooth(extent) for extent in window.shape[2:]]
-    product = np.fft.rfft2(window, size) * np.fft.rfft2(taps, size).conj()
-    height, width = (
-        extent - count + 1 for extent, count in zip(window.shape[2:], taps.shape[1:], strict=True)
-    )
-    result: Array = np.fft.irfft2(product, size)[:, :, :height:stride, :width:stride]
+    stride, step = workload.stride, workload.dilation
+    spread = np.zeros((len(taps), *(each.span for each in workload.used)))
+    spread[:, ::step, ::step] = taps
+    shape = [smooth(extent) for extent in window.shape[2:]]
+    product = np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()
+    height, width = ((extent - 1) * stride + 1 for extent in size)
+    result: Array = np.fft.irfft2(product, shape)[:, :, :height:stride, :width:stride]
     return result

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
+from templates.ceil_div import ceil_div
 from templates.epilogue import WithEpilogue
-from templates.workload import Digits, Extent, Whole
+from templates.workload import Digits, Extent, Later, is_absent
 
 MAX_KERNEL = 63
+MAX_REACH = 1023
+MAX_PADDING = 1023
+MAX_MULTIPLIER = 2**16
 MAX_BYTES = 2**31
+T = TypeVar("T")
+SIDES = ("top", "left", "bottom", "right")
+
+
+def _sides(value: object) -> object:
+    """A list, or a text of numbers with commas between them, as a tuple."""
+    found = value
+    if isinstance(value, str):
+        found = [int(part) if part.strip().isdecimal() else part for part in value.split(",")]
+    if found is None or (
+        isinstance(found, list | tuple)
+        and len(found) == len(SIDES)
+        and all(type(side) is int and 0 <= side <= MAX_PADDING for side in found)
+    ):
+        return None if found is None else tuple(found)
+    raise PydanticCustomError(
+        "padding_sides",
+        "must be four whole numbers from 0 to {limit}: top, left, bottom and right, as 1,1,1,1",
+        {"limit": MAX_PADDING},
+    )
+
+
+Side = Annotated[int, Field(ge=0, le=MAX_PADDING)]
+Kernel = Annotated[int, Field(ge=1, le=MAX_KERNEL), Digits]
+
+
+@dataclass(frozen=True)
+class Taps:
+    """A row or column of taps: the ``count`` from ``first`` on, ``step`` elements apart, the first
+    of them ``before`` elements ahead of the first output's own element (behind it if negative)."""
+
+    first: int
+    count: int
+    step: int
+    before: int
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last."""
+        return (self.count - 1) * self.step + 1
 
 
 class DepthwiseConv2dWorkload(WithEpilogue):
-    """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C, 1, K, K),
-    padding ``K // 2`` on every side."""
+    """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C * multiplier, 1, KH,
+    KW), output (B, C * multiplier, Ho, Wo). In layout NHWC input and output have their channels
+    last; the weight has the same shape."""
 
     operator: ClassVar[str] = "depthwise_conv2d"
 
@@ -25,19 +73,78 @@ class DepthwiseConv2dWorkload(WithEpilogue):
     C: Extent = Field(description="channels")
     H: Extent = Field(description="input height")
     W: Extent = Field(description="input width")
-    K: Whole = Field(ge=1, le=MAX_KERNEL, description="kernel height and width; odd")
-    stride: Annotated[Literal[1, 2], Digits] = Field(
+    K: Annotated[Kernel | None, Later()] = Field(
+        None,
+        description="kernel height and width; if they differ, give KH and KW instead",
+        exclude_if=is_absent,
+    )
+    KH: Annotated[Kernel | None, Later()] = Field(
+        None, description="kernel height", exclude_if=is_absent
+    )
+    KW: Annotated[Kernel | None, Later()] = Field(
+        None, description="kernel width", exclude_if=is_absent
+    )
+    stride: Annotated[Literal[1, 2, 3, 4], Digits] = Field(
         1, description="output stride in both directions"
+    )
+    padding: Annotated[
+        tuple[Side, Side, Side, Side] | None,
+        BeforeValidator(_sides),
+        PlainSerializer(list),
+        Later(),
+    ] = Field(
+        None,
+        description="zeros at the top, left, bottom and right; by default half the kernel's height "
+        "and width, rounded down",
+        exclude_if=is_absent,
+    )
+    dilation: Annotated[int, Field(ge=1, le=MAX_REACH), Digits, Later()] = Field(
+        1, description="elements from one tap to the next, in both directions"
+    )
+    multiplier: Annotated[int, Field(ge=1, le=MAX_MULTIPLIER), Digits, Later()] = Field(
+        1, description="output channels for each input channel"
+    )
+    layout: Annotated[Literal["NCHW", "NHWC"], Later()] = Field(
+        "NCHW", description="order of the axes of input and output: NCHW, or NHWC (channels last)"
     )
 
     @model_validator(mode="after")
-    def _within_limits(self) -> DepthwiseConv2dWorkload:
-        if self.K % 2 == 0:
+    def _one_form(self) -> DepthwiseConv2dWorkload:
+        """Whatever says the same has the same fields: K if both are alike, and no usual padding."""
+        both = (self.KH, self.KW)
+        if (self.K is None) == (both == (None, None)) or (self.K is None and None in both):
             raise PydanticCustomError(
-                "even_K",
-                "K must be odd, but it is {K}; pad the kernel with a row and a column of zeros",
-                {"K": self.K, "field": "K"},
+                "kernel_size",
+                "give K, the kernel's height and width, or both KH and KW",
+                {"field": "K"},
             )
+        if self.KH is not None and self.KH == self.KW:
+            self._set(K=self.KH, KH=None, KW=None)
+        height, width = self.kernel
+        if self.padding == (height // 2, width // 2, height // 2, width // 2):
+            self._set(padding=None)
+        return self
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> DepthwiseConv2dWorkload:
+        top, left, bottom, right = self.pads
+        height, width = self.kernel
+        for padded, taps in ((self.H + top + bottom, height), (self.W + left + right, width)):
+            reach = (taps - 1) * self.dilation
+            if reach > MAX_REACH:
+                raise PydanticCustomError(
+                    "too_far",
+                    "dilation times (kernel size - 1) must be at most {limit}, but it is {reach}; "
+                    "take a smaller dilation",
+                    {"limit": MAX_REACH, "reach": reach, "field": "dilation"},
+                )
+            if reach >= padded:
+                raise PydanticCustomError(
+                    "no_output",
+                    "the kernel spans {span} elements, but input and padding have {padded}; "
+                    "pad more, or take a smaller kernel or dilation",
+                    {"span": reach + 1, "padded": padded, "field": "padding"},
+                )
         if self.bytes > MAX_BYTES:
             raise PydanticCustomError(
                 "too_many_bytes",
@@ -48,31 +155,98 @@ class DepthwiseConv2dWorkload(WithEpilogue):
         return self
 
     @property
+    def is_basic(self) -> bool:
+        """Whether it is an odd square kernel with the usual padding, at stride 1 or 2, in layout
+        NCHW and without dilation or multiplier."""
+        return (
+            self.K is not None
+            and self.K % 2 == 1
+            and self.stride <= 2
+            and self.padding is None
+            and (self.dilation, self.multiplier, self.layout) == (1, 1, "NCHW")
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        return self.is_basic and super().is_plain
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Height and width."""
+        if self.K is not None:
+            return self.K, self.K
+        return self.KH or 0, self.KW or 0
+
+    @property
+    def pads(self) -> tuple[int, int, int, int]:
+        """Zeros at the top, left, bottom and right."""
+        height, width = self.kernel
+        return self.padding or (height // 2, width // 2, height // 2, width // 2)
+
+    @property
+    def out_channels(self) -> int:
+        return self.C * self.multiplier
+
+    @property
     def out_height(self) -> int:
-        return (self.H - 1) // self.stride + 1
+        return self._last_window[0] // self.stride + 1
 
     @property
     def out_width(self) -> int:
-        return (self.W - 1) // self.stride + 1
+        return self._last_window[1] // self.stride + 1
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        inside = (self.B, self.C, self.H, self.W)
-        outside = (self.B, self.C, self.out_height, self.out_width)
-        output = Argument("output", outside, self.dtype, "output", "NCHW")
+        inside = self.place(self.B, self.C, self.H, self.W)
+        outside = self.place(self.B, self.out_channels, self.out_height, self.out_width)
+        output = Argument("output", outside, self.dtype, "output", self.layout)
         return (
-            Argument("input", inside, self.dtype, "input", "NCHW"),
-            Argument("weight", (self.C, 1, self.K, self.K), self.dtype, "weight", "OIHW"),
-            *self.added(output, self.C),
+            Argument("input", inside, self.dtype, "input", self.layout),
+            Argument("weight", (self.out_channels, 1, *self.kernel), self.dtype, "weight", "OIHW"),
+            *self.added(output, self.out_channels),
             output,
+        )
+
+    @cached_property
+    def used(self) -> tuple[Taps, Taps]:
+        """The rows and columns of taps that meet the input somewhere, or one if none does. Taps
+        further out, of a kernel larger than the plane, only ever meet padding."""
+        top, left, _, _ = self.pads
+        rows, columns = self._last_window
+        return (
+            _used(self.H, self.kernel[0], self.dilation, top, rows),
+            _used(self.W, self.kernel[1], self.dilation, left, columns),
         )
 
     @property
     def near(self) -> tuple[int, int]:
-        """Height and width of the kernel's middle part; taps further out, of a kernel larger than
-        the plane, only ever meet padding."""
-        return min(self.K, 2 * self.H - 1), min(self.K, 2 * self.W - 1)
+        """How many rows and columns of taps are used."""
+        rows, columns = self.used
+        return rows.count, columns.count
 
     @property
     def taps(self) -> int:
-        return self.K * self.K
+        height, width = self.kernel
+        return height * width
+
+    def place(self, b: T, c: T, i: T, j: T) -> tuple[T, T, T, T]:
+        """Batch, channel, row and column in the order of the layout."""
+        return (b, i, j, c) if self.layout == "NHWC" else (b, c, i, j)
+
+    def axes(self, place: Sequence[T]) -> tuple[T, T, T, T]:
+        """Batch, channel, row and column of a place in the layout."""
+        b, c, i, j = place
+        return (b, j, c, i) if self.layout == "NHWC" else (b, c, i, j)
+
+    @property
+    def _last_window(self) -> tuple[int, int]:
+        """Where in the padded input the last window at stride 1 begins."""
+        top, left, bottom, right = self.pads
+        height, width = ((taps - 1) * self.dilation for taps in self.kernel)
+        return self.H + top + bottom - height - 1, self.W + left + right - width - 1
+
+
+def _used(extent: int, taps: int, step: int, before: int, last_window: int) -> Taps:
+    first = min(max(0, ceil_div(before - last_window, step)), taps - 1)
+    last = min(taps - 1, (extent - 1 + before) // step)
+    return Taps(first, max(1, last - first + 1), step, before - first * step)

@@ -32,24 +32,22 @@ def depthwise_conv2d(window: Window) -> Workload:
     """Raises NotExpressible."""
     B, C, H, W = _extents("input", window.data, 4)
     channels, multiplier, KH, KW = _extents("weight", window.weight, 4)
-    if multiplier != 1:
-        raise NotExpressible(f"its channel multiplier is {multiplier}; here it is 1")
     if channels != C:
         raise NotExpressible(f"its weight has {channels} channels, its input {C}")
-    if KH != KW:
-        raise NotExpressible(f"its kernel is {KH} x {KW}; here it is square")
-    stride, *other = _each("stride", window.strides, 2)
-    if other != [stride]:
-        raise NotExpressible(f"its strides are {stride} and {other[0]}; here both are the same")
-    _undilated(window)
-    top, left, bottom, right = _sides(window.padding, 2)
-    sides = [top, left, bottom, right]
-    if len({*sides}) > 1:
-        raise NotExpressible(f"its padding is asymmetric: {sides}")
-    if top != KH // 2:
-        raise NotExpressible(f"its padding is {top} for a kernel of {KH}; here it is K // 2")
-    fields = {"B": B, "C": C, "H": H, "W": W, "K": KH, "stride": stride}
-    return named("depthwise_conv2d", fields | {"dtype": _dtype(window)})
+    fields = {
+        "B": B,
+        "C": C,
+        "H": H,
+        "W": W,
+        "KH": KH,
+        "KW": KW,
+        "stride": _alike("stride", window.strides),
+        "padding": _sides(window.padding, 2),
+        "dilation": _alike("dilation", window.dilation),
+        "multiplier": multiplier,
+        "dtype": _dtype(window),
+    }
+    return named("depthwise_conv2d", fields)
 
 
 def conv1d(window: Window) -> Workload:
@@ -109,6 +107,14 @@ def _each(name: str, given: Any, dimensions: int) -> list[int]:
     if len(numbers) not in (1, dimensions):
         raise NotExpressible(f"its {name} is {quoted(given)}; {dimensions} numbers are read here")
     return numbers * dimensions if len(numbers) == 1 else numbers
+
+
+def _alike(name: str, given: Any) -> int:
+    """The number of both dimensions."""
+    down, across = _each(name, given, 2)
+    if down != across:
+        raise NotExpressible(f"its {name} is {down} and {across}; here both are the same")
+    return down
 
 
 def _sides(given: Any, dimensions: int) -> list[int]:

@@ -78,14 +78,26 @@ def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
     if "N" in shape:
         shape["M"] = min(shape["M"], 2**22)  # 2 * L * N is at most 2^40
         shape["N"] = min(shape["M"], shape["N"])
-    if "K" in shape:
-        shape["K"] -= 1 - shape["K"] % 2
-        while math.prod(shape[name] for name in "BCHW") > 2**24:
+    if "B" in shape:
+        shape = windowed({n: value for n, value in shape.items() if value not in (None, "")})
+        while math.prod(shape[name] for name in "BCHW") > 2**20:
             largest = max("BCHW", key=lambda name: int(shape[name]))
             shape[largest] //= 2
     if shape.get("dtype") == "float16" and "max_error" in shape and shape["max_error"] != "":
         shape["max_error"] = max(shape["max_error"], 5e-4)
     return shape
+
+
+def windowed(shape: dict[str, Any]) -> dict[str, Any]:
+    """A kernel in one of its two forms, which spans no more than the least input and padding."""
+    if "K" in shape or not {"KH", "KW"} <= {*shape}:
+        shape = {"K": 3} | {name: each for name, each in shape.items() if name not in ("KH", "KW")}
+    if "padding" in shape:
+        shape["padding"] = "3,3,3,3" if isinstance(shape["padding"], str) else [3] * 4
+        shape |= {name: min(shape[name], 7) for name in ("K", "KH", "KW") if name in shape}
+    if "multiplier" in shape:
+        shape["multiplier"] = min(shape["multiplier"], 2)
+    return {name: each for name, each in shape.items() if name != "dilation"}
 
 
 def of_this_release(line: dict[str, Any]) -> dict[str, Any]:

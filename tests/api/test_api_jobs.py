@@ -76,7 +76,9 @@ def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engi
 def test_both_operators_are_taken(client: TestClient) -> None:
     shape = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
     job = ordered(client, operator="depthwise_conv2d", workload=shape)
-    assert job["workload"] == {**shape, "stride": 1, "dtype": "float32", "max_error": 1e-5, **PLAIN}
+    usual = {"stride": 1, "dilation": 1, "multiplier": 1, "layout": "NCHW"}
+    usual |= {"dtype": "float32", "max_error": 1e-5, **PLAIN}
+    assert job["workload"] == shape | usual
 
 
 def test_an_equal_order_gets_the_same_job(client: TestClient) -> None:

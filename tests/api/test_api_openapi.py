@@ -92,7 +92,10 @@ def test_each_event_says_what_it_carries() -> None:
 
 @pytest.mark.parametrize(
     ("name", "required", "free"),
-    [("conv1d", "M N", "mode kind"), ("depthwise_conv2d", "B C H W K", "stride")],
+    [
+        ("conv1d", "M N", "mode kind"),
+        ("depthwise_conv2d", "B C H W", "K KH KW stride padding dilation multiplier layout"),
+    ],
 )
 def test_best_names_every_field_of_its_operator(name: str, required: str, free: str) -> None:
     parameters = DOCUMENT["paths"][f"/best/{name}"]["get"]["parameters"]

@@ -235,7 +235,7 @@ def test_shapes_of_another_tools_log_are_ordered(client: TestClient) -> None:
     reasons = {each["reason"]: (each["records"], each["line"]) for each in said["refused"]}
     assert reasons == {
         "'conv2d_nchw.cuda' is a task of another operator": (1, 1),
-        "its padding is asymmetric: [0, 0, 1, 1]": (1, 3),
+        "its dilation is 1 and 2; here both are the same": (1, 3),
     }
     job = said["jobs"][0]
     usual = {name: job[name] for name in ("operator", "workload", "target")}

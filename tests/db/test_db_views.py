@@ -45,14 +45,16 @@ def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
     made = [stored(engine, 64), stored(engine, 128, mode="same"), stored(engine, 256)]
 
     def found(**shape: Any) -> list[int]:
-        return [row.workload["M"] for row in views.find_bests(engine, "conv1d", shape).items]
+        bests = views.find_bests(engine, "conv1d", shape, usual={"bias": False, "layout": "NCW"})
+        return [row.workload["M"] for row in bests.items]
 
     assert found() == [256, 128, 64]
     assert found(M=128) == [128]
     assert found(N=3, mode="full") == [256, 64]
     assert found(max_error=1e-5, M=64) == [64]
     assert found(max_error=1e-4) == found(mode="\0") == found(bias=True) == []
-    assert found(bias=False, M=64) == [64]
+    assert found(bias=False, M=64) == found(layout="NCW", M=64) == [64]
+    assert found(layout="NWC") == []
     assert views.find_bests(engine, "depthwise_conv2d").items == []
     first = views.find_bests(engine, limit=2)
     rest = views.find_bests(engine, limit=2, cursor=first.next_cursor)

@@ -47,6 +47,10 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(
         B=3, C=5, H=16, W=31, K=3, stride=2, bias=True, residual=True, activation="silu"
     ),
+    DepthwiseConv2dWorkload(B=2, C=37, H=29, W=31, K=7, layout="NHWC", activation="relu6"),
+    DepthwiseConv2dWorkload(
+        B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
+    ),
 ]
 
 

@@ -1,13 +1,18 @@
 """Random legal workloads: small ones that can be run, and any within the limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload
-from templates.depthwise_conv2d.workload import MAX_BYTES, MAX_KERNEL, DepthwiseConv2dWorkload
+from templates.depthwise_conv2d.workload import (
+    MAX_BYTES,
+    MAX_KERNEL,
+    MAX_REACH,
+    DepthwiseConv2dWorkload,
+)
 from templates.epilogue import Activation
 from templates.workload import Workload
 
@@ -23,7 +28,6 @@ EPILOGUES = st.just({}) | st.fixed_dictionaries(
 )
 """None, or any."""
 PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
-ODD = st.integers(0, MAX_KERNEL // 2).map(lambda half: 2 * half + 1)
 
 
 @st.composite
@@ -38,18 +42,43 @@ def small_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
 
 @st.composite
 def small_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
-    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often."""
+    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often. Half of them basic."""
     extent = st.sampled_from([1, 2, 3, 17, 37]) | st.integers(1, 37)
     return DepthwiseConv2dWorkload(
         B=draw(st.integers(1, 3)),
         C=draw(st.integers(1, 4)),
         H=draw(extent),
         W=draw(extent),
-        K=draw(st.sampled_from([1, 3, 5, 7, 9, 11])),
-        stride=draw(st.sampled_from([1, 2])),
         dtype=draw(DTYPES),
+        **draw(basic([1, 3, 5, 7, 9, 11]) | windows(most=9)),
         **draw(EPILOGUES),
     )
+
+
+def basic(sizes: Sequence[int]) -> st.SearchStrategy[dict[str, Any]]:
+    """An odd square kernel with the usual padding."""
+    return st.fixed_dictionaries({"K": st.sampled_from(sizes), "stride": st.sampled_from([1, 2])})
+
+
+@st.composite
+def windows(draw: st.DrawFn, most: int) -> dict[str, Any]:
+    """Any kernel of up to ``most`` rows and columns, and how it moves over the input. There is
+    padding enough for any plane."""
+    KH, KW = draw(st.integers(1, most)), draw(st.integers(1, most))
+    step = draw(st.integers(1, min(4, MAX_REACH // max(KH, KW))))
+    vertical, horizontal = ((taps - 1) * step for taps in (KH, KW))
+    top, left = draw(st.integers(0, vertical + 2)), draw(st.integers(0, horizontal + 2))
+    bottom = draw(st.integers(max(0, vertical - top), vertical + 2))
+    right = draw(st.integers(max(0, horizontal - left), horizontal + 2))
+    return {
+        "KH": KH,
+        "KW": KW,
+        "stride": draw(st.integers(1, 4)),
+        "padding": [top, left, bottom, right],
+        "dilation": step,
+        "multiplier": draw(st.sampled_from([1, 1, 2, 3])),
+        "layout": draw(st.sampled_from(["NCHW", "NHWC"])),
+    }
 
 
 @st.composite
@@ -65,8 +94,8 @@ def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
 @st.composite
 def any_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
     """Any legal workload, each extent as large as the others leave room for."""
-    fields = {"B": 1, "C": 1, "H": 1, "W": 1, "K": draw(ODD), "stride": draw(st.integers(1, 2))}
-    fields["dtype"] = draw(DTYPES)
+    window = draw(basic(range(1, MAX_KERNEL + 1, 2)) | windows(most=MAX_KERNEL))
+    fields = {"B": 1, "C": 1, "H": 1, "W": 1, "dtype": draw(DTYPES), **window}
     for name in draw(st.permutations(["B", "C", "H", "W"])):
         fields[name] = draw(_up_to(_largest(fields, name)))
     return DepthwiseConv2dWorkload(**fields)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from templates.depthwise_conv2d import reference as room
 from templates.depthwise_conv2d.reference import reference
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from tests.templates.shapes import basic, windows
 
 TAKES = {"direct": 63 * 63, "transformed": 0}
 """DIRECT_TAPS by which every kernel goes one way."""
@@ -21,8 +22,7 @@ def tiny(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
         C=draw(st.integers(1, 3)),
         H=draw(st.integers(1, 6)),
         W=draw(st.integers(1, 6)),
-        K=draw(st.sampled_from([1, 3, 5, 9])),
-        stride=draw(st.sampled_from([1, 2])),
+        **draw(basic([1, 3, 5, 9]) | windows(most=5)),
     )
 
 
@@ -34,14 +34,18 @@ def drawn(workload: DepthwiseConv2dWorkload, seed: int = 0) -> tuple[np.ndarray,
 
 def naive(workload: DepthwiseConv2dWorkload, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The definition, output by output."""
-    K, s = workload.K, workload.stride
-    around = ((0, 0), (0, 0), (K // 2, K // 2), (K // 2, K // 2))
-    padded = np.pad(x.astype(np.float64), around)
-    result = np.empty(workload.output.shape)
-    for b, c, i, j in np.ndindex(*workload.output.shape):
-        window = padded[b, c, i * s : i * s + K, j * s : j * s + K]
+    (KH, KW), s, d = workload.kernel, workload.stride, workload.dilation
+    top, left, bottom, right = workload.pads
+    channels_last = workload.layout == "NHWC"
+    planes = np.moveaxis(x, 3, 1) if channels_last else x
+    padded = np.pad(planes.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    shape = (workload.B, workload.out_channels, workload.out_height, workload.out_width)
+    result = np.empty(shape)
+    for b, c, i, j in np.ndindex(*shape):
+        rows, columns = (slice(at, at + n * d, d) for at, n in ((i * s, KH), (j * s, KW)))
+        window = padded[b, c // workload.multiplier, rows, columns]
         result[b, c, i, j] = (window * w[c, 0].astype(np.float64)).sum()
-    return result
+    return np.moveaxis(result, 1, 3) if channels_last else result
 
 
 def assert_exact(workload: DepthwiseConv2dWorkload, seed: int = 0) -> None:

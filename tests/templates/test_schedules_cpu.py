@@ -52,6 +52,10 @@ def test_any_configuration_of_a_small_workload(
         DepthwiseConv2dWorkload(
             B=1, C=2, H=61, W=67, K=63, dtype="float16", max_error=LEAST_ERROR_FLOAT16
         ),
+        DepthwiseConv2dWorkload(B=2, C=37, H=29, W=31, K=7, layout="NHWC", bias=True),
+        DepthwiseConv2dWorkload(
+            B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
+        ),
     ],
     ids=lambda workload: workload.key,
 )

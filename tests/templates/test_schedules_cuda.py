@@ -51,6 +51,7 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=1, C=6, H=7, W=29, K=15, stride=2),
     Conv1dWorkload(M=20011, N=4099, mode="same", dtype="float16"),
     DepthwiseConv2dWorkload(B=1, C=6, H=31, W=29, K=9, dtype="float16"),
+    DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=5, layout="NHWC", bias=True),
 ]
 
 

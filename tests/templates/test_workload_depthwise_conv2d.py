@@ -17,9 +17,16 @@ SHAPE = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
         ({"B": 2**31}, "B", "less than or equal to 2147483647"),
         ({"K": 65}, "K", "less than or equal to 63"),
         ({"K": 64}, "K", "less than or equal to 63"),
-        ({"stride": 0}, "stride", "1 or 2"),
-        ({"stride": 3}, "stride", "1 or 2"),
-        ({"padding": 3}, "padding", "not permitted"),
+        ({"stride": 0}, "stride", "1, 2, 3 or 4"),
+        ({"stride": 5}, "stride", "1, 2, 3 or 4"),
+        ({"padding": 3}, "padding", "four whole numbers"),
+        ({"padding": [1, 1]}, "padding", "top, left, bottom and right"),
+        ({"padding": [1, 1, 1, -1]}, "padding", "from 0 to 1023"),
+        ({"padding": "1,1,1,x"}, "padding", "four whole numbers"),
+        ({"dilation": 0}, "dilation", "greater than or equal to 1"),
+        ({"multiplier": 0}, "multiplier", "greater than or equal to 1"),
+        ({"layout": "NWHC"}, "layout", "'NCHW' or 'NHWC'"),
+        ({"paddings": [1, 1, 1, 1]}, "paddings", "not permitted"),
         ({"max_error": 1e-7}, "max_error", "greater than or equal to 0.000001"),
     ],
 )
@@ -33,11 +40,14 @@ def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, mes
 
 def test_the_json_schema_has_the_limits_of_every_extent() -> None:
     fields = DepthwiseConv2dWorkload.model_json_schema()["properties"]
-    limits = {name: (fields[name]["minimum"], fields[name]["maximum"]) for name in SHAPE}
-    assert limits == dict.fromkeys("BCHW", (1, 2**31 - 1)) | {"K": (1, 63)}
+    limits = {name: (fields[name]["minimum"], fields[name]["maximum"]) for name in "BCHW"}
+    assert limits == dict.fromkeys("BCHW", (1, 2**31 - 1))
+    for name in ("K", "KH", "KW"):
+        extent, nothing = fields[name]["anyOf"]
+        assert (extent["minimum"], extent["maximum"], nothing) == (1, 63, {"type": "null"})
 
 
-@pytest.mark.parametrize("missing", list(SHAPE))
+@pytest.mark.parametrize("missing", list("BCHW"))
 def test_names_a_missing_field(missing: str) -> None:
     fields = {name: value for name, value in SHAPE.items() if name != missing}
     with pytest.raises(ValidationError) as refused:
@@ -48,7 +58,11 @@ def test_names_a_missing_field(missing: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "limit", "way_out"),
     [
-        ({"K": 4}, "K", "must be odd", "pad the kernel"),
+        ({"K": None}, "K", "kernel's height and width", "or both KH and KW"),
+        ({"K": None, "KH": 3}, "K", "kernel's height and width", "or both KH and KW"),
+        ({"KH": 3, "KW": 3}, "K", "kernel's height and width", "or both KH and KW"),
+        ({"padding": [0, 0, 0, 0], "H": 6}, "padding", "input and padding have 6", "pad more"),
+        ({"dilation": 171}, "dilation", "at most 1023, but it is 1026", "smaller dilation"),
         ({"B": 2**20}, "B", "at most 2^31 bytes", "split the batch"),
         ({"C": 2**20}, "B", "at most 2^31 bytes", "channels"),
         (dict.fromkeys("BCHW", 2**31 - 1), "B", "at most 2^31 bytes", "split the batch"),
@@ -78,7 +92,7 @@ def test_accepts_the_limits_themselves() -> None:
 
 
 @pytest.mark.parametrize("name", [*SHAPE, "stride"])
-@pytest.mark.parametrize("value", [1.0, True, "1", None])
+@pytest.mark.parametrize("value", [1.0, True, "1"])
 def test_an_extent_is_an_integer_and_nothing_else(name: str, value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         DepthwiseConv2dWorkload.model_validate({**SHAPE, name: value})
@@ -109,13 +123,59 @@ def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int
     assert workload.output.shape == (2, 3, height, width)
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"KH": 7, "KW": 7},
+        {"K": 7, "padding": [3, 3, 3, 3]},
+        {"K": 7, "padding": "3,3, 3,3"},
+        {"K": 7, "dilation": 1, "multiplier": 1, "layout": "NCHW"},
+    ],
+)
+def test_what_says_the_same_is_the_same_workload(same: dict[str, Any]) -> None:
+    shape = {name: SHAPE[name] for name in "BCHW"}
+    workload = DepthwiseConv2dWorkload.model_validate({**shape, **same})
+    usual = DepthwiseConv2dWorkload(**SHAPE)
+    assert (workload, workload.key, workload.is_basic) == (usual, usual.key, True)
+
+
+def test_a_query_string_has_the_padding_with_commas() -> None:
+    asked = DepthwiseConv2dWorkload.model_validate_strings(
+        {"B": "1", "C": "8", "H": "5", "W": "9", "KH": "1", "KW": "4", "padding": "0,1,0,2"}
+    )
+    assert (asked.kernel, asked.pads) == ((1, 4), (0, 1, 0, 2))
+    assert asked.output.shape == (1, 8, 5, 9)
+
+
 @given(any_depthwise_conv2d())
 def test_counts(workload: DepthwiseConv2dWorkload) -> None:
-    B, C, H, W, K, s = (getattr(workload, name) for name in ("B", "C", "H", "W", "K", "stride"))
-    # PyTorch's formula for conv2d with padding K // 2
-    height, width = ((extent + 2 * (K // 2) - K) // s + 1 for extent in (H, W))
-    assert [argument.shape for argument in workload.given] == [(B, C, H, W), (C, 1, K, K)]
-    assert workload.output.shape == (B, C, height, width)
-    assert workload.flops == 2 * K * K * B * C * height * width
+    B, C, H, W, s = (getattr(workload, name) for name in ("B", "C", "H", "W", "stride"))
+    (KH, KW), F = workload.kernel, C * workload.multiplier
+    top, left, bottom, right = workload.pads
+    # PyTorch's formula for conv2d
+    height = (H + top + bottom - workload.dilation * (KH - 1) - 1) // s + 1
+    width = (W + left + right - workload.dilation * (KW - 1) - 1) // s + 1
+    shapes = [argument.shape for argument in workload.arguments]
+    if workload.layout == "NCHW":
+        assert shapes == [(B, C, H, W), (F, 1, KH, KW), (B, F, height, width)]
+    else:
+        assert shapes == [(B, H, W, C), (F, 1, KH, KW), (B, height, width, F)]
+    assert workload.flops == 2 * KH * KW * B * F * height * width
     size = {"float32": 4, "float16": 2}[workload.dtype]
-    assert workload.bytes == size * (B * C * H * W + C * K * K + B * C * height * width) <= 2**31
+    elements = B * C * H * W + F * KH * KW + B * F * height * width
+    assert workload.bytes == size * elements <= 2**31
+
+
+@given(any_depthwise_conv2d())
+def test_taps_that_are_not_used_only_meet_padding(workload: DepthwiseConv2dWorkload) -> None:
+    pads, outputs = workload.pads, (workload.out_height, workload.out_width)
+    for axis, (extent, taps) in enumerate(
+        zip((workload.H, workload.W), workload.used, strict=True)
+    ):
+        size = workload.kernel[axis]
+        ends = (0, (outputs[axis] - 1) * workload.stride)
+        far = [tap for tap in range(size) if not taps.first <= tap < taps.first + taps.count]
+        for tap in far:
+            first, last = (end + tap * workload.dilation - pads[axis] for end in ends)
+            assert last < 0 or first >= extent
+        assert taps.before == pads[axis] - taps.first * workload.dilation

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 import templates
-from templates.workload import Workload
+from templates.workload import Workload, is_extent
 from tuner.cli.common import completing, examples
 from tuner.terminal.options import as_options
 
@@ -76,7 +76,8 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
 def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
     parameters = []
     for name, field in model.model_fields.items():
-        left_to_model = optional or name == "max_error"  # whose default depends on the dtype
+        # the default of max_error depends on the dtype
+        left_to_model = optional or name == "max_error" or field.default is None
         required = field.default is PydanticUndefined and not optional
         default = None if left_to_model else field.default
         plain = _plain(field.annotation)
@@ -105,6 +106,8 @@ def _choices(annotation: Any) -> list[str]:
 
 def _plain(annotation: Any) -> Any:
     """int, float, bool or str: what the command line can parse; the model checks the rest."""
+    if is_extent(annotation):
+        return int
     if annotation in (int, float, bool, str):
         return annotation
     choices = get_args(annotation)

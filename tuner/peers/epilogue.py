@@ -12,7 +12,7 @@ from templates.epilogue import WithEpilogue
 
 def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call`` of input and weight, then the epilogue with what else is given."""
-    if workload.is_plain:
+    if not workload.has_epilogue:
         return call
     activate = _NUMPY[workload.activation]
 

@@ -161,13 +161,26 @@ def _depthwise_conv2d(
 ) -> Callable[[], Any]:
     from torch.nn import functional
 
+    to_nchw, back = workload.axes(range(4)), workload.place(0, 1, 2, 3)
     bias, residual = _added(workload, added)
     if residual is not None:
-        residual = residual.contiguous(memory_format=layout)
+        residual = residual.permute(to_nchw).contiguous(memory_format=layout)
     finish = in_torch(workload, residual)
-    image, kernel = x.contiguous(memory_format=layout), w.contiguous(memory_format=layout)
-    options = {"stride": workload.stride, "padding": workload.K // 2, "groups": workload.C}
-    return lambda: finish(functional.conv2d(image, kernel, bias, **options))
+    image = x.permute(to_nchw).contiguous(memory_format=layout)
+    kernel = w.contiguous(memory_format=layout)
+    top, left, bottom, right = workload.pads
+    call = partial(
+        functional.conv2d,
+        weight=kernel,
+        bias=bias,
+        stride=workload.stride,
+        dilation=workload.dilation,
+        groups=workload.C,
+    )
+    if (top, left) == (bottom, right):
+        return lambda: finish(call(image, padding=(top, left))).permute(back)
+    ends = (left, right, top, bottom)
+    return lambda: finish(call(functional.pad(image, ends))).permute(back)
 
 
 def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
 def _distance(one: Workload, other: Workload) -> float:
     """Euclidean, on log2 of numbers."""
     here, there = one.model_dump(), other.model_dump()
-    return math.hypot(*(_apart(here[name], there[name]) for name in here))
+    return math.hypot(*(_apart(here.get(name), there.get(name)) for name in here | there))
 
 
 def _apart(one: object, other: object) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from templates.workload import USUAL_ERROR, Workload
+from templates.workload import USUAL_ERROR, Workload, in_text
 
 
 def as_options(workload: Workload) -> str:
@@ -11,6 +11,6 @@ def as_options(workload: Workload) -> str:
     if workload.max_error == USUAL_ERROR[workload.dtype]:
         fields.pop("max_error", None)
     return " ".join(
-        f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        f"--{name.replace('_', '-')}" + ("" if value is True else f" {in_text(value)}")
         for name, value in fields.items()
     )

@@ -44,7 +44,7 @@ def computation(workload: Conv1dWorkload) -> Any:
 
 
 def _is_one_stage(workload: Conv1dWorkload) -> bool:
-    return workload.dtype == "float32" and workload.is_plain
+    return workload.dtype == "float32" and not workload.has_epilogue
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:

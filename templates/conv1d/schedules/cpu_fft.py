@@ -245,7 +245,7 @@ class _Program:
         """The last pass, straight to the output; through a guarded copy at its end, or everywhere
         if there is an epilogue."""
         start = ir.Bind(pair * (2 * self.new))
-        if not self.workload.is_plain:
+        if self.workload.has_epilogue:
             self._last_copied(start, source, edge)
             return
         with ir.If(start <= self.workload.length - 2 * self.new):

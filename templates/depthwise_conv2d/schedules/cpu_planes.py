@@ -68,7 +68,7 @@ class _Program:
             sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
             self.taps = self.w
             if self.workload.dtype != "float32":
-                self.taps = ir.sblock_alloc_buffer((self.workload.K**2,), "float32")
+                self.taps = ir.sblock_alloc_buffer((self.workload.kernel[0] ** 2,), "float32")
             with ir.serial(0, self.each) as i:
                 plane = ir.Bind(task * self.each + i)
                 with ir.If(plane < planes), ir.Then():
@@ -158,7 +158,7 @@ class _Program:
             start = ir.Bind(step * (lanes * self.tile))
             offsets = [vector * lanes for vector in range(self.tile)]
             terms = [
-                (self._row(ky) + offset, vector, ky * self.workload.K)
+                (self._row(ky) + offset, vector, ky * self.workload.kernel[0])
                 for ky in range(height)
                 for vector, offset in enumerate(offsets)
             ]
@@ -190,7 +190,7 @@ class _Program:
             with ir.serial(0, ceil_div(columns, lanes)) as vector:
                 j = ir.Bind(tirx.min(vector * lanes, max(0, columns - lanes)))
                 terms = [
-                    (self._row(h), row, (h - row * s) * self.workload.K)
+                    (self._row(h), row, (h - row * s) * self.workload.kernel[0])
                     for h in inside
                     for row in range(tile)
                     if 0 <= h - row * s < height
@@ -212,7 +212,7 @@ class _Program:
     def _weights(self, plane: Any) -> Any:
         """Where the near weights of a plane begin in ``taps``. Those of float16 are copied there:
         each would be converted anew for every patch."""
-        K, (height, width) = self.workload.K, self.workload.near
+        K, (height, width) = self.workload.kernel[0], self.workload.near
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
         here = plane % self.workload.C * (K * K)
         if self.taps is self.w:

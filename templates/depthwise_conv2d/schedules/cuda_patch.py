@@ -31,7 +31,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "C": workload.C,
         "H": workload.H,
         "W": workload.W,
-        "K": workload.K,
+        "K": workload.kernel[0],
         "STRIDE": workload.stride,
         "KH": taps_h,
         "KW": taps_w,

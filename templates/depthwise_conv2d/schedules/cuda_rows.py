@@ -37,7 +37,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "C": workload.C,
         "H": workload.H,
         "W": workload.W,
-        "K": workload.K,
+        "K": workload.kernel[0],
         "STRIDE": workload.stride,
         "TAPS_H": taps_h,
         "TAPS_W": taps_w,

@@ -16,7 +16,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     """The seed's: ``padded`` input, and ``y`` the sum over its taps, less those that only ever
     meet padding."""
     B, C, H, W = workload.B, workload.C, workload.H, workload.W
-    s, middle, dtype = workload.stride, workload.K // 2, workload.dtype
+    s, middle, dtype = workload.stride, workload.kernel[0] // 2, workload.dtype
     taps_h, taps_w = workload.near
     top, left = taps_h // 2, taps_w // 2
     x, w = placeholders(workload)

@@ -32,7 +32,7 @@ def computation(
 
 
 def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
-    B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.K
+    B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
     taps_h, taps_w = workload.near
     pad_h, pad_w = taps_h // 2, taps_w // 2
@@ -105,7 +105,7 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
 
 def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
     """Tile and halo in shared memory; the taps in passes, each with a tile of its own."""
-    B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.K
+    B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
     taps_h, taps_w = workload.near
     pad_h, pad_w = taps_h // 2, taps_w // 2

@@ -86,7 +86,7 @@ def test_the_command_climbs_draws_and_stores(
     [
         ("conv1d --document 007", "conv1d has no rungs of document '007'; known are: 000, 001"),
         ("conv1d --N 16385", "--N: N must be at most M = 16384"),
-        ("depthwise_conv2d --K 4", "--K: K must be odd"),
+        ("depthwise_conv2d --K 64", "--K: Input should be less than or equal to 63"),
         ("conv1d --svg /no/such/folder/l.svg", "--svg: there is no folder /no/such/folder"),
         ("nosuch", "No such command 'nosuch'"),
     ],
