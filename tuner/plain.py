@@ -24,4 +24,8 @@ def _plain(name: str, value: Any) -> Any:
         return float(value)
     if isinstance(value, Mapping):
         return plain(value)
-    raise BadOrder(name, f"give a number, a name or True or False, not {value!r:.80}")
+    if isinstance(value, list | tuple):
+        return [_plain(name, each) for each in value]
+    raise BadOrder(
+        name, f"give a number, a name, True or False, or a list of them, not {value!r:.80}"
+    )

@@ -29,7 +29,7 @@ from db.results import best as bests
 from db.results.best import Best
 from templates import operator as find_operator
 from templates import restriction
-from templates.workload import Workload
+from templates.workload import Workload, in_text
 
 router = APIRouter(tags=["best"])
 
@@ -145,7 +145,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.names is not None:
         order["templates"] = list(filters.names)
-    shape = " ".join(f"{name}={value}" for name, value in workload.said.items())
+    shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.said.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"

@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in ("full-parallel", "same-serial", "half-serial", "depthwise-serial"):
+    for name in ("full-parallel", "same-serial", "half-serial", "depthwise-serial", "last-serial"):
         store(engine, libraries[name])
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:

@@ -25,6 +25,11 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
         {"M": 1001, "N": 7, "mode": "same", "kind": "correlate", "dtype": "float16"},
     ),
     "depthwise": ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 20, "K": 3}),
+    "last": (
+        "depthwise_conv2d",
+        {"B": 2, "C": 6, "H": 9, "W": 20, "KH": 3, "KW": 5, "layout": "NHWC"}
+        | {"padding": [0, 2, 1, 2]},
+    ),
 }
 THREADING = ("serial", "parallel")
 SOURCE, RECORD = "; assembly", {"trace": []}
@@ -95,10 +100,12 @@ def expected(name: str, x: Array, w: Array) -> NDArray[np.float64]:
         return np.convolve(x, w)
     if name in ("same", "half"):
         return np.correlate(x, w, "same")
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    last = name == "last"
+    planes, sides = (np.moveaxis(x, 3, 1), ((0, 1), (2, 2))) if last else (x, ((1, 1), (1, 1)))
+    padded = np.pad(planes, ((0, 0), (0, 0), *sides))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(2, 3))
     summed: NDArray[np.float64] = np.einsum("bchwij,cij->bchw", windows, w[:, 0])
-    return summed
+    return np.moveaxis(summed, 1, 3) if last else summed
 
 
 def error(y: Array, reference: NDArray[np.float64]) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -101,7 +100,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
 
 def _choices(annotation: Any) -> list[str]:
     """The values of a Literal, as they are written."""
-    return [str(value) for value in get_args(annotation)]
+    return [str(value) for value in get_args(annotation)] if _is_literal(annotation) else []
 
 
 def _plain(annotation: Any) -> Any:
@@ -110,5 +109,8 @@ def _plain(annotation: Any) -> Any:
         return int
     if annotation in (int, float, bool, str):
         return annotation
-    choices = get_args(annotation)
-    return type(choices[0]) if choices and not isinstance(annotation, types.UnionType) else str
+    return type(get_args(annotation)[0]) if _is_literal(annotation) else str
+
+
+def _is_literal(annotation: Any) -> bool:
+    return get_origin(annotation) is Literal

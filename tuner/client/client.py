@@ -17,6 +17,7 @@ import templates
 from db.contract.best import ArtifactLink
 from db.contract.job import Shown
 from templates.errors import TemplateError
+from templates.workload import in_text
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
 from tuner.client.listening import Listening
@@ -168,8 +169,8 @@ class Client(Source):
             "templates": None if templates is None else ",".join(templates),
             "threads": threads,
         }
-        query = {name: text for name, text in filters.items() if text is not None}
-        query = {**(workload or {}), **shape, **query}
+        fields = {**(workload or {}), **shape, **filters}
+        query = {name: in_text(value) for name, value in fields.items() if value is not None}
         path = f"/best/{quote(operator, safe='')}"
         best = self._ask(Best, "GET", path, kept=True, params=query)
         self._must_answer(best, operator, {**(workload or {}), **shape}, target)
@@ -240,7 +241,7 @@ class Client(Source):
         workload can be rightly signed too."""
         try:
             wanted = templates.operator(operator).workload.model_validate_strings(
-                {name: str(value) for name, value in asked.items() if value is not None}
+                {name: in_text(value) for name, value in asked.items() if value is not None}
             )
         except (TemplateError, ValueError) as error:
             why = f"it takes a workload that this client does not: {error}"

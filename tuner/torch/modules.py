@@ -26,6 +26,8 @@ from tuner.torch.tuned_module import Tuned
 
 __all__ = ["Conv1d", "DepthwiseConv2d", "Tuned"]
 
+STRIDES = (1, 2, 3, 4)
+
 
 class Conv1d(Tuned):
     """One kernel over one signal: ``numpy.convolve`` or ``numpy.correlate`` of an input of shape
@@ -103,8 +105,10 @@ class Conv1d(Tuned):
 
 
 class DepthwiseConv2d(Tuned):
-    """PyTorch's ``conv2d`` with ``groups = C`` and padding ``K // 2``: ``weight`` is (C, 1, K, K)
-    with an odd K, ``bias`` (C,), the input (B, C, H, W) or (C, H, W)."""
+    """PyTorch's ``conv2d`` with ``groups = channels``: ``weight`` is (C * multiplier, 1, KH, KW),
+    ``bias`` (C * multiplier,), the input (B, C, H, W), in memory with its channels last too, or
+    (C, H, W). ``channels`` are the weight's if they are not given; ``padding`` is at the top, left,
+    bottom and right, by default half the kernel."""
 
     operator = "depthwise_conv2d"
 
@@ -114,65 +118,115 @@ class DepthwiseConv2d(Tuned):
         bias: Any = None,
         *,
         source: Source,
-        stride: Literal[1, 2] = 1,
+        stride: Literal[1, 2, 3, 4] = 1,
+        padding: tuple[int, int, int, int] | None = None,
+        dilation: int = 1,
+        channels: int | None = None,
         max_error: float | None = None,
     ) -> None:
         super().__init__(weight, bias, source, max_error)
-        self.stride = stride
-        if self.weight.ndim != 4 or self.weight.shape[1] != 1 or self.weight.shape[2] % 2 == 0:
-            raise WrongArgument(
-                "the weight must have shape (C, 1, K, K) with an odd K, but has "
-                f"{tuple(self.weight.shape)}"
-            )
-        self.channels, _, self.size, _ = self.weight.shape
+        shape = tuple(self.weight.shape)
+        if len(shape) != 4 or shape[1] != 1 or shape[0] % (channels or shape[0]):
+            of = "C" if channels is None else f"a multiple of {channels}"
+            raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
+        if stride not in STRIDES:
+            raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
+        self.stride, self.dilation = stride, dilation
+        self.channels = channels or shape[0]
+        self.multiplier = shape[0] // self.channels
+        self.size: tuple[int, int] = shape[2:]
+        height, width = self.size
+        self.padding = padding or (height // 2, width // 2, height // 2, width // 2)
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
         WrongArgument if it is not the operator, or a class of its own, or has hooks."""
         torch_replaced.check(module, torch.nn.Conv2d)
-        channels, size = module.in_channels, module.kernel_size[0]
+        stride, dilation = module.stride[0], module.dilation[0]
         only(
             module,
-            out_channels=channels,
-            groups=channels,
-            kernel_size=(size, size),
-            dilation=(1, 1),
+            groups=module.in_channels,
+            stride=(stride, stride),
+            dilation=(dilation, dilation),
             padding_mode="zeros",
         )
-        stride = module.stride[0]
-        only(module, stride=(2, 2) if stride == 2 else (1, 1))
-        same = module.padding == "same" and size % 2 == 1
-        if not same:
-            only(module, padding=(size // 2, size // 2))
-        weight, bias = module.weight, module.bias
-        made = cls(weight, bias, source=source, stride=stride, max_error=max_error)
+        made = cls(
+            module.weight,
+            module.bias,
+            source=source,
+            stride=stride,
+            padding=_sides(module),
+            dilation=dilation,
+            channels=module.in_channels,
+            max_error=max_error,
+        )
         torch_replaced.take_over(module, made)
         return made
 
     def extra_repr(self) -> str:
-        return f"{self.channels} channels, kernel {self.size}, stride={self.stride}"
+        size = "x".join(map(str, self.size))
+        return f"{self.channels} channels, kernel {size}, stride={self.stride}"
 
     def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
+        top, left, bottom, right = self.padding
+        around = (top, left)
+        if around != (bottom, right):
+            x, around = functional.pad(x, (left, right, top, bottom)), (0, 0)
         return functional.conv2d(
             x,
             weight,
             bias,
             stride=self.stride,
-            padding=self.size // 2,
+            padding=around,
+            dilation=self.dilation,
             groups=self.channels,
         )
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
             return f"the input has shape {tuple(x.shape)}, not (B, {self.channels}, H, W)"
-        batch = x.shape[0] if x.ndim == 4 else 1
-        shape = {"B": batch, "C": self.channels, "H": x.shape[-2], "W": x.shape[-1]}
-        return shape | {"K": self.size, "stride": self.stride}
+        return {
+            "B": x.shape[0] if x.ndim == 4 else 1,
+            "C": self.channels,
+            "H": x.shape[-2],
+            "W": x.shape[-1],
+            "KH": self.size[0],
+            "KW": self.size[1],
+            "stride": self.stride,
+            "padding": self.padding,
+            "dilation": self.dilation,
+            "multiplier": self.multiplier,
+            "layout": "NCHW" if x.is_contiguous() else "NHWC",
+        }
+
+    def _is_dense(self, x: Any) -> bool:
+        return super()._is_dense(x) or (
+            x.ndim == 4 and bool(x.is_contiguous(memory_format=torch.channels_last))
+        )
+
+    def _taken(self, x: Any, work: Any) -> Any:
+        return x.permute(0, 2, 3, 1) if work.layout == "NHWC" else super()._taken(x, work)
+
+    def _given_back(self, y: Any, x: Any, work: Any) -> Any:
+        return y.permute(0, 3, 1, 2) if work.layout == "NHWC" else super()._given_back(y, x, work)
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
         return work.output.shape[4 - x.ndim :]
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
-        return (self.channels, 1, 1)
+        return (self.channels * self.multiplier, 1, 1)
+
+
+def _sides(module: Any) -> tuple[int, int, int, int]:
+    """A convolution's padding at the top, left, bottom and right. PyTorch's "same" has the odd
+    element at the bottom and right."""
+    if module.padding == "valid":
+        return (0, 0, 0, 0)
+    if module.padding == "same":
+        steps = zip(module.dilation, module.kernel_size, strict=True)
+        height, width = (step * (taps - 1) for step, taps in steps)
+        return (height // 2, width // 2, height - height // 2, width - width // 2)
+    height, width = module.padding
+    return (height, width, height, width)

@@ -83,11 +83,10 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         if isinstance(found, str):
             return self._by_pytorch(x, weight, bias, found)
         flat = x.detach() if x.requires_grad else x
-        wanted = found.arguments[0].shape
+        work = found.workload
         try:
-            y = found(
-                flat if flat.shape == wanted else flat.view(wanted),
-                self._kernel(weight, found.workload),
+            y = self._given_back(
+                found(self._taken(flat, work), self._kernel(weight, work)), x, work
             )
         except WrongArgument as error:
             return self._by_pytorch(x, weight, bias, str(error))
@@ -96,7 +95,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             self._say(logging.INFO)
         if bias is not None:
             y += bias.detach().view(self._shape_of_bias)
-        return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, found.workload))
+        return y
 
     def _current(self, name: str) -> Any:
         """A parameter; or, where it is parametrised, what that makes of it now."""
@@ -133,14 +132,14 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             return f"the input is on {x.device} and the weight on {weight.device}"
         if torch.is_autocast_enabled(x.device.type):
             return "autocast is on, which chooses the dtype itself"
-        if x.layout != torch.strided or not (x.is_contiguous() and weight.is_contiguous()):
+        if x.layout != torch.strided or not (self._is_dense(x) and weight.is_contiguous()):
             return "input and weight must be contiguous; call .contiguous() on them"
         return None
 
     def _library(self, x: Any) -> Library | str:
         if self.source is None:
             return "a module has no source when it comes from a file; set its source"
-        key = (x.shape, x.dtype, x.device)
+        key = (x.shape, x.dtype, x.device, x.is_contiguous())
         found = self._found.get(key)
         if found is None:
             if x.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -175,7 +174,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             if on_gpu:
                 raise
             best = source.best(self.operator, shape, target=device.type)
-        faster = _faster_pytorch(best)
+        faster = _faster_pytorch(best, shape.get("layout") == "NHWC")
         if faster is not None:
             return faster
         library: Library = source.load(best)
@@ -189,6 +188,20 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         if view is None or view.data_ptr() != weight.data_ptr():  # moved, or of another dtype
             view = self._view = weight.detach().view(work.given[1].shape)
         return view
+
+    def _is_dense(self, x: Any) -> bool:
+        """Whether a library could take the input as it lies in memory."""
+        contiguous: bool = x.is_contiguous()
+        return contiguous
+
+    def _taken(self, x: Any, work: Workload) -> Any:
+        """The input as the library takes it, in the same memory."""
+        wanted = work.given[0].shape
+        return x if x.shape == wanted else x.view(wanted)
+
+    def _given_back(self, y: Any, x: Any, work: Workload) -> Any:
+        """The output as PyTorch would return it for ``x``, in the same memory."""
+        return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, work))
 
     @abstractmethod
     def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
@@ -214,9 +227,9 @@ def _parameter(given: Any) -> Any:
     return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)
 
 
-def _faster_pytorch(best: Best) -> str | None:
+def _faster_pytorch(best: Best, channels_last: bool) -> str | None:
     """What PyTorch took in the round, where it was faster called as a module calls it: on what
-    comes, without transforms, and not in channels_last. To convert would cost more than it gains.
+    comes, without transforms, and not in another layout. To convert would cost more than it gains.
     """
     fastest = best.fastest
     if fastest is None or not fastest.name.startswith("pytorch"):
@@ -225,7 +238,7 @@ def _faster_pytorch(best: Best) -> str | None:
         row["speedup"]
         for row in best.model_dump()["baselines"] or ()
         if row["name"].startswith("pytorch") and row.get("speedup")
-        if not ("NHWC" in row["name"] or "fft" in row["name"])
+        if not (("NCHW" if channels_last else "NHWC") in row["name"] or "fft" in row["name"])
     ]
     if min(speedups, default=0) >= 1:
         return None

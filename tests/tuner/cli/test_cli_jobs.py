@@ -146,6 +146,9 @@ def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
         text = said(capsys, *command, "--help")
         assert f"Examples:\n\n tuner {' '.join(command)}" in re.sub(r" *\n( *\n)+", "\n\n", text)
     assert "full|same|valid" in said(capsys, "tune", "conv1d", "--help")
+    depthwise = said(capsys, "tune", "depthwise_conv2d", "--help")
+    assert "1|2|3|4" in depthwise and "NCHW|NHWC" in depthwise
+    assert "Annotated" not in depthwise
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -35,7 +35,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"warm_start": "yes"}, "warm_start", "valid boolean"),
     ({"M": 3}, "N", "N must be at most M = 3, but it is 8"),
     ({"M": 1.5}, "M", "valid integer, but it is 1.5"),
-    ({"M": [512]}, "M", "give a number"),
+    ({"M": [512]}, "M", "valid integer"),
+    ({"M": [object()]}, "M", "give a number"),
     ({"mode": "ful"}, "mode", "'full', 'same' or 'valid', but it is 'ful'"),
     ({"Q": 3}, "Q", "not permitted"),
 ]
@@ -92,11 +93,26 @@ def test_a_service_takes_them_too(client: Client) -> None:
     )
     assert (job.workload["M"], job.trials.requested) == (512, 3)
     assert client.best("conv1d", M=np.int64(16384), N=np.int32(32)).workload["N"] == 32
-    for wrong in ({"M": object()}, {"M": 512, "trials": [3]}, {"budget_seconds": float("inf")}):
+    for wrong in ({"M": object()}, {"M": 512, "seed": [3j]}, {"budget_seconds": float("inf")}):
         with pytest.raises(BadOrder, match="give a number"):
             client.submit("conv1d", {"N": 8}, **wrong)
-    with pytest.raises(TunerError, match="trials"):
-        client.submit("conv1d", SHAPE, trials=0)
+    for trials in (0, [3]):
+        with pytest.raises(TunerError, match="trials"):
+            client.submit("conv1d", SHAPE, trials=trials)
+
+
+def test_a_padding_is_four_numbers(client: Client, local: Local) -> None:
+    shape: dict[str, Any] = {"B": 1, "C": 4, "H": 9, "W": 9, "K": 3}
+    for padding in ([0, 1, 0, 1], (0, np.int64(1), 0, 1), "0,1,0,1"):
+        job = client.submit("depthwise_conv2d", shape, padding=padding, trials=1)
+        assert job.workload["padding"] == [0, 1, 0, 1]
+        with pytest.raises(NotTuned, match="padding=0,1,0,1"):
+            client.best("depthwise_conv2d", shape, padding=padding)
+        with pytest.raises(NotTuned, match="--padding 0,1,0,1"):
+            local.best("depthwise_conv2d", shape, padding=padding)
+    for wrong in ([1, 1], [1, 1, 1, -1]):
+        with pytest.raises(TunerError, match="top, left, bottom and right"):
+            client.submit("depthwise_conv2d", shape, padding=wrong)
 
 
 def test_what_stands_beside_a_best_has_attributes(client: Client) -> None:

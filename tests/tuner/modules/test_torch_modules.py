@@ -112,6 +112,24 @@ def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
         assert torch.allclose(y, plain(x[0]), atol=1e-5)
 
 
+@pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])
+def test_channels_last_are_taken_as_they_lie(source: Local, with_bias: bool) -> None:
+    plain = torch.nn.Conv2d(6, 6, (3, 5), padding="valid", groups=6, bias=with_bias)
+    module = DepthwiseConv2d(
+        plain.weight, plain.bias, source=source, padding=(0, 2, 1, 2), channels=6
+    )
+    x = torch.randn(2, 6, 9, 20).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        y = module(x)
+        assert module.used == "tuned"
+        reference = plain(torch.nn.functional.pad(x, (2, 2, 0, 1)))
+        assert (y.shape, y.stride()) == (reference.shape, reference.stride())
+        assert torch.allclose(y, reference, atol=1e-5)
+        y = module(x.contiguous())
+        assert module.used == "pytorch"
+        assert torch.allclose(y, reference, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "plain",
     [
@@ -123,11 +141,10 @@ def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
         torch.nn.Conv1d(1, 1, 4, padding=2),
         torch.nn.Conv1d(1, 1, 3, padding=1, padding_mode="reflect"),
         torch.nn.Conv2d(4, 4, 3, padding=1),
-        torch.nn.Conv2d(4, 8, 3, padding=1, groups=4),
-        torch.nn.Conv2d(4, 4, 3, groups=4),
-        torch.nn.Conv2d(4, 4, (3, 5), padding=(1, 2), groups=4),
-        torch.nn.Conv2d(4, 4, 4, padding=2, groups=4),
-        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, stride=3),
+        torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),
+        torch.nn.Conv2d(4, 4, 3, groups=4, dilation=(1, 2)),
+        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, padding_mode="circular"),
+        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, stride=5),
         torch.nn.Conv2d(4, 4, 3, padding=1, groups=4, stride=(1, 2)),
     ],
     ids=str,
@@ -144,7 +161,8 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
     reference = module(x)
     assert module.used == "tuned"
     for given, why in (
-        (x.to(memory_format=torch.channels_last), "contiguous"),
+        (x.to(memory_format=torch.channels_last), "nothing is tuned"),
+        (x.mT.contiguous().mT, "contiguous"),
         (x.clone().requires_grad_(), "grad is needed"),
     ):
         assert torch.allclose(module(given), reference, atol=1e-5)

@@ -181,7 +181,7 @@ def conv2d(draw: Any) -> tuple[Any, tuple[int, ...]]:
         channels, size = draw(st.integers(1, 4)), draw(st.integers(1, 5))
         extents = (draw(st.integers(6, 12)), draw(st.integers(6, 12)))
     groups = draw(st.sampled_from([channels, channels, channels, 1]))
-    stride = draw(st.sampled_from([1, 1, 2, (1, 2)]))
+    stride = draw(st.sampled_from([1, 1, 2, 4, (1, 2)]))
     paddings = [size // 2, size // 2, 0] + (["same"] if stride == 1 else [])
     module = torch.nn.Conv2d(
         channels,
@@ -189,6 +189,7 @@ def conv2d(draw: Any) -> tuple[Any, tuple[int, ...]]:
         size,
         padding=draw(st.sampled_from(paddings)),
         stride=stride,
+        dilation=draw(st.sampled_from([1, 1, 2])) if size < 4 else 1,
         groups=groups,
         bias=draw(st.booleans()),
     )
@@ -210,6 +211,8 @@ def test_a_replacement_computes_what_the_module_does(
     except WrongArgument:
         return
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    if x.ndim == 4 and seed % 2:
+        x = x.contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         y, reference = module(x), plain(x)
     assert module.used == "tuned" or module.reason
