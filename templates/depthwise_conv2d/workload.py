@@ -28,7 +28,8 @@ def _sides(value: object) -> object:
     """A list, or a text of numbers with commas between them, as a tuple."""
     found = value
     if isinstance(value, str):
-        found = [int(part) if part.strip().isdecimal() else part for part in value.split(",")]
+        parts = [part.strip() for part in value.split(",")]
+        found = [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
     if found is None or (
         isinstance(found, list | tuple)
         and len(found) == len(SIDES)
