@@ -103,6 +103,6 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
             "loads_per_fma": min(1.0, segment / (columns * width.count))
             if config["unroll"] == "columns"
             else 1.0,
-            "row_bytes": 4 * segment * (workload.C if config["inner"] == "channels" else channels),
+            "tile_bytes": 4 * segment * channels,
             "padded_share": across * deep / (workload.out_width * workload.C),
         }
