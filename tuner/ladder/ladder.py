@@ -62,10 +62,11 @@ def climb(
 ) -> Ladder:
     """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
     hand and the empty program. Raises NothingWorked if not even that can be built, or if the
-    workload has an epilogue, which no document has."""
+    workload is not plain, as it is in every document."""
     if not workload.is_plain:
         raise NothingWorked(
-            "a ladder's rungs add no bias and no residual and have no activation; climb without"
+            "a ladder's rungs add no bias and no residual, have no activation, and know no other "
+            "kernels, padding and layouts than the documents; climb without"
         )
     left_out = _left_out(workload, device, rungs)
     with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
