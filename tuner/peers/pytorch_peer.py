@@ -37,11 +37,13 @@ ONE_THREAD = 0.5
 class Form:
     """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
     ``layouts`` are the names of the formats worth trying, none if there is one only;
-    ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it."""
+    ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
+    ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
     call: Callable[..., Callable[[], Any]]
     float16_on_cpu: float
     layouts: tuple[str, ...] = ("",)
+    ordered: Callable[[Any, Any], Any] = lambda _, y: y
 
 
 def _listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
@@ -110,7 +112,7 @@ class PytorchPeer:
         return Kernel(call=self._once, graphed=self._graphed)
 
     def output(self) -> Array:
-        result: Array = self._once().cpu().numpy()
+        result: Array = self._form.ordered(self._workload, self._once()).cpu().numpy()
         return result.reshape(self._workload.output.shape)
 
     def _admits_tf32(self) -> bool:
@@ -161,7 +163,7 @@ def _depthwise_conv2d(
 ) -> Callable[[], Any]:
     from torch.nn import functional
 
-    to_nchw, back = workload.axes(range(4)), workload.place(0, 1, 2, 3)
+    to_nchw = workload.axes(range(4))
     bias, residual = _added(workload, added)
     if residual is not None:
         residual = residual.permute(to_nchw).contiguous(memory_format=layout)
@@ -178,9 +180,14 @@ def _depthwise_conv2d(
         groups=workload.C,
     )
     if (top, left) == (bottom, right):
-        return lambda: finish(call(image, padding=(top, left))).permute(back)
+        return lambda: finish(call(image, padding=(top, left)))
     ends = (left, right, top, bottom)
-    return lambda: finish(call(functional.pad(image, ends))).permute(back)
+    return lambda: finish(call(functional.pad(image, ends)))
+
+
+def _in_layout(workload: DepthwiseConv2dWorkload, y: Any) -> Any:
+    """PyTorch's output, whose channels are the second axis however they lie."""
+    return y.permute(workload.place(0, 1, 2, 3))
 
 
 def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
@@ -192,6 +199,12 @@ def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
 BY_OPERATOR: dict[str, Listing] = {
     "conv1d": partial(_listed, Form(_conv1d, float16_on_cpu=5e8)),
     "depthwise_conv2d": partial(
-        _listed, Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=("NCHW", CHANNELS_LAST))
+        _listed,
+        Form(
+            _depthwise_conv2d,
+            float16_on_cpu=2e7,
+            layouts=("NCHW", CHANNELS_LAST),
+            ordered=_in_layout,
+        ),
     ),
 }
