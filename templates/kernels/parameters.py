@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import te
@@ -23,3 +24,11 @@ def buffers(workload: Workload) -> list[Any]:
 def whole(buffer: Any) -> Any:
     """All of a buffer, as what a block reads or writes."""
     return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
+
+
+def flat(workload: Workload, given: Sequence[Any]) -> list[Any]:
+    """The buffers of all arguments in one dimension each, in the same memory."""
+    return [
+        ir.decl_buffer((argument.elements,), argument.dtype, data=buffer.data)
+        for argument, buffer in zip(workload.arguments, given, strict=True)
+    ]

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.epilogue import finished
-from templates.kernels.parameters import buffers, whole
+from templates.kernels.parameters import buffers, flat, whole
 from templates.template import PARALLEL
 
 
@@ -43,10 +43,7 @@ class _Program:
             with ir.sblock("root"):
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = (
-                    ir.decl_buffer((argument.elements,), argument.dtype, data=buffer.data)
-                    for argument, buffer in zip(workload.arguments, [*given, output], strict=True)
-                )
+                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
                 taps = self.down.count * self.across.count
                 self.taps = ir.sblock_alloc_buffer((taps * workload.C,), "float32")
                 self._order_weights()

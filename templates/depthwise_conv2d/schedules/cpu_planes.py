@@ -12,7 +12,7 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.epilogue import finished
-from templates.kernels.parameters import buffers, whole
+from templates.kernels.parameters import buffers, flat, whole
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -44,10 +44,7 @@ class _Program:
             with ir.sblock("root"):
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = (
-                    ir.decl_buffer((argument.elements,), argument.dtype, data=buffer.data)
-                    for argument, buffer in zip(workload.arguments, [*given, output], strict=True)
-                )
+                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
                 with self.loop(0, ceil_div(planes, self.each)) as task:
                     self._task(task, planes)
         return builder.get()
