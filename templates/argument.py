@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from templates.dtypes import BYTES_PER_ELEMENT
+
 Role = Literal["input", "weight", "bias", "residual", "output", "workspace"]
 
-BYTES_PER_ELEMENT = {"float32": 4, "float16": 2}
 _SYMBOLS: dict[Role, str] = {
     "input": "x",
     "weight": "w",

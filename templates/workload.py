@@ -18,11 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-
-USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3}
-"""``max_error`` where none is given."""
-LEAST_ERROR_FLOAT16 = 5e-4
-"""Rounding an output to float16 is 2^-11 = 4.9e-4 of it; the rest is for its sum in float32."""
+from templates.dtypes import LEAST_ERROR, USUAL_ERROR, Dtype
 
 
 def _number(value: object, info: ValidationInfo) -> object:
@@ -75,28 +71,34 @@ class Workload(BaseModel, ABC):
 
     operator: ClassVar[str]
 
-    dtype: Literal["float32", "float16"] = Field(
+    dtype: Dtype = Field(
         "float32",
-        description="element type of every tensor, float32 or float16; sums are float32",
+        description="element type of every tensor, float32, float16 or bfloat16; sums are float32",
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],
         ge=1e-6,
         le=1e-1,
         description="contract on max|y - ref| / max|ref| against a float64 reference; "
-        "by default 1e-5, or 1e-3 for float16",
+        "by default 1e-5, 1e-3 for float16, 4e-3 for bfloat16",
     )
 
     @model_validator(mode="after")
     def _reachable_error(self) -> Self:
         if "max_error" not in self.model_fields_set:
             self._set(max_error=USUAL_ERROR[self.dtype])
-        if self.dtype == "float16" and self.max_error < LEAST_ERROR_FLOAT16:
+        least = LEAST_ERROR.get(self.dtype, 0.0)
+        if self.max_error < least:
             raise PydanticCustomError(
                 "max_error_under_rounding",
-                "max_error must be at least {least} for float16, whose rounding alone is 2^-11, "
+                "max_error must be at least {least} for {dtype}, to which outputs are rounded, "
                 "but it is {max_error}; allow that much, or take dtype float32",
-                {"least": LEAST_ERROR_FLOAT16, "max_error": self.max_error, "field": "max_error"},
+                {
+                    "least": least,
+                    "dtype": self.dtype,
+                    "max_error": self.max_error,
+                    "field": "max_error",
+                },
             )
         return self
 

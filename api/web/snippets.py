@@ -11,7 +11,8 @@ from typing import Any
 from starlette.requests import Request
 
 from api.schemas.common import in_query
-from templates.workload import USUAL_ERROR, Workload
+from templates.dtypes import USUAL_ERROR
+from templates.workload import Workload
 
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
 
@@ -51,13 +52,16 @@ def called(workload: Workload) -> str:
 
 
 def _numpy(service: str, call: str, workload: Workload) -> str:
+    apart = workload.dtype == "bfloat16"  # which NumPy does not have itself
+    imports = "import ml_dtypes\n" if apart else ""
+    dtype = f"ml_dtypes.{workload.dtype}" if apart else json.dumps(workload.dtype)
     drawn = "\n".join(
         f"{each.symbol} = np.random.default_rng({seed}).standard_normal({_tuple(each.shape)})"
-        f'.astype("{each.dtype}")'
+        f".astype({dtype})"
         for seed, each in enumerate(workload.given)
     )
     return f"""\
-import numpy as np
+{imports}import numpy as np
 from tuner.client import Client
 
 client = Client({json.dumps(service)})

@@ -28,7 +28,12 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; without an
         epilogue."""
-        return limits.kind == "cuda" and capability(limits) >= 75 and workload.is_plain
+        return (
+            limits.kind == "cuda"
+            and capability(limits) >= 75
+            and workload.is_plain
+            and bool(arithmetics(workload, workload.N, limits))
+        )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from templates.argument import BYTES_PER_ELEMENT
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -31,7 +31,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "rows"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

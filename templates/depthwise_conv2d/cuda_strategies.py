@@ -32,8 +32,8 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     by_default = False
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Without an epilogue, as in the lecture."""
-        return limits.kind == "cuda" and workload.is_plain
+        """Without an epilogue and bfloat16, as in the lecture."""
+        return limits.kind == "cuda" and workload.is_plain and workload.dtype != "bfloat16"
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from templates.argument import BYTES_PER_ELEMENT
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.halves import ARITHMETICS, arithmetics, capability
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -46,6 +46,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             limits.kind == "cuda"
             and workload.is_plain
             and capability(limits) >= 75
+            and bool(_arithmetics(workload, limits))
             and workload.kernel[0] >= MIN_KERNEL
             and Layout(workload, _smallest(workload, limits)).shared_bytes <= limits.shared_memory
         )

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from templates.epilogue import WithEpilogue
+from templates.kernels.conversions import let, narrowed, widened
 
 _LOG2_E = 1.44269504088896341
 _LN_2 = (0.693359375, -2.12194440e-4)
@@ -26,12 +27,12 @@ def finished(
     :meth:`WithEpilogue.added`."""
     rest = list(added)
     if workload.bias:
-        total += rest.pop(0)[channel].astype("float32")
+        total += widened(rest.pop(0)[channel], workload.dtype)
     if workload.residual:
-        total += rest.pop(0)[tuple(place)].astype("float32")
+        total += widened(rest.pop(0)[tuple(place)], workload.dtype)
     if workload.activation != "none":
-        total = _let(total, _ACTIVATIONS[workload.activation])
-    return total.astype(workload.dtype)
+        total = let(total, _ACTIVATIONS[workload.activation])
+    return narrowed(total, workload.dtype)
 
 
 def _relu(v: Any) -> Any:
@@ -52,13 +53,13 @@ def _gelu(v: Any) -> Any:
 
     def upper_tail(size: Any) -> Any:
         """(1 - erf(size)) / 2."""
-        return _let(
+        return let(
             _float(1.0) / (size * _ERF_SCALE + 1.0),
             lambda t: _horner(_ERF, t) * t * _exp(-size * size) * 0.5,
         )
 
-    tail = _let(tirx.abs(v) * 0.5**0.5, upper_tail)
-    return _let(tail, lambda p: v * tirx.Select(v < 0.0, p, _float(1.0) - p))
+    tail = let(tirx.abs(v) * 0.5**0.5, upper_tail)
+    return let(tail, lambda p: v * tirx.Select(v < 0.0, p, _float(1.0) - p))
 
 
 def _hardswish(v: Any) -> Any:
@@ -83,11 +84,11 @@ def _exp(v: Any) -> Any:
     def reduced(v: Any, whole: Any) -> Any:
         rest = v - whole * _LN_2[0] - whole * _LN_2[1]
         power = tirx.reinterpret("float32", (whole.astype("int32") + 127) << 23)
-        return _let(rest, lambda f: (_horner(_EXP, f) * f * f + f + 1.0) * power)
+        return let(rest, lambda f: (_horner(_EXP, f) * f * f + f + 1.0) * power)
 
     # a NaN stays one: it is neither below nor above
     held = tirx.Select(v < low, _float(low), tirx.Select(v > high, _float(high), v))
-    return _let(held, lambda h: _let(tirx.floor(h * _LOG2_E + 0.5), lambda n: reduced(h, n)))
+    return let(held, lambda h: let(tirx.floor(h * _LOG2_E + 0.5), lambda n: reduced(h, n)))
 
 
 def _horner(coefficients: Sequence[float], v: Any) -> Any:
@@ -96,12 +97,6 @@ def _horner(coefficients: Sequence[float], v: Any) -> Any:
     for coefficient in coefficients[1:]:
         value = value * v + coefficient
     return value
-
-
-def _let(value: Any, body: Callable[[Any], Any]) -> Any:
-    """``body(value)``, the value computed once."""
-    name = tirx.Var("v", "float32")
-    return tirx.Let(name, value, body(name))
 
 
 def _float(value: float) -> Any:

@@ -26,10 +26,12 @@ def capability(limits: DeviceLimits) -> int:
 
 def arithmetics(workload: Workload, taps: int, limits: DeviceLimits) -> list[str]:
     """The arithmetics that keep max_error if ``taps`` of an output's taps meet the input. A product
-    of float16 is exact. bf16 needs compute capability 8.0."""
-    if workload.dtype != "float32":
-        return ["fp16"]
+    of float16 or bfloat16 is exact. bf16 needs compute capability 8.0: none, if it must be that."""
     bf16 = capability(limits) >= 80
+    if workload.dtype == "bfloat16":
+        return ["bf16"] if bf16 else []
+    if workload.dtype == "float16":
+        return ["fp16"]
     admitted = ["fp16x3"]
     if bf16 and workload.max_error >= (1e-5 if taps >= BF16_TAPS else 2e-5):
         admitted.append("bf16x3")

@@ -10,16 +10,20 @@ from typing import Any
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
+from templates.epilogue import WithEpilogue
 from templates.kernels.parameters import buffers
 from templates.workload import Workload
 
-ENOUGH_REGISTERS = """
+ELEMENTS = Path(__file__).with_name("elements.cu")
+EPILOGUE = Path(__file__).with_name("epilogue.cu")
+STORES = {"cached": "", "streaming": ".cs"}
+
+_RESIDENT = """
 // TVM bounds a block's threads, not the blocks of a unit, and ptxas then keeps to as few registers
 // as let a unit hold all the threads it can; bounded to one block it takes what the code asks for.
 #undef __launch_bounds__
-#define __launch_bounds__(threads) __attribute__((launch_bounds(threads, 1)))
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads, @RESIDENT@)))
 """
-"""At the end of a source."""
 
 
 def filled(values: Mapping[str, object], *paths: Path) -> str:
@@ -29,6 +33,38 @@ def filled(values: Mapping[str, object], *paths: Path) -> str:
         text = str(int(value)) if isinstance(value, bool) else str(value)
         source = source.replace(f"@{name}@", text)
     return source
+
+
+def resident(blocks: int) -> str:
+    """For the end of a source: a thread may take as many registers as let a unit hold that many
+    blocks at the same time."""
+    return _RESIDENT.replace("@RESIDENT@", str(blocks))
+
+
+def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:
+    """What ``elements.cu`` is filled in with. ``stores`` is one of STORES; ``kept`` whether loads
+    stay where the source has them."""
+    return {
+        "DTYPE": dtype,
+        "IS_FLOAT": dtype == "float32",
+        "IS_BF16": dtype == "bfloat16",
+        "LOAD": "" if kept else ".nc",
+        "STORE": STORES[stores],
+    }
+
+
+def epilogue(workload: WithEpilogue) -> dict[str, object]:
+    """What ``epilogue.cu`` is filled in with, and a function that uses it: its parameters for what
+    is ADDED, and the names of these or null pointers."""
+    added = {"BIAS": workload.bias, "RESIDUAL": workload.residual}
+    names = {name: name.lower() if there else "nullptr" for name, there in added.items()}
+    parameters = [f"const void* __restrict__ {names[name]}, " for name in added if added[name]]
+    return {
+        **{f"HAS_{name}": there for name, there in added.items()},
+        **names,
+        "ADDED": "".join(parameters),
+        "ACTIVATION": workload.activation,
+    }
 
 
 def program(

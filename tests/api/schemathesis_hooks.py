@@ -12,6 +12,7 @@ from schemathesis import Case, CheckContext, HookContext, Response
 
 from api.schemas.records import RECORD_EXAMPLE
 from templates import operator, operators
+from templates.dtypes import LEAST_ERROR
 
 NAMES = [each.name for each in operators()]
 CURSOR = (r"cursor was not made by this list",)
@@ -83,8 +84,9 @@ def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
         while math.prod(shape[name] for name in "BCHW") > 2**20:
             largest = max("BCHW", key=lambda name: int(shape[name]))
             shape[largest] //= 2
-    if shape.get("dtype") == "float16" and "max_error" in shape and shape["max_error"] != "":
-        shape["max_error"] = max(shape["max_error"], 5e-4)
+    least = LEAST_ERROR.get(shape.get("dtype"), 0.0)
+    if shape.get("max_error", "") != "":
+        shape["max_error"] = max(shape["max_error"], least)
     return shape
 
 

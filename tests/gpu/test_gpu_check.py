@@ -9,6 +9,7 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 from tuner.device import cuda_facts
 from tuner.measure import cases
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.gpu
 if cuda_facts.missing() is not None:
     pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
-DTYPES = pytest.mark.parametrize("dtype", ["float32", "float16"])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 ALL_AT_ONCE = BLOCKS * THREADS
 SIZES = [1, 2, 31, 33, THREADS + 1, 100_003, ALL_AT_ONCE, ALL_AT_ONCE + 1, 5 * ALL_AT_ONCE - 1]
 
@@ -39,7 +40,7 @@ def placed(array: Any) -> Any:
 def random(size: int, dtype: str) -> tuple[Any, Any]:
     """An output, and a reference that it is near to."""
     exact = np.random.default_rng(size).standard_normal(size)
-    return (exact + 1e-3).astype(dtype), exact
+    return (exact + 1e-3).astype(in_numpy(dtype)), exact
 
 
 @DTYPES
@@ -79,8 +80,12 @@ def test_nan_is_not_hidden_by_infinity(dtype: str, largest: LargestDifference) -
 
 @DTYPES
 def test_subnormal_numbers_are_no_zeros(dtype: str, largest: LargestDifference) -> None:
-    bits, least = {"float32": ("uint32", 2.0**-149), "float16": ("uint16", 2.0**-24)}[dtype]
-    zero, y = placed(np.zeros(3)), np.array([0, 1, 0], bits).view(dtype)
+    bits, least = {
+        "float32": ("uint32", 2.0**-149),
+        "float16": ("uint16", 2.0**-24),
+        "bfloat16": ("uint16", 2.0**-133),
+    }[dtype]
+    zero, y = placed(np.zeros(3)), np.array([0, 1, 0], bits).view(in_numpy(dtype))
     assert largest(placed(y), zero) == least
     assert largest(placed(-y), zero) == least
     assert largest(placed(0 * y), zero) == 0
@@ -89,7 +94,7 @@ def test_subnormal_numbers_are_no_zeros(dtype: str, largest: LargestDifference) 
 @DTYPES
 def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
     size = 2**28 + 1
-    y, exact = np.zeros(size, dtype), placed(np.zeros(size))
+    y, exact = np.zeros(size, in_numpy(dtype)), placed(np.zeros(size))
     for place in (0, -1):
         y[place] = 2.0
         assert largest(placed(y), exact) == 2.0
@@ -119,7 +124,7 @@ def test_tensors_say_the_same_by_either_way(
         for tensor, array in zip(tensors.given, case.given, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), array)
         assert np.isnan(tensors.error(case))
-        y = case.reference.astype(workload.dtype)
+        y = case.reference.astype(in_numpy(workload.dtype))
         y.reshape(-1)[-1] += 0.5
         tensors.output.copyfrom(y)
         assert tensors.error(case) == relative_error(y, case.reference)
@@ -129,7 +134,7 @@ def test_tensors_say_the_same_by_either_way(
 @DTYPES
 def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
     """Of 38 million elements; to the host and back to NumPy it is a tenth of a second."""
-    y, exact = (placed(np.zeros(38_000_000, kind)) for kind in (dtype, "float64"))
+    y, exact = (placed(np.zeros(38_000_000, in_numpy(kind))) for kind in (dtype, "float64"))
     largest(y, exact)
     start = time.perf_counter()
     for _ in range(10):

@@ -49,6 +49,29 @@ WORKLOADS = [
     ),
     DepthwiseConv2dWorkload(B=2, C=37, H=29, W=31, K=7, layout="NHWC", activation="relu6"),
     DepthwiseConv2dWorkload(
+        B=2,
+        C=40,
+        H=29,
+        W=31,
+        K=5,
+        stride=2,
+        layout="NHWC",
+        bias=True,
+        residual=True,
+        dtype="float16",
+    ),
+    DepthwiseConv2dWorkload(B=2, C=24, H=23, W=31, K=31, layout="NHWC", dtype="bfloat16"),
+    DepthwiseConv2dWorkload(
+        B=2, C=48, H=14, W=14, K=3, layout="NHWC", dtype="bfloat16", bias=True, activation="gelu"
+    ),
+    DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="bfloat16"),
+    DepthwiseConv2dWorkload(
+        B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"
+    ),
+    Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
+    Conv1dWorkload(M=100003, N=4099, mode="same", kind="correlate", dtype="bfloat16"),
+    Conv1dWorkload(M=5003, N=5, dtype="bfloat16", bias=True, activation="silu"),
+    DepthwiseConv2dWorkload(
         B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
     ),
 ]

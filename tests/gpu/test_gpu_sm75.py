@@ -36,6 +36,21 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=2, C=16, H=31, W=61, K=3, stride=2),
     DepthwiseConv2dWorkload(B=2, C=8, H=28, W=28, K=29),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16"),
+    Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
+    DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="bfloat16", bias=True),
+    DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16", layout="NHWC"),
+    DepthwiseConv2dWorkload(
+        B=2,
+        C=24,
+        H=15,
+        W=17,
+        K=3,
+        dtype="bfloat16",
+        layout="NHWC",
+        activation="silu",
+        residual=True,
+    ),
+    DepthwiseConv2dWorkload(B=1, C=8, H=15, W=17, K=13, layout="NHWC", bias=True),
 ]
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from templates.dtypes import in_numpy
 from templates.template import Template
 from templates.workload import Workload
 from tuner.build.alignment import element_aligned
 from tuner.device import cpu_facts
+from tuner.library.bfloat16 import shared
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative_error
 
@@ -41,9 +43,9 @@ class Compiled:
     def run(self, *given: Array) -> Array:
         """As of what is given in a case."""
         output = self._workload.output
-        y = np.full(output.shape, np.nan, output.dtype)
+        y = np.full(output.shape, np.nan, in_numpy(output.dtype))
         fenced = [_Fenced(array) for array in (*given, y)]
-        self._main(*(each.tensor for each in fenced))
+        self._main(*(shared(each.tensor) for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
         return fenced[-1].tensor
 

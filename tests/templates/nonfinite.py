@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 from tuner.measure.cases import Array
 
@@ -15,7 +16,7 @@ BAD = (np.nan, np.inf, -np.inf)
 def planted(workload: Workload, place: float, bad: float) -> tuple[Array, Array]:
     """Random normal tensors; the input's element at that share of its length is replaced."""
     rng = np.random.default_rng(1)
-    x, w = (rng.standard_normal(each.shape).astype(each.dtype) for each in workload.given)
+    x, w = (rng.standard_normal(each.shape).astype(in_numpy(each.dtype)) for each in workload.given)
     x.reshape(-1)[round(place * (x.size - 1))] = bad
     return x, w
 

@@ -13,12 +13,13 @@ from templates.depthwise_conv2d.workload import (
     MAX_REACH,
     DepthwiseConv2dWorkload,
 )
+from templates.dtypes import Dtype
 from templates.epilogue import Activation
 from templates.workload import Workload
 
 MODES = st.sampled_from(["full", "same", "valid"])
 KINDS = st.sampled_from(["convolve", "correlate"])
-DTYPES = st.sampled_from(["float32", "float16"])
+DTYPES = st.sampled_from(get_args(Dtype))
 EPILOGUES = st.just({}) | st.fixed_dictionaries(
     {
         "bias": st.booleans(),
@@ -27,31 +28,35 @@ EPILOGUES = st.just({}) | st.fixed_dictionaries(
     }
 )
 """None, or any."""
+PLAIN_DTYPES = st.fixed_dictionaries({"dtype": st.sampled_from(["float32", "float16"])})
+ANY_DTYPES_AND_EPILOGUES = st.builds(
+    lambda dtype, ends: {"dtype": dtype, **ends}, DTYPES, EPILOGUES
+)
 PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 
 
 @st.composite
-def small_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
-    """Up to 400 samples; primes, M = N and N = 1 often."""
+def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
+    """Up to 400 samples; primes, M = N and N = 1 often. If plain, as the first release had it."""
     M = draw(PRIMES | st.integers(1, 400))
     N = draw(st.sampled_from([1, M]) | st.integers(1, M))
-    return Conv1dWorkload(
-        M=M, N=N, mode=draw(MODES), kind=draw(KINDS), dtype=draw(DTYPES), **draw(EPILOGUES)
-    )
+    rest = draw(PLAIN_DTYPES if plain else ANY_DTYPES_AND_EPILOGUES)
+    return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS), **rest)
 
 
 @st.composite
-def small_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
-    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often. Half of them basic."""
+def small_depthwise_conv2d(draw: st.DrawFn, plain: bool = False) -> DepthwiseConv2dWorkload:
+    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often. Half of them basic, or all that are
+    plain, as the first release had them."""
     extent = st.sampled_from([1, 2, 3, 17, 37]) | st.integers(1, 37)
+    odd = basic([1, 3, 5, 7, 9, 11])
     return DepthwiseConv2dWorkload(
         B=draw(st.integers(1, 3)),
         C=draw(st.integers(1, 4)),
         H=draw(extent),
         W=draw(extent),
-        dtype=draw(DTYPES),
-        **draw(basic([1, 3, 5, 7, 9, 11]) | windows(most=9)),
-        **draw(EPILOGUES),
+        **draw(odd if plain else odd | windows(most=9)),
+        **draw(PLAIN_DTYPES if plain else ANY_DTYPES_AND_EPILOGUES),
     )
 
 
@@ -101,7 +106,7 @@ def any_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
     return DepthwiseConv2dWorkload(**fields)
 
 
-SMALL: dict[str, Callable[[], st.SearchStrategy[Any]]] = {
+SMALL: dict[str, Callable[..., st.SearchStrategy[Any]]] = {
     "conv1d": small_conv1d,
     "depthwise_conv2d": small_depthwise_conv2d,
 }

@@ -79,11 +79,15 @@ def test_the_reference_is_the_definition(activation: str) -> None:
         assert found[place] == pytest.approx(exact, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("operator", SHAPES)
-def test_every_template_ends_with_it(operator: str, activation: str, tmp_path: Path) -> None:
+def test_every_template_ends_with_it(
+    operator: str, activation: str, dtype: str, tmp_path: Path
+) -> None:
     """Drawn are others, for every configuration, in test_schedules_cpu."""
-    work = workload(operator, bias=True, residual=activation != "relu", activation=activation)
+    ends = {"bias": True, "residual": activation != "relu", "activation": activation}
+    work = workload(operator, **ends, dtype=dtype)
     cases.write(work, tmp_path, seed=3)
     known = cases.read(work, tmp_path)
     for template in templates.templates_for(work, CPU):
@@ -105,9 +109,10 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("operator", SHAPES)
-def test_a_gpus_program_ends_with_it_in_registers(operator: str, limits: Any) -> None:
-    work = workload(operator, bias=True, residual=True, activation="gelu")
+def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, limits: Any) -> None:
+    work = workload(operator, bias=True, residual=True, activation="gelu", dtype=dtype)
     serving = templates.templates_for(work, limits)
     assert serving
     for template in serving:

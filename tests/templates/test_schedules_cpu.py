@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.workload import LEAST_ERROR_FLOAT16, Workload
+from templates.dtypes import LEAST_ERROR
+from templates.workload import Workload
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tests.templates.shapes import SMALL
@@ -45,12 +46,12 @@ def test_any_configuration_of_a_small_workload(
         Conv1dWorkload(M=5003, N=2053),
         Conv1dWorkload(M=4111, N=4111, mode="same", kind="correlate"),
         Conv1dWorkload(M=10007, N=6151, mode="valid"),
-        Conv1dWorkload(M=5003, N=2053, dtype="float16", max_error=LEAST_ERROR_FLOAT16),
+        Conv1dWorkload(M=5003, N=2053, dtype="float16", max_error=LEAST_ERROR["float16"]),
         DepthwiseConv2dWorkload(B=1, C=2, H=61, W=67, K=63),
         DepthwiseConv2dWorkload(B=1, C=1, H=3, W=4999, K=5),
         DepthwiseConv2dWorkload(B=2, C=1, H=1, W=9001, K=3, stride=2),
         DepthwiseConv2dWorkload(
-            B=1, C=2, H=61, W=67, K=63, dtype="float16", max_error=LEAST_ERROR_FLOAT16
+            B=1, C=2, H=61, W=67, K=63, dtype="float16", max_error=LEAST_ERROR["float16"]
         ),
         DepthwiseConv2dWorkload(B=2, C=37, H=29, W=31, K=7, layout="NHWC", bias=True),
         DepthwiseConv2dWorkload(

@@ -52,6 +52,12 @@ WORKLOADS = [
     Conv1dWorkload(M=20011, N=4099, mode="same", dtype="float16"),
     DepthwiseConv2dWorkload(B=1, C=6, H=31, W=29, K=9, dtype="float16"),
     DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=5, layout="NHWC", bias=True),
+    DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=7, layout="NHWC", dtype="float16"),
+    DepthwiseConv2dWorkload(
+        B=2, C=40, H=31, W=29, K=13, layout="NHWC", residual=True, activation="silu"
+    ),
+    Conv1dWorkload(M=20011, N=61, dtype="bfloat16"),
+    DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=9, dtype="bfloat16"),
 ]
 
 

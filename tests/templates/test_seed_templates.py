@@ -49,7 +49,7 @@ class OnCpu:
 def test_any_configuration_of_a_small_workload(
     operator: str, name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    workload = data.draw(SMALL[operator]())
+    workload = data.draw(SMALL[operator](plain=name != "blocks"))
     (template,) = (each for each in templates.operator(operator).templates if each.name == name)
     assume(template.applies(workload, H200))
     space = template.space(workload, H200)

@@ -20,7 +20,7 @@ from tests.templates.shapes import any_conv1d, small_conv1d
         ({"M": 2**17, "N": 2**16 + 1}, "N", "less than or equal to 65536"),
         ({"mode": "circular"}, "mode", "'full', 'same' or 'valid'"),
         ({"kind": "convolution"}, "kind", "'convolve' or 'correlate'"),
-        ({"dtype": "float64"}, "dtype", "'float32' or 'float16'"),
+        ({"dtype": "float64"}, "dtype", "'float32', 'float16' or 'bfloat16'"),
         ({"max_error": 0.0}, "max_error", "greater than or equal to 0.000001"),
         ({"max_error": 0.2}, "max_error", "less than or equal to 0.1"),
         ({"max_error": float("nan")}, "max_error", "0.1"),

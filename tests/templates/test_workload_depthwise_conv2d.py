@@ -161,7 +161,7 @@ def test_counts(workload: DepthwiseConv2dWorkload) -> None:
     else:
         assert shapes == [(B, H, W, C), (F, 1, KH, KW), (B, height, width, F)]
     assert workload.flops == 2 * KH * KW * B * F * height * width
-    size = {"float32": 4, "float16": 2}[workload.dtype]
+    size = {"float32": 4, "float16": 2, "bfloat16": 2}[workload.dtype]
     elements = B * C * H * W + F * KH * KW + B * F * height * width
     assert workload.bytes == size * elements <= 2**31
 

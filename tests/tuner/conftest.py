@@ -48,8 +48,9 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in ("full-parallel", "same-serial", "half-serial", "depthwise-serial", "last-serial"):
-        store(engine, libraries[name])
+    for name in ("same", "half", "bfloat16", "depthwise", "last"):
+        store(engine, libraries[f"{name}-serial"])
+    store(engine, libraries["full-parallel"])
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:
         yield opened

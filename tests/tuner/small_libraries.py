@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 import templates
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.device.detect import detect
@@ -23,6 +24,10 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "half": (
         "conv1d",
         {"M": 1001, "N": 7, "mode": "same", "kind": "correlate", "dtype": "float16"},
+    ),
+    "bfloat16": (
+        "conv1d",
+        {"M": 1001, "N": 7, "mode": "same", "kind": "correlate", "dtype": "bfloat16"},
     ),
     "depthwise": ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 20, "K": 3}),
     "last": (
@@ -89,7 +94,10 @@ def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = 
 def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:
     """Random input and weight."""
     draw = np.random.default_rng(seed)
-    x, w = (draw.standard_normal(argument.shape).astype(argument.dtype) for argument in work.given)
+    x, w = (
+        draw.standard_normal(argument.shape).astype(in_numpy(argument.dtype))
+        for argument in work.given
+    )
     return x, w
 
 
@@ -98,7 +106,7 @@ def expected(name: str, x: Array, w: Array) -> NDArray[np.float64]:
     x, w = x.astype("f8"), w.astype("f8")
     if name == "full":
         return np.convolve(x, w)
-    if name in ("same", "half"):
+    if name in ("same", "half", "bfloat16"):
         return np.correlate(x, w, "same")
     last = name == "last"
     planes, sides = (np.moveaxis(x, 3, 1), ((0, 1), (2, 2))) if last else (x, ((1, 1), (1, 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from templates.argument import BYTES_PER_ELEMENT
+from templates.dtypes import BYTES_PER_ELEMENT
 
 
 def element_aligned(module: Any) -> Any:

@@ -64,9 +64,27 @@ inline half __float2half_rn(float value) { return value; }
 inline bool __hgt(half a, half b) { return float(a) > float(b); }
 inline bool __hlt(half a, half b) { return float(a) < float(b); }
 """,
+    "cuda_bf16.h": """
+struct alignas(2) nv_bfloat16 {
+  unsigned short bits;
+  nv_bfloat16() = default;
+  nv_bfloat16(float value) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+  operator float() const { return __uint_as_float((unsigned int)bits << 16); }
+};
+struct alignas(4) nv_bfloat162 {
+  nv_bfloat16 x, y;
+  nv_bfloat162() = default;
+  nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) : x(x), y(y) {}
+};
+inline float __bfloat162float(nv_bfloat16 value) { return value; }
+inline nv_bfloat16 __float2bfloat16(float value) { return value; }
+inline bool __hgt(nv_bfloat16 a, nv_bfloat16 b) { return float(a) > float(b); }
+inline bool __hlt(nv_bfloat16 a, nv_bfloat16 b) { return float(a) < float(b); }
+""",
 }
 """The names that TVM's kernels use of the headers that they include: the first two in every kernel,
-the third in kernels with float16, which only load, store and convert it."""
+the others in kernels with float16 or bfloat16, which only load, store and convert them. bfloat16
+needs sm_80; for older devices TVM makes whole numbers of it."""
 
 
 def install(arch: str) -> None:

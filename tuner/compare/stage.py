@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import templates
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 from tuner.build.compile import EMPTY_WORKLOAD
 from tuner.library.load import Library
@@ -27,6 +28,7 @@ from tuner.measure.kernel import Kernel, Loaded, Tensors
 from tuner.measure.trial import RunOrder, clock_for, read_cases
 from tuner.peers import peers
 from tuner.peers.peer import Peer
+from tuner.peers.torch_arrays import to_tensor
 
 EMPTY = "empty"
 KERNEL, CALL = "kernel", "call"
@@ -211,7 +213,7 @@ def _called(
     """The call of the library, its output given, on arrays of the device and, on a GPU, what waits
     for it. (None, None) on a GPU without PyTorch."""
     output = library.workload.output
-    arrays: list[Any] = [*map(np.array, given), np.empty(output.shape, output.dtype)]
+    arrays: list[Any] = [*map(np.array, given), np.empty(output.shape, in_numpy(output.dtype))]
     if kind == "cpu":
         return partial(library, *arrays[:-1], out=arrays[-1]), None
     try:
@@ -220,7 +222,7 @@ def _called(
         return None, None
     if not torch.cuda.is_available():
         return None, None
-    placed = [torch.from_numpy(array).cuda() for array in arrays]
+    placed = [to_tensor(array, kind) for array in arrays]
     return partial(library, *placed[:-1], out=placed[-1]), torch.cuda.synchronize
 
 

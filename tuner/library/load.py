@@ -16,8 +16,8 @@ from typing import Any, Self
 
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
+from tuner.library import bfloat16, tensors, trust, workspace
 from tuner.library import manifest as manifests
-from tuner.library import tensors, trust, workspace
 from tuner.library.call import call
 from tuner.library.manifest import Manifest
 from tuner.library.runtime import load_runtime, take_threads
@@ -66,6 +66,8 @@ class Library:
         self._main = module["main"]
         self._workspace = workspace.elements(module)
         self._run = self._main if self.kind == "cpu" else self._on_gpu
+        if any(argument.dtype == bfloat16.NAME for argument in self.arguments):
+            self._taken, self._run = self._run, self._from_numpy
         if self._workspace:
             self._queued, self._run = self._run, self._with_workspace
 
@@ -107,6 +109,9 @@ class Library:
                 self._main(*arguments)
         else:
             self._main(*arguments)
+
+    def _from_numpy(self, *arguments: Any) -> None:
+        self._taken(*(bfloat16.shared(array) for array in arguments))
 
     def _with_workspace(self, *arguments: Any) -> None:
         self._queued(*arguments, tensors.scratch(arguments[0], self._workspace, self.kind))

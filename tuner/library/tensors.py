@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from templates.argument import Argument
+from templates.dtypes import BYTES_PER_ELEMENT, in_numpy
 from tuner.errors import WrongArgument, WrongDevice, WrongDtype, WrongLayout, WrongShape
-from tuner.library import torch_transforms
+from tuner.library import bfloat16, torch_transforms
 
 _CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
 """Bits of ``ndarray.flags.num``, as NumPy's C API has them."""
@@ -49,7 +50,7 @@ def viewed(argument: Argument, array: Any, kind: str) -> Any:
     if lost:
         raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
     try:
-        view = _shared(array, written)
+        view = shared(array, written)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise WrongLayout(f"{name} can't be passed on as it is, pass a copy: {reason}") from error
@@ -69,7 +70,7 @@ def cast(array: Any, dtype: str) -> Any:
     if not _castable(array) or str(array.dtype).removeprefix("torch.") == dtype:
         return array
     if isinstance(array, np.ndarray):
-        return array.astype(dtype, order="C")
+        return array.astype(in_numpy(dtype), order="C")
     torch = sys.modules["torch"]
     return array.to(getattr(torch, dtype), memory_format=torch.contiguous_format)
 
@@ -99,7 +100,7 @@ def _arrays(arguments: tuple[Any, ...], out: Any) -> tuple[Any, ...] | None:
     written = out.flags.num
     if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
         return None
-    return arguments if read & _WRITEABLE else (*map(_shared, given), out)
+    return arguments if read & _WRITEABLE else (*map(shared, given), out)
 
 
 def check_together(views: dict[str, Any]) -> None:
@@ -134,7 +135,7 @@ def scratch(array: Any, elements: int, kind: str) -> Any:
 def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """An uninitialised array of the same library, on the same device."""
     if isinstance(array, np.ndarray):
-        return np.empty(shape, dtype)
+        return np.empty(shape, in_numpy(dtype))
     if is_torch(array):
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, dtype), device=array.device)
@@ -148,17 +149,19 @@ def is_torch(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def _shared(array: Any, written: bool = False) -> Any:
+def shared(array: Any, written: bool = False) -> Any:
+    """A tensor of tvm-ffi in the array's memory; an array to be read may be read-only."""
     import tvm_ffi
 
+    source = bfloat16.Shared(array) if bfloat16.is_bfloat16(array) else array
     if isinstance(array, np.ndarray) and not (written or array.flags.writeable):
-        return tvm_ffi.from_dlpack(array.__dlpack__(max_version=_READ_ONLY_TOO))
-    return tvm_ffi.from_dlpack(array)
+        return tvm_ffi.from_dlpack(source.__dlpack__(max_version=_READ_ONLY_TOO))
+    return tvm_ffi.from_dlpack(source)
 
 
 def _castable(array: Any) -> bool:
     if isinstance(array, np.ndarray):
-        return array.dtype.kind in _REAL
+        return array.dtype.kind in _REAL or bfloat16.is_bfloat16(array)
     return is_torch(array) and not (array.is_complex() or array.is_quantized)
 
 
@@ -179,4 +182,4 @@ def _start(view: Any) -> int:
 
 
 def _end(view: Any) -> int:
-    return _start(view) + int(view.numel()) * np.dtype(str(view.dtype)).itemsize
+    return _start(view) + int(view.numel()) * BYTES_PER_ELEMENT[str(view.dtype)]

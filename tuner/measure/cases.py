@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from templates import operator
 from templates.argument import Argument
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse")
@@ -62,12 +63,16 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
 def read(workload: Workload, directory: Path) -> list[Case]:
     """The cases as written, mapped from disk."""
 
-    def mapped(case: str, part: str) -> Any:
-        return np.load(directory / f"{case}.{part}.npy", mmap_mode="r")
+    def mapped(case: str, part: str, dtype: str) -> Any:
+        # a file has a dtype that is not NumPy's own as so many bytes
+        return np.load(directory / f"{case}.{part}.npy", mmap_mode="r").view(in_numpy(dtype))
 
-    names = [argument.name for argument in workload.given]
     return [
-        Case(case, tuple(mapped(case, name) for name in names), mapped(case, "reference"))
+        Case(
+            case,
+            tuple(mapped(case, each.name, each.dtype) for each in workload.given),
+            mapped(case, "reference", "float64"),
+        )
         for case in CASES
     ]
 
@@ -89,7 +94,7 @@ def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Gen
         values = _corners(argument)
     else:
         values = rng.standard_normal(argument.shape, np.float32)
-    return values.astype(argument.dtype)
+    return values.astype(in_numpy(argument.dtype))
 
 
 def _corners(argument: Argument) -> NDArray[np.float32]:
@@ -106,8 +111,17 @@ def _corners(argument: Argument) -> NDArray[np.float32]:
 
 def _headroom(workload: Workload) -> np.float32:
     """The power of two that keeps sums of all taps, of factors up to 1.5 each, within the dtype."""
-    _, over = math.frexp(1.5 * 1.5 * workload.taps / float(np.finfo(workload.dtype).max))
+    _, over = math.frexp(1.5 * 1.5 * workload.taps / float(_limits(workload).max))
     return np.float32(2.0 ** -max(0, over))
+
+
+def _limits(workload: Workload) -> Any:
+    """As ``numpy.finfo`` has them, of the dtype."""
+    if workload.dtype != "bfloat16":
+        return np.finfo(workload.dtype)
+    return np.finfo(
+        np.float32
+    )  # their exponents are alike, and so are the least and about the most
 
 
 def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -> bool:
@@ -119,5 +133,5 @@ def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -
     deviation = math.sqrt(reference(workload, *(array**2 for array in given)).max())
     if not deviation:  # no tap of a strided or dilated kernel meets an impulse
         return False
-    least = max(deviation / 2, float(np.finfo(workload.dtype).smallest_normal))
+    least = max(deviation / 2, float(_limits(workload).smallest_normal))
     return bool(np.abs(reference(workload, *given)).max() < least)

@@ -34,6 +34,12 @@ __device__ double exact(unsigned short y) {
   return value;
 }
 
+struct bfloat16 { unsigned short bits; };
+
+__device__ double exact(bfloat16 y) {
+  return exact(__uint_as_float((unsigned int)y.bits << 16));
+}
+
 // Differences are compared by the bits of their absolute values, which are ordered as the values
 // are, with infinity above all numbers and NaN above infinity.
 template <typename T>
@@ -64,11 +70,17 @@ compare_float16(const unsigned short* __restrict__ y, const double* __restrict__
                 long long size, unsigned long long* largest) {
   compare(y, reference, size, largest);
 }
+
+extern "C" __global__ void __launch_bounds__(@THREADS@)
+compare_bfloat16(const bfloat16* __restrict__ y, const double* __restrict__ reference,
+                 long long size, unsigned long long* largest) {
+  compare(y, reference, size, largest);
+}
 """.replace("@THREADS@", str(THREADS))
 
 
 class LargestDifference:
-    """max|y - ref| of two of TVM's tensors, y in float32 or float16, ref in float64, on one GPU;
+    """max|y - ref| of two of TVM's tensors, y in a workload's dtype, ref in float64, on one GPU;
     NaN or infinity if y holds one."""
 
     def __init__(self, device: Any) -> None:

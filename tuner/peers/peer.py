@@ -8,6 +8,7 @@ from math import log2
 from typing import Any, NoReturn, Protocol
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import in_numpy
 from templates.workload import Workload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
@@ -59,7 +60,8 @@ def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., An
     dtype = workload.dtype
     if dtype == "float32":
         return call
-    return lambda *given: call(*(array.astype("float32") for array in given)).astype(dtype)
+    own = in_numpy(dtype)
+    return lambda *given: call(*(array.astype("float32") for array in given)).astype(own)
 
 
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:

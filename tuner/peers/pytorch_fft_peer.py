@@ -7,8 +7,6 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.device.cpu_facts import threads as host_threads
@@ -17,6 +15,7 @@ from tuner.measure.kernel import Kernel
 from tuner.peers.peer import Listing, transform_seconds
 from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
+from tuner.peers.torch_arrays import to_array, to_tensor
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
 SMALLEST, WIDEST = 64, 6
@@ -52,8 +51,7 @@ class OverlapSavePeer:
     def prepare(self, x: Array, w: Array) -> Kernel:
         import torch
 
-        signal = torch.from_numpy(np.array(x)).to(self._kind)
-        weights = torch.from_numpy(np.array(w)).to(self._kind)
+        signal, weights = to_tensor(x, self._kind), to_tensor(w, self._kind)
         ways = list(product(self._threads(), block_sizes(self._workload)))
         calls = [partial(self._way, signal, weights, *way) for way in ways]
         with torch.inference_mode():
@@ -71,8 +69,7 @@ class OverlapSavePeer:
         return overlap_save(self._workload, signal, weights, block)
 
     def output(self) -> Array:
-        result: Array = self._once().cpu().numpy()
-        return result
+        return to_array(self._once())
 
     def _once(self) -> Any:
         import torch

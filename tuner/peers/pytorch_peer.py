@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import WithEpilogue
@@ -22,6 +20,7 @@ from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_torch
 from tuner.peers.peer import Listing, installed
 from tuner.peers.timing import captured
+from tuner.peers.torch_arrays import to_array, to_tensor
 
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
@@ -99,7 +98,7 @@ class PytorchPeer:
         import torch
 
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
-        tensors = [torch.from_numpy(np.array(array)).to(self._kind) for array in given]
+        tensors = [to_tensor(array, self._kind) for array in given]
         self._call = self._form.call(self._workload, layout, *tensors)
         exact = self._once()
         if self._admits_tf32():
@@ -112,7 +111,7 @@ class PytorchPeer:
         return Kernel(call=self._once, graphed=self._graphed)
 
     def output(self) -> Array:
-        result: Array = self._form.ordered(self._workload, self._once()).cpu().numpy()
+        result = to_array(self._form.ordered(self._workload, self._once()))
         return result.reshape(self._workload.output.shape)
 
     def _admits_tf32(self) -> bool:

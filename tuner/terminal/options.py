@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from templates.workload import USUAL_ERROR, Workload, in_text
+from templates.dtypes import USUAL_ERROR
+from templates.workload import Workload, in_text
 
 
 def as_options(workload: Workload) -> str:

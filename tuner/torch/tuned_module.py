@@ -20,7 +20,7 @@ from tuner.library.load import Library
 
 log = logging.getLogger("tuner.torch.modules")
 
-DTYPES = {torch.float32: "float32", torch.float16: "float16"}
+DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -127,7 +127,8 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         ):
             return "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
-            return f"input is {x.dtype}, weight {weight.dtype}; both must be float32 or float16"
+            known = ", ".join(DTYPES.values())
+            return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
         if x.device != weight.device or x.device.type not in ("cpu", "cuda"):
             return f"the input is on {x.device} and the weight on {weight.device}"
         if torch.is_autocast_enabled(x.device.type):

@@ -7,7 +7,7 @@ from typing import Any
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import filled, program
+from templates.kernels.written import ELEMENTS, elements, filled, program
 
 SOURCE = Path(__file__).with_name("registers.cu")
 
@@ -35,7 +35,8 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
             "L": workload.length,
             "LEFT": workload.left,
             "FLIP": workload.kind == "convolve",
-            "HALF_IO": workload.dtype == "float16",
+            **elements(workload.dtype, "cached", kept=False),
         },
+        ELEMENTS,
         SOURCE,
     )

@@ -42,7 +42,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "PEELED": config["tail"] == "peeled",
         "WORDS": shared_words(config),
         "FLIP": workload.kind == "convolve",
-        "HALF_IO": workload.dtype == "float16",
+        "HALF_IO": workload.dtype != "float32",
         "SCALED": kind == "f16" and workload.dtype == "float32",
     }
     return filled(values, HALVES, SOURCE)

@@ -28,7 +28,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     kind, products = ARITHMETICS[config["arithmetic"]]
-    columns, half = config["columns"], workload.dtype == "float16"
+    columns, half = config["columns"], workload.dtype != "float32"
     count = columns // 2
     return filled(
         {

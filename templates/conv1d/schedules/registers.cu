@@ -2,7 +2,7 @@
 // taps each for the same OUTPUTS neighbours, then add up what they have.
 constexpr int OUTPUTS = @OUTPUTS@, SHARES = @SHARES@, THREADS = @THREADS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
-constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
+constexpr bool FLIP = @FLIP@;
 constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load
 constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // of a lane
 constexpr int BEFORE = (VECTOR - LEFT % VECTOR) % VECTOR;  // inputs read before the first needed, so that loads are aligned
@@ -10,29 +10,23 @@ constexpr int WINDOW = (BEFORE + OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VEC
 constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;                       // outputs a lane stores
 constexpr int STORED = KEPT < 4 ? KEPT : 4;                                         // elements of a store
 
-__device__ __forceinline__ float conv1d_widen(unsigned short h) {
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-}
-
 __device__ __forceinline__ float conv1d_load(const void* from, int place) {
-  return HALF_IO ? conv1d_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
+  return !IS_FLOAT ? element_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
 }
 
 // VECTOR neighbours; `place` is a multiple of VECTOR and the address aligned to them.
 __device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, int place) {
-  if (HALF_IO) {
+  if (!IS_FLOAT) {
     const unsigned short* const p = (const unsigned short*)from + place;
     if (VECTOR == 4) {
       const uint2 v = *(const uint2*)p;
-      to[0] = conv1d_widen(v.x & 0xffff), to[1] = conv1d_widen(v.x >> 16);
-      to[2] = conv1d_widen(v.y & 0xffff), to[3] = conv1d_widen(v.y >> 16);
+      to[0] = element_widen(v.x & 0xffff), to[1] = element_widen(v.x >> 16);
+      to[2] = element_widen(v.y & 0xffff), to[3] = element_widen(v.y >> 16);
     } else if (VECTOR == 2) {
       const unsigned int v = *(const unsigned int*)p;
-      to[0] = conv1d_widen(v & 0xffff), to[1] = conv1d_widen(v >> 16);
+      to[0] = element_widen(v & 0xffff), to[1] = element_widen(v >> 16);
     } else {
-      to[0] = conv1d_widen(*p);
+      to[0] = element_widen(*p);
     }
   } else {
     const float* const p = (const float*)from + place;
@@ -49,29 +43,23 @@ __device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, 
 }
 
 __device__ __forceinline__ bool conv1d_aligned(const void* p, int elements) {
-  return ((size_t)p & (elements * (HALF_IO ? 2 : 4) - 1)) == 0;
-}
-
-__device__ __forceinline__ unsigned int conv1d_narrow(float v) {
-  unsigned short h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
+  return ((size_t)p & (elements * SIZE - 1)) == 0;
 }
 
 __device__ __forceinline__ void conv1d_store(void* y, int place, float v) {
-  if (HALF_IO)
-    ((unsigned short*)y)[place] = conv1d_narrow(v);
+  if (!IS_FLOAT)
+    ((unsigned short*)y)[place] = element_narrow(v);
   else
     ((float*)y)[place] = v;
 }
 
 // STORED neighbours, more than one; `place` is a multiple of STORED and the address aligned to them.
 __device__ __forceinline__ void conv1d_store_vector(void* y, int place, const float* v) {
-  if (HALF_IO) {
+  if (!IS_FLOAT) {
     unsigned short* const p = (unsigned short*)y + place;
-    const unsigned int low = conv1d_narrow(v[0]) | conv1d_narrow(v[1]) << 16;
+    const unsigned int low = element_narrow(v[0]) | element_narrow(v[1]) << 16;
     if (STORED == 4)
-      *(uint2*)p = make_uint2(low, conv1d_narrow(v[STORED - 2]) | conv1d_narrow(v[STORED - 1]) << 16);
+      *(uint2*)p = make_uint2(low, element_narrow(v[STORED - 2]) | element_narrow(v[STORED - 1]) << 16);
     else
       *(unsigned int*)p = low;
   } else {

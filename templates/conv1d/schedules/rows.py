@@ -9,6 +9,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from templates.conv1d.schedules.radix import Complex
+from templates.kernels.conversions import narrowed, widened
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Rows:
                 self._store(leg, lane, value)
 
     def _load(self, place: Any) -> Any:
-        return ir.Bind(self.buffer[place].astype("float32"))
+        return ir.Bind(widened(self.buffer[place], str(self.buffer.dtype)))
 
     def _store(self, leg: int, lane: Any, value: Complex) -> None:
         place = self.start + leg * self.leg + lane
-        dtype = self.buffer.dtype
-        ir.buffer_store(self.buffer, value[0].astype(dtype), [place])
-        ir.buffer_store(self.buffer, value[1].astype(dtype), [place + self.imaginary])
+        dtype = str(self.buffer.dtype)
+        ir.buffer_store(self.buffer, narrowed(value[0], dtype), [place])
+        ir.buffer_store(self.buffer, narrowed(value[1], dtype), [place + self.imaginary])

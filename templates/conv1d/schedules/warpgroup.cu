@@ -24,11 +24,7 @@ static_assert(1024 + (STAGED > REDUCED ? STAGED : REDUCED) <= 4 * @WORDS@, "the 
 typedef unsigned long long descriptor;
 
 __device__ __forceinline__ float conv1d_load(const void* from, int place) {
-  if (HALF_IO) {
-    float v;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(((const unsigned short*)from)[place]));
-    return v;
-  }
+  if (HALF_IO) return halves_widen(((const unsigned short*)from)[place]);
   return ((const float*)from)[place];
 }
 

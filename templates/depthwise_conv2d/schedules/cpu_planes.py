@@ -11,6 +11,7 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu_planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.conversions import widened
 from templates.kernels.epilogue import finished
 from templates.kernels.parameters import buffers, flat, whole
 
@@ -128,7 +129,7 @@ class _Program:
             with ir.serial(0, ceil_div(half, lanes)) as vector:
                 start = ir.Bind(tirx.min(vector * lanes, half - lanes))
                 pairs = self.x[tirx.Ramp(here + 2 * start, 1, 2 * lanes)]
-                both = ir.Bind(pairs.astype(f"float32x{2 * lanes}"))
+                both = ir.Bind(widened(pairs, self.workload.dtype, 2 * lanes))
                 for first, there in ((0, even), (1, odd)):
                     value = tirx.Shuffle([both], list(range(first, 2 * lanes, 2)))
                     ir.buffer_store(padded, value, [tirx.Ramp(there + start, 1, lanes)])

@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.conversions import widened
 from templates.kernels.epilogue import finished
 from templates.kernels.parameters import buffers, whole
 
@@ -75,7 +76,7 @@ class _Program:
                     self.columns_loop(0, self.across.count) as kx,
                 ):
                     tap = (ky + self.down.first, kx + self.across.first)
-                    weight = ir.Bind(self.w[c, 0, tap[0], tap[1]].astype("float32"))
+                    weight = ir.Bind(widened(self.w[c, 0, tap[0], tap[1]], workload.dtype))
                     for column in range(self.columns):
                         at = (j + column) * s + kx * d - self.across.before
                         with ir.If(tirx.all(at >= 0, at < workload.W)), ir.Then():

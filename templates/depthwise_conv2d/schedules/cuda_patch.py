@@ -7,7 +7,7 @@ from typing import Any
 
 from templates.depthwise_conv2d.cuda_patch import Layout, row_sums
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import filled, program
+from templates.kernels.written import ELEMENTS, elements, filled, program
 
 SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 
@@ -47,8 +47,8 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "W_KEPT": config.get("weights") == "registers",
         "ROW_SUMS": row_sums(workload),
         "OUT_STAGED": config["output"] == "shared",
-        "IS_HALF": workload.dtype == "float16",
+        **elements(workload.dtype, "cached", kept=False),
         "WORDS": layout.words,
         "THREADS": layout.threads,
     }
-    return filled(values, *SOURCES)
+    return filled(values, ELEMENTS, *SOURCES)

@@ -7,7 +7,15 @@ from typing import Any
 
 from templates.depthwise_conv2d.cuda_rows import blocks, row_words, shared_words, threads
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ENOUGH_REGISTERS, filled, program
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+    resident,
+)
 
 SOURCE = Path(__file__).with_name("rows.cu")
 READS = {
@@ -15,7 +23,6 @@ READS = {
     "global": Path(__file__).with_name("rows_direct.cu"),
 }
 """What follows it."""
-STORES = {"cached": "", "streaming": ".cs"}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -32,7 +39,8 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     taps_h, taps_w = workload.near
     values = {
-        "IS_HALF": workload.dtype == "float16",
+        **elements(workload.dtype, config["stores"], kept=bool(config.get("ahead"))),
+        **epilogue(workload),
         "PLANES": workload.B * workload.C,
         "C": workload.C,
         "H": workload.H,
@@ -43,8 +51,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "TAPS_W": taps_w,
         "R": config["rows"],
         "STREAMING": config["stores"] == "streaming",
-        "STORE": STORES[config["stores"]],
-        "LOAD": "" if config.get("ahead") else ".nc",
     }
     if config["reads"] == "shared":
         values |= {
@@ -63,5 +69,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
             "THREADS": config["threads"],
             "ROW_WORDS": row_words(workload, config["columns"]),
         }
-    source = filled(values, SOURCE, READS[config["reads"]])
-    return source + ENOUGH_REGISTERS if config.get("registers") == "enough" else source
+    source = filled(values, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
+    return source + resident(1) if config.get("registers") == "enough" else source

@@ -36,7 +36,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "PRODUCTS": products,
         "TYPE": kind,
         "IS_BF16": int(kind == "bf16"),
-        "IS_HALF": int(workload.dtype == "float16"),
+        "IS_HALF": int(workload.dtype != "float32"),
         "HALVED": "true" if config["steps"] == "halved" else "false",
         "SLIDING": "true" if config["taps"] == "sliding" else "false",
         "TAP_ROWS_PER_SUM": layout.tap_rows_per_sum,

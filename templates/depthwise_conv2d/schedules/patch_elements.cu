@@ -1,20 +1,12 @@
 // The elements of the tensors, and how they come into shared memory as floats.
-#if @IS_HALF@
-typedef unsigned short patch_element;
-__device__ __forceinline__ float patch_widen(patch_element h) {
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-}
-__device__ __forceinline__ patch_element patch_narrow(float v) {
-  patch_element h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
-}
-#else
+#if @IS_FLOAT@
 typedef float patch_element;
 __device__ __forceinline__ float patch_widen(float v) { return v; }
 __device__ __forceinline__ float patch_narrow(float v) { return v; }
+#else
+typedef unsigned short patch_element;
+__device__ __forceinline__ float patch_widen(patch_element h) { return element_widen(h); }
+__device__ __forceinline__ patch_element patch_narrow(float v) { return (patch_element)element_narrow(v); }
 #endif
 
 // V neighbours, which lie at a multiple of their size.
@@ -35,7 +27,7 @@ __device__ __forceinline__ bool patch_aligned(const void* p) {
 // V neighbours into shared memory, without waiting for them where the device can.
 template <int V>
 __device__ __forceinline__ void patch_fetch(float* to, const patch_element* from) {
-#if __CUDA_ARCH__ >= 800 && !@IS_HALF@
+#if __CUDA_ARCH__ >= 800 && @IS_FLOAT@
   const unsigned int address = (unsigned int)__cvta_generic_to_shared(to);
   if (V == 4)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
@@ -51,7 +43,7 @@ __device__ __forceinline__ void patch_fetch(float* to, const patch_element* from
 }
 
 __device__ __forceinline__ void patch_arrived() {
-#if __CUDA_ARCH__ >= 800 && !@IS_HALF@
+#if __CUDA_ARCH__ >= 800 && @IS_FLOAT@
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   __syncthreads();

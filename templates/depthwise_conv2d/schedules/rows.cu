@@ -6,62 +6,12 @@
 // however short their rows. There a thread takes whole rows, neighbouring lanes neighbouring planes, an odd number of
 // vectors apart, so that no two lanes meet in a bank, and which taps fall outside a row is known to the compiler.
 // Blocks copied in BULK arrive one after the other: some sum and leave while others still wait for their planes.
-constexpr bool IS_HALF = @IS_HALF@;
 constexpr int PLANES = @PLANES@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@;  // those that can touch data
 constexpr int R = @R@, V = @V@;
 constexpr int HO = (H - 1) / STRIDE + 1, WO = (W - 1) / STRIDE + 1;
 constexpr int TOP = TAPS_H / 2, LEFT = TAPS_W / 2, TAPS = TAPS_H * TAPS_W;
 constexpr int STRIPS = (HO + R - 1) / R, ROWS = (R - 1) * STRIDE + TAPS_H;
-constexpr int SIZE = IS_HALF ? 2 : 4;
-
-typedef unsigned int word;
-
-// BYTES of them from global memory, zeros where not inside. Without .nc the compiler moves no load past a store: what
-// was asked for rows ahead stays there.
-template <int BYTES>
-__device__ __forceinline__ void depthwise_fetch(word* v, const char* from, bool inside) {
-  if constexpr (BYTES == 16)
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
-        " @p ld.global@LOAD@.v4.b32 {%0, %1, %2, %3}, [%4];}"
-        : "=&r"(v[0]), "=&r"(v[1]), "=&r"(v[2]), "=&r"(v[3]) : "l"(from), "r"((int)inside));
-  else if constexpr (BYTES == 8)
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0;"
-        " @p ld.global@LOAD@.v2.b32 {%0, %1}, [%2];}"
-        : "=&r"(v[0]), "=&r"(v[1]) : "l"(from), "r"((int)inside));
-  else if constexpr (BYTES == 4)
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global@LOAD@.b32 %0, [%1];}"
-        : "=&r"(v[0]) : "l"(from), "r"((int)inside));
-  else
-    asm volatile("{.reg .pred p; .reg .u16 h; setp.ne.u32 p, %2, 0; mov.b16 h, 0;"
-        " @p ld.global@LOAD@.u16 h, [%1]; cvt.u32.u16 %0, h;}"
-        : "=&r"(v[0]) : "l"(from), "r"((int)inside));
-}
-
-template <int BYTES>
-__device__ __forceinline__ void depthwise_put(char* to, const word* v) {
-  if constexpr (BYTES == 16)
-    asm volatile("st.global@STORE@.v4.b32 [%0], {%1, %2, %3, %4};"
-                 :: "l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
-  else if constexpr (BYTES == 8)
-    asm volatile("st.global@STORE@.v2.b32 [%0], {%1, %2};" :: "l"(to), "r"(v[0]), "r"(v[1]) : "memory");
-  else if constexpr (BYTES == 4)
-    asm volatile("st.global@STORE@.b32 [%0], %1;" :: "l"(to), "r"(v[0]) : "memory");
-  else
-    asm volatile("st.global@STORE@.u16 [%0], %1;" :: "l"(to), "h"((unsigned short)v[0]) : "memory");
-}
-
-__device__ __forceinline__ float depthwise_widen(unsigned short h) {
-  float v;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-  return v;
-}
-
-__device__ __forceinline__ word depthwise_narrow(float v) {
-  unsigned short h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
-  return h;
-}
 
 // Which block and thread these are, asked anew each time.
 __device__ __forceinline__ int depthwise_block() {
@@ -123,33 +73,24 @@ __device__ __forceinline__ void depthwise_bulk_read() {
   asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-constexpr int depthwise_words(int elements) { return IS_HALF ? (elements + 1) / 2 : elements; }
+__device__ __forceinline__ int depthwise_channel(int plane) { return PLANES == C ? plane : plane % C; }
 
-// Element i of what was fetched.
-__device__ __forceinline__ float depthwise_element(const word* v, int i) {
-  if constexpr (IS_HALF) return depthwise_widen((unsigned short)(v[i / 2] >> (16 * (i % 2))));
-  return __uint_as_float(v[i]);
+// What is stored for sums of a channel. Rows of whole planes have no residual.
+__device__ __forceinline__ float depthwise_bias(const void* bias, int channel) {
+  return HAS_BIAS ? element_load((const char*)bias, channel) : 0.0f;
 }
 
 template <int N>
-__device__ __forceinline__ void depthwise_store(char* to, const float* v) {
-  word packed[depthwise_words(N)];
+__device__ __forceinline__ void depthwise_finish(float* sum, float bias, const char* residual) {
+  word added[element_words(N)];
+  if (HAS_RESIDUAL) element_fetch<N * SIZE>(added, residual, true);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    if constexpr (!IS_HALF) packed[i] = __float_as_uint(v[i]);
-    else if (i % 2 == 0) packed[i / 2] = depthwise_narrow(v[i]);
-    else packed[i / 2] |= depthwise_narrow(v[i]) << 16;
+    if (HAS_BIAS) sum[i] += bias;
+    if (HAS_RESIDUAL) sum[i] += element_at(added, i);
+    sum[i] = epilogue_activation(sum[i]);
   }
-  depthwise_put<N * SIZE>(to, packed);
 }
-
-__device__ __forceinline__ float depthwise_load(const char* from, long long i) {
-  word v[1];
-  depthwise_fetch<SIZE>(v, from + i * SIZE, true);
-  return depthwise_element(v, 0);
-}
-
-__device__ __forceinline__ int depthwise_channel(int plane) { return PLANES == C ? plane : plane % C; }
 
 // Where tap t of a channel is.
 __device__ __forceinline__ int depthwise_tap(int channel, int t) {

@@ -21,14 +21,14 @@ constexpr int LOADED = depthwise_vector(W, V * STRIDE), STORED = depthwise_vecto
 constexpr int LEFT_WHOLE = LEFT / LOADED * LOADED, LEFT_PART = depthwise_power(LEFT % LOADED);
 constexpr int RIGHT_WHOLE = RIGHT / LOADED * LOADED, RIGHT_PART = depthwise_power(RIGHT % LOADED);
 constexpr int MIDDLE = LEFT_WHOLE + V * STRIDE + RIGHT_WHOLE, FAR = V * STRIDE + RIGHT_WHOLE;
-constexpr int MIDDLE_WORD = depthwise_words(LEFT_PART), VECTOR_WORDS = depthwise_words(LOADED);
+constexpr int MIDDLE_WORD = element_words(LEFT_PART), VECTOR_WORDS = element_words(LOADED);
 constexpr int RIGHT_WORD = MIDDLE_WORD + MIDDLE / LOADED * VECTOR_WORDS;
-constexpr int WORDS = RIGHT_WORD + depthwise_words(RIGHT_PART);
+constexpr int WORDS = RIGHT_WORD + element_words(RIGHT_PART);
 static_assert(WORDS == @ROW_WORDS@, "the template's estimate of registers");
 
 // Any output by its taps, for tensors that start at no vector's boundary.
-__device__ __forceinline__ void depthwise_plain(const char* x, const char* w, char* y, int channel, int row,
-                                                int column) {
+__device__ __forceinline__ void depthwise_plain(const char* x, const char* w, const char* residual, char* y, float bias,
+                                                int channel, int row, int column) {
 #pragma unroll 1
   for (int r = row; r < min(row + R, HO); ++r)
 #pragma unroll 1
@@ -38,13 +38,14 @@ __device__ __forceinline__ void depthwise_plain(const char* x, const char* w, ch
       for (int t = 0; t < TAPS; ++t) {
         const int h = r * STRIDE + t / TAPS_W - TOP, v = c * STRIDE + t % TAPS_W - LEFT;
         if (h >= 0 && h < H && v >= 0 && v < W)
-          sum = fmaf(depthwise_load(x, h * W + v), depthwise_load(w, depthwise_tap(channel, t)), sum);
+          sum = fmaf(element_load(x, h * W + v), element_load(w, depthwise_tap(channel, t)), sum);
       }
-      depthwise_store<1>(y + (r * WO + c) * SIZE, &sum);
+      depthwise_finish<1>(&sum, bias, residual + (r * WO + c) * SIZE);
+      element_store<1>(y + (r * WO + c) * SIZE, &sum);
     }
 }
 
-__device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w,
+__device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, word*) {
   const int id = blockIdx.x * THREADS + threadIdx.x;
   if (PLANES * STRIPS * GROUPS % THREADS != 0 && id >= PLANES * STRIPS * GROUPS) return;
@@ -52,14 +53,17 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const int channel = depthwise_channel(plane);
   const int column = group * (V * STRIDE), top = strip * (R * STRIDE) - TOP;
   const char* const x_plane = (const char*)x + (long long)plane * (H * W) * SIZE;
-  char* const y_plane = (char*)y + (long long)plane * (HO * WO) * SIZE;
+  const long long begin = (long long)plane * (HO * WO) * SIZE;
+  char* const y_plane = (char*)y + begin;
+  const char* const residual_of = HAS_RESIDUAL ? (const char*)@RESIDUAL@ + begin : nullptr;
+  const float bias_of = depthwise_bias(@BIAS@, channel);
   if ((LOADED > 1 && ((size_t)x & (LOADED * SIZE - 1)) != 0) ||
-      (STORED > 1 && ((size_t)y & (STORED * SIZE - 1)) != 0)) {
-    depthwise_plain(x_plane, (const char*)w, y_plane, channel, strip * R, group * V);
+      (STORED > 1 && (((size_t)y | (size_t)@RESIDUAL@) & (STORED * SIZE - 1)) != 0)) {
+    depthwise_plain(x_plane, (const char*)w, residual_of, y_plane, bias_of, channel, strip * R, group * V);
     return;
   }
   const char* const origin = x_plane + ((long long)top * W + column) * SIZE;
-  char* const target = y_plane + (strip * R * WO + group * V) * SIZE;
+  const int start = (strip * R * WO + group * V) * SIZE;
 
   auto padding = [](int i) { return STRIPS == 1 && (i < TOP || i >= H + TOP); };  // known beforehand
   // Row i of the strip; conditions that can't fail are left out.
@@ -69,24 +73,24 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
                         ((STRIPS - 1) * R * STRIDE - TOP + i < H || top + i < H);
     const char* const from = origin + (long long)i * (W * SIZE);
     if constexpr (LEFT_PART > 0)
-      depthwise_fetch<LEFT_PART * SIZE>(row, from - (LEFT_WHOLE + LEFT_PART) * SIZE,
+      element_fetch<LEFT_PART * SIZE>(row, from - (LEFT_WHOLE + LEFT_PART) * SIZE,
                                         inside && column >= LEFT_WHOLE + LEFT_PART);
 #pragma unroll
     for (int q = 0; q < MIDDLE; q += LOADED) {
       const int at = q - LEFT_WHOLE;
-      depthwise_fetch<LOADED * SIZE>(
+      element_fetch<LOADED * SIZE>(
           row + MIDDLE_WORD + q / LOADED * VECTOR_WORDS, from + at * SIZE,
           inside && (at >= 0 || column + at >= 0) && ((GROUPS - 1) * V * STRIDE + at < W || column + at < W));
     }
     if constexpr (RIGHT_PART > 0)
-      depthwise_fetch<RIGHT_PART * SIZE>(row + RIGHT_WORD, from + FAR * SIZE, inside && column + FAR < W);
+      element_fetch<RIGHT_PART * SIZE>(row + RIGHT_WORD, from + FAR * SIZE, inside && column + FAR < W);
   };
   // Its element at a column from -LEFT on.
   auto element = [&](const word (&row)[WORDS], int at) {
-    if (at < -LEFT_WHOLE) return depthwise_element(row, at + LEFT_WHOLE + LEFT_PART);
-    if (at >= FAR) return depthwise_element(row + RIGHT_WORD, at - FAR);
+    if (at < -LEFT_WHOLE) return element_at(row, at + LEFT_WHOLE + LEFT_PART);
+    if (at >= FAR) return element_at(row + RIGHT_WORD, at - FAR);
     const int q = at + LEFT_WHOLE;
-    return depthwise_element(row + MIDDLE_WORD + q / LOADED * VECTOR_WORDS, q % LOADED);
+    return element_at(row + MIDDLE_WORD + q / LOADED * VECTOR_WORDS, q % LOADED);
   };
 
   word rows[AHEAD + 1][WORDS];
@@ -94,7 +98,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   for (int i = 0; i < AHEAD && i < ROWS; ++i) fetch(i, rows[i]);
   float weight[TAPS];
 #pragma unroll
-  for (int t = 0; t < TAPS; ++t) weight[t] = depthwise_load((const char*)w, depthwise_tap(channel, t));
+  for (int t = 0; t < TAPS; ++t) weight[t] = element_load((const char*)w, depthwise_tap(channel, t));
   float sum[R][V] = {};
 #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
@@ -115,8 +119,11 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
       if (ky == TAPS_H - 1 && (HO % R == 0 || strip * R + r < HO))
 #pragma unroll
         for (int c = 0; c < V; c += STORED)
-          if ((GROUPS - 1) * V + c < WO || group * V + c < WO)
-            depthwise_store<STORED>(target + (r * WO + c) * SIZE, &sum[r][c]);
+          if ((GROUPS - 1) * V + c < WO || group * V + c < WO) {
+            const int place = start + (r * WO + c) * SIZE;
+            depthwise_finish<STORED>(&sum[r][c], bias_of, residual_of + place);
+            element_store<STORED>(y_plane + place, &sum[r][c]);
+          }
     }
   }
 }

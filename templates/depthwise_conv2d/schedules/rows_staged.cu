@@ -1,10 +1,10 @@
 // Rows of whole planes that lie in shared memory.
 constexpr bool ASYNC = @ASYNC@, BULK = @BULK@;  // otherwise staged through registers
-static_assert(!(IS_HALF && (ASYNC || BULK)), "copied as they are");
+static_assert(!(!IS_FLOAT && (ASYNC || BULK)), "copied as they are");
 constexpr bool EACH_STRIP = @EACH_STRIP@;
 constexpr int P = @P@, THREADS = P * STRIPS;
 constexpr int CHANNELS = P / @IMAGES@;  // of each image: the planes of one channel share its weights
-static_assert(V == WO, "whole rows");
+static_assert(V == WO && !HAS_RESIDUAL, "whole rows");
 constexpr int AREA = H * W, AREA_OUT = HO * WO;
 
 // Elements between planes in shared memory: an odd number of vectors of depthwise_vector() elements.
@@ -135,18 +135,18 @@ __device__ __forceinline__ void depthwise_leave(float* planes, float (&sum)[R][V
       if (quad < QUADS_OUT) {
         const float4 f = *(const float4*)(planes + depthwise_pitched(4 * quad, AREA_OUT, PITCH_OUT));
         const float four[4] = {f.x, f.y, f.z, f.w};
-        depthwise_store<4>(to + (long long)depthwise_place(4 * quad, AREA_OUT) * SIZE, four);
+        element_store<4>(to + (long long)depthwise_place(4 * quad, AREA_OUT) * SIZE, four);
       }
     }
   } else {
 #pragma unroll 4
     for (int t = thread; t < count * AREA_OUT; t += THREADS)
-      depthwise_store<1>(to + (long long)depthwise_place(t, AREA_OUT) * SIZE,
+      element_store<1>(to + (long long)depthwise_place(t, AREA_OUT) * SIZE,
                          planes + depthwise_pitched(t, AREA_OUT, PITCH_OUT));
   }
 }
 
-__device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w,
+__device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, word* shared) {
   float* const planes = (float*)shared;
   float* const weights = planes + PLANES_WORDS;
@@ -179,37 +179,37 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
         depthwise_bulk_in(weights + p * TAPS, from_w + channel * (TAPS * SIZE), count_w * (TAPS * SIZE), barrier);
       }
   }
-  word v[EACH ? EACH : 1][depthwise_words(4)];
+  word v[EACH ? EACH : 1][element_words(4)];
   if (!BULK && vectors) {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
       const int quad = i * THREADS + thread;
       const char* const four = from + (long long)depthwise_place(4 * quad, AREA) * SIZE;
-      if (!ASYNC) depthwise_fetch<4 * SIZE>(v[i], four, quad < QUADS);
+      if (!ASYNC) element_fetch<4 * SIZE>(v[i], four, quad < QUADS);
       else if (quad < QUADS) depthwise_copy(planes + depthwise_pitched(4 * quad, AREA, PITCH), four);
     }
   }
   if (vectors_w) {
     const int start = depthwise_channel(first) * TAPS;
-    word vw[EACH_W ? EACH_W : 1][depthwise_words(4)];
+    word vw[EACH_W ? EACH_W : 1][element_words(4)];
 #pragma unroll
     for (int i = 0; i < EACH_W && !BULK; ++i) {
       const int quad = i * THREADS + thread, at = start + 4 * quad;
       const char* const four = from_w + (long long)(at % (C * TAPS)) * SIZE;
-      if (!ASYNC) depthwise_fetch<4 * SIZE>(vw[i], four, quad < QUADS_W);
+      if (!ASYNC) element_fetch<4 * SIZE>(vw[i], four, quad < QUADS_W);
       else if (quad < QUADS_W) depthwise_copy(weights + 4 * quad, four);
     }
 #pragma unroll
     for (int i = 0; i < EACH_W && !BULK && !ASYNC; ++i) {
       const int quad = i * THREADS + thread;
       if (quad < QUADS_W)
-        ((float4*)weights)[quad] = make_float4(depthwise_element(vw[i], 0), depthwise_element(vw[i], 1),
-                                               depthwise_element(vw[i], 2), depthwise_element(vw[i], 3));
+        ((float4*)weights)[quad] = make_float4(element_at(vw[i], 0), element_at(vw[i], 1),
+                                               element_at(vw[i], 2), element_at(vw[i], 3));
     }
   } else {
 #pragma unroll 4
     for (int t = thread; t < CHANNELS * TAPS; t += THREADS)
-      weights[t] = depthwise_load(from_w, depthwise_tap((first + t / TAPS) % C, t % TAPS));
+      weights[t] = element_load(from_w, depthwise_tap((first + t / TAPS) % C, t % TAPS));
   }
   if (vectors) {
 #pragma unroll
@@ -217,13 +217,13 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
       const int quad = i * THREADS + thread;
       if (quad < QUADS)
         *(float4*)(planes + depthwise_pitched(4 * quad, AREA, PITCH)) =
-            make_float4(depthwise_element(v[i], 0), depthwise_element(v[i], 1),
-                        depthwise_element(v[i], 2), depthwise_element(v[i], 3));
+            make_float4(element_at(v[i], 0), element_at(v[i], 1),
+                        element_at(v[i], 2), element_at(v[i], 3));
     }
   } else {
 #pragma unroll 4
     for (int t = thread; t < count * AREA; t += THREADS)
-      planes[depthwise_pitched(t, AREA, PITCH)] = depthwise_load(from, depthwise_place(t, AREA));
+      planes[depthwise_pitched(t, AREA, PITCH)] = element_load(from, depthwise_place(t, AREA));
   }
   if (ASYNC) depthwise_copied();
   __syncthreads();
@@ -234,5 +234,10 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   float sum[R][V];
   if constexpr (EACH_STRIP) depthwise_own<0>(here, weights + plane % CHANNELS * TAPS, strip, sum);
   else depthwise_sum<-1>(here, weights + plane % CHANNELS * TAPS, strip, sum);
+  if (whole || plane < count) {
+    const float bias_of = depthwise_bias(@BIAS@, depthwise_channel(first + plane % CHANNELS));
+#pragma unroll
+    for (int r = 0; r < R; ++r) depthwise_finish<V>(sum[r], bias_of, nullptr);
+  }
   depthwise_leave(planes, sum, y);
 }

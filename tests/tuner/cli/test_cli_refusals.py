@@ -44,10 +44,10 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         ("conv1d --M 1.5 --N 1", "'--M': Input should be a valid integer"),
         ("conv1d --M 1e3 --N 1", "'--M': Input should be a valid integer"),
         (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same' or 'valid'"),
-        (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32' or 'float16'"),
+        (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32', 'float16' or 'bfloat16'"),
         (
             f"{SMALL} --dtype float16 --max-error 1e-4",
-            "--max-error: max_error must be at least 0.0005 for float16, whose rounding alone",
+            "--max-error: max_error must be at least 0.0005 for float16, to which outputs",
         ),
         (
             f"{SMALL} --max-error 0",

@@ -50,7 +50,9 @@ def test_arguments_are_taken_by_position_and_by_name(libraries: dict[str, Path])
             call()
 
 
-@pytest.mark.parametrize("built", ["full-parallel", "half-serial", "depthwise-serial"])
+@pytest.mark.parametrize(
+    "built", ["full-parallel", "half-serial", "bfloat16-serial", "depthwise-serial"]
+)
 def test_inputs_may_be_read_only(libraries: dict[str, Path], tmp_path: Path, built: str) -> None:
     library = load(libraries[built])
     x, w = arrays(library.workload)

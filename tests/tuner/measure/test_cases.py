@@ -7,7 +7,8 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.workload import LEAST_ERROR_FLOAT16, Workload
+from templates.dtypes import in_numpy
+from templates.workload import Workload
 from tuner.measure import cases, check
 
 CONV1D = Conv1dWorkload(M=50, N=7)
@@ -77,13 +78,15 @@ def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None
         assert np.abs(case.reference).max() > 0.01
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("taps", [16384, 30000, 2**16])
-def test_no_sum_leaves_float16(taps: int, tmp_path: Path) -> None:
-    workload = Conv1dWorkload(M=taps, N=taps, mode="same", dtype="float16")
+def test_no_sum_leaves_the_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
+    workload = Conv1dWorkload.model_validate({"M": taps, "N": taps, "mode": "same", "dtype": dtype})
     for case in written(workload, tmp_path):
-        exact = case.reference.astype(np.float16)
-        assert np.isfinite(exact).all()
-        assert check.relative_error(exact, case.reference) < LEAST_ERROR_FLOAT16
+        assert {array.dtype.name for array in case.given} == {dtype}
+        exact = case.reference.astype(in_numpy(dtype))
+        assert np.isfinite(exact.astype(np.float64)).all()
+        assert check.relative_error(exact, case.reference) < workload.max_error
 
 
 def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from db.sql.engine import open_engine
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import WrongArgument
+from tuner.peers.torch_arrays import to_tensor
 from tuner.settings import Settings
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -21,7 +22,8 @@ from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 
 def tensors(name: str, seed: int = 0) -> tuple[Any, Any]:
-    return tuple(torch.from_numpy(each) for each in arrays(workload(name), seed))
+    x, w = (to_tensor(each, "cpu") for each in arrays(workload(name), seed))
+    return x, w
 
 
 def made(name: str, w: Any, source: Any, bias: Any = None) -> Any:
@@ -32,10 +34,10 @@ def made(name: str, w: Any, source: Any, bias: Any = None) -> Any:
 
 
 def worst(y: Any, reference: Any) -> float:
-    return error(y.detach().numpy().astype("f8").reshape(reference.shape), reference)
+    return error(y.detach().double().numpy().reshape(reference.shape), reference)
 
 
-@pytest.mark.parametrize("name", ["full", "same", "half", "depthwise"])
+@pytest.mark.parametrize("name", ["full", "same", "half", "bfloat16", "depthwise"])
 @pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])
 def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
     x, w = tensors(name)
@@ -45,9 +47,9 @@ def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
     y = module(x)
     assert module.used == "tuned"
     assert module.reason in ("direct", "tiled")
-    reference = expected(name, x.numpy(), w.numpy())
+    reference = expected(name, x.double().numpy(), w.double().numpy())
     if bias is not None:
-        added = bias.numpy().astype("f8")
+        added = bias.double().numpy()
         reference = reference + (added[:, None, None] if name == "depthwise" else added)
     assert worst(y, reference) < workload(name).max_error
     assert not y.requires_grad

@@ -88,9 +88,12 @@ def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
         assert max(errors(peer, work)) < 1e-5
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("operator", "shape"), HALVES)
-def test_a_peer_takes_and_gives_float16(operator: str, shape: dict[str, Any]) -> None:
-    work = workload(operator, **shape, dtype="float16")
+def test_a_peer_takes_and_gives_short_floats(
+    operator: str, shape: dict[str, Any], dtype: str
+) -> None:
+    work = workload(operator, **shape, dtype=dtype)
     for peer in peers(work, "cpu"):
         assert max(errors(peer, work)) < work.max_error
 
