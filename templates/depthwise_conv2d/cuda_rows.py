@@ -35,10 +35,10 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for kernels whose weights fit into a thread's registers; without an epilogue."""
+        """On CUDA, for basic workloads whose weights fit into a thread's registers."""
         height, width = workload.near
         fits = height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
-        return limits.kind == "cuda" and fits and workload.is_plain
+        return limits.kind == "cuda" and fits and workload.is_basic
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width
@@ -223,8 +223,9 @@ def _vector(width: int, columns: int, size: int) -> int:
 
 
 def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
-    """How many planes a block may stage: none if planes are large or rows long."""
-    if workload.H * workload.W > MAX_AREA or workload.W > 32:
+    """How many planes a block may stage: none if planes are large or rows long, or if there is a
+    residual, which would have to be staged too."""
+    if workload.H * workload.W > MAX_AREA or workload.W > 32 or workload.residual:
         return []
     return [
         planes
