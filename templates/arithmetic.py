@@ -22,6 +22,12 @@ DIRECT = Arithmetic(
     "float32 multiply-adds of an output's own terms: a NaN or an infinity of the input reaches the "
     "outputs that are sums over it, and no other",
 )
+DIRECT_OR_PACKED = Arithmetic(
+    "direct",
+    False,
+    f"{DIRECT.note}; with sums=packed each row of taps is summed in float16 first, whose range is "
+    "65504, and a row's sum beyond it is infinite",
+)
 FFT = Arithmetic(
     "fft",
     True,

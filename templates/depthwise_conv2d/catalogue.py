@@ -3,6 +3,7 @@
 from templates.depthwise_conv2d.cpu_channels import CpuChannels
 from templates.depthwise_conv2d.cpu_planes import CpuPlanes
 from templates.depthwise_conv2d.cpu_tiled import CpuTiled
+from templates.depthwise_conv2d.cuda_channels import CudaChannels
 from templates.depthwise_conv2d.cuda_direct import CudaDirect
 from templates.depthwise_conv2d.cuda_patch import CudaPatch
 from templates.depthwise_conv2d.cuda_rows import CudaRows
@@ -16,6 +17,7 @@ TEMPLATES = (
     CpuPlanes(),
     CpuChannels(),
     CudaTiled(),
+    CudaChannels(),
     CudaDirect(),
     CudaRows(),
     CudaStrategies(),

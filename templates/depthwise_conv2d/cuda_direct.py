@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d import cuda_channels
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -25,8 +26,10 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for what the forms of basic workloads, which are faster, don't know."""
-        return super().applies(workload, limits) and not workload.is_basic
+        """On CUDA, for what the forms of basic workloads and ``channels``, which are faster, don't
+        know."""
+        faster = workload.is_basic or cuda_channels.serves(workload)
+        return super().applies(workload, limits) and not faster
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.near

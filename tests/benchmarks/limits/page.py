@@ -27,6 +27,8 @@ TITLES = {
     "depthwise_b1": "Depthwise, batch of 1",
     "depthwise_s2_b32": "Depthwise with stride 2, batch of 32",
     "depthwise_s2_b1": "Depthwise with stride 2, batch of 1",
+    "depthwise_NHWC_float16_b32": "Depthwise, channels last, float16, batch of 32",
+    "depthwise_NHWC_bfloat16_b32": "Depthwise, channels last, bfloat16, batch of 32",
 }
 
 

@@ -58,17 +58,23 @@ def _conv1d(text: str, only: tuple[str, ...] | None = None, **fields: Any) -> Sh
     return Shape(text, "conv1d", "conv1d", fields, only)
 
 
-def _layers(batch: int, layers: tuple[tuple[int, int, int], ...], stride: int = 1) -> list[Shape]:
-    strided: dict[str, Any] = {} if stride == 1 else {"stride": stride}
+def _layers(
+    batch: int, layers: tuple[tuple[int, int, int], ...], kind: str = "", **fields: Any
+) -> list[Shape]:
+    """``kind`` names what these have in common."""
     return [
         Shape(
-            f"depthwise{' s2' if strided else ''} B={batch} {channels}×{size}² k{kernel}",
-            f"depthwise{'_s2' if strided else ''}_b{batch}",
+            f"depthwise{kind and ' '}{kind} B={batch} {channels}×{size}² k{kernel}",
+            f"depthwise{kind and '_'}{kind.replace(' ', '_')}_b{batch}",
             "depthwise_conv2d",
-            {"B": batch, "C": channels, "H": size, "W": size, "K": kernel, **strided},
+            {"B": batch, "C": channels, "H": size, "W": size, "K": kernel, **fields},
         )
         for channels, size, kernel in layers
     ]
+
+
+def _last(dtype: str) -> dict[str, Any]:
+    return {"layout": "NHWC", "dtype": dtype}
 
 
 _FULL = _conv1d("conv1d full 16384×32", M=16384, N=32)
@@ -85,10 +91,12 @@ SHAPES: dict[str, list[Shape]] = {
         _conv1d("direct alone, valid 1000000×2047", ("direct",), **_LONG),
         *_layers(32, LAYERS),
         *_layers(1, LAYERS),
-        *_layers(32, STRIDE_2, 2),
-        *_layers(1, STRIDE_2, 2),
+        *_layers(32, STRIDE_2, "s2", stride=2),
+        *_layers(1, STRIDE_2, "s2", stride=2),
+        *_layers(32, LAYERS, "NHWC float16", **_last("float16")),
+        *_layers(32, LAYERS, "NHWC bfloat16", **_last("bfloat16")),
     ],
-    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU), *_layers(1, STRIDE_2, 2)],
+    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU), *_layers(1, STRIDE_2, "s2", stride=2)],
 }
 
 FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
@@ -114,6 +122,31 @@ class Bar:
 
 
 LAYOUTS = "pytorch N*"
+
+
+def _channels_last(dtype: str) -> list[Bar]:
+    kind = f"depthwise NHWC {dtype} B=32"
+    return [
+        Bar(
+            f"{kind}: 3 times the faster of PyTorch's layouts, geometric mean",
+            f"{kind} *",
+            "× as fast",
+            3,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            f"{kind}: none slower than the faster of PyTorch's layouts",
+            f"{kind} *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(f"{kind}, k ≤ 5: within 1.35 of the floor", f"{kind} * k[35]", "× floor", 1.35),
+    ]
+
 
 BARS: dict[str, list[Bar]] = {
     "cuda": [
@@ -202,6 +235,8 @@ BARS: dict[str, list[Bar]] = {
             "least",
             over=LAYOUTS,
         ),
+        *_channels_last("float16"),
+        *_channels_last("bfloat16"),
     ],
     "cpu": [
         Bar(

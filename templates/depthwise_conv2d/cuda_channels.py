@@ -1,0 +1,285 @@
+"""The space of the channels-last form on CUDA."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from templates.arithmetic import DIRECT_OR_PACKED
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 81  # in registers
+MIN_TAPS_SHARED = 25
+MAX_UNROLLED = 3136
+MAX_UNROLLED_SHARED = 1008  # of a row of taps
+MAX_REGISTERS = 232  # as estimated
+DEFAULT_REGISTERS = 128
+MAX_RESIDENT = 2048  # threads of a unit
+BESIDE = 28  # registers for addresses and the like
+VECTOR_BYTES = 16
+PACKED_LEAST_ERROR = 8e-4
+"""Rows of seven products summed in float16 are off by up to 3e-4 of the largest output, which is
+rounded to float16 by up to 4.9e-4 of it."""
+MIN_PACKED = 4  # taps of a row: of fewer, adding their sums takes as long
+LANES = (8, 16, 32, 64, 128)  # at most, of a block
+SECTOR_BYTES = 32  # of memory, which is read as a whole
+
+
+class CudaChannels(Template[DepthwiseConv2dWorkload]):
+    """A thread sums a strip of ``rows`` by ``columns`` outputs of ``channels`` neighbouring
+    channels, and a block has ``lanes`` such vectors of channels (``schedules/channels.cu``). With
+    its ``weights`` in registers a thread slides down the input rows, each read ``ahead`` rows
+    before it is used (0: when the compiler likes), and ``sums`` says in what it adds up a row of
+    taps. With them in shared memory, for large kernels, a block goes through the kernel row by row,
+    and a thread has one row of outputs. ``resident`` blocks at least have room on a unit."""
+
+    operator = "depthwise_conv2d"
+    name = "channels"
+    kind = "cuda"
+    version = 1
+    arithmetic = DIRECT_OR_PACKED
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for layout NHWC without a multiplier."""
+        return super().applies(workload, limits) and serves(workload)
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        rows, columns = [1, 2, 3, 4, 5, 7, 8, 10, 14], [1, 2, 3, 4, 5, 6, 7, 8, 10, 14]
+        places = _weights(workload)
+        space = ConfigSpace(self.name, self.version)
+        space.knob("weights", places)
+        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob("columns", [v for v in columns if v <= workload.out_width])
+        if "registers" in places:
+            kept = {"weights": "registers"}
+            space.knob("rows", [r for r in rows if r <= workload.out_height], when=kept)
+            space.knob("ahead", [0, 1, 2, 4], when=kept)
+            space.knob("sums", _sums(workload), when=kept)
+        space.knob("lanes", _lanes(workload))
+        space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
+        space.knob("resident", [1, 2, 4, 8])
+        space.knob("stores", ["cached", "streaming"])
+        patch = "rows" if "registers" in places else "columns"
+        space.constraint(
+            "groups of columns are less than a third wider than the plane",
+            lambda c: _excess(workload.out_width, c["columns"]) < 1.34,
+            reads=("columns",),
+        )
+        space.constraint(
+            "strips are less than a quarter higher than the plane",
+            lambda c: _excess(workload.out_height, c.get("rows", 1)) < 1.25,
+            reads=(patch,),
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled, {MAX_UNROLLED_SHARED} of a tap row",
+            lambda c: (
+                _unrolled(workload, c)
+                <= (MAX_UNROLLED if c["weights"] == "registers" else MAX_UNROLLED_SHARED)
+            ),
+            reads=(patch,),
+        )
+        if "registers" in places:
+            space.constraint(
+                "no further ahead than a strip has rows",
+                lambda c: c.get("ahead", 0) < _rows(workload, c),
+                reads=("ahead",),
+            )
+            space.constraint(
+                "packed sums are of pairs of channels",
+                lambda c: c.get("sums") != "packed" or c["channels"] % 2 == 0,
+                reads=("sums",),
+            )
+            space.constraint(
+                f"at most {MAX_REGISTERS} registers a thread",
+                lambda c: _registers(workload, c) <= MAX_REGISTERS,
+                reads=("ahead",),
+            )
+        space.constraint(
+            "whole vectors of channels for each block, and threads for all of them",
+            lambda c: c["lanes"] <= c["threads"] and workload.C % (c["lanes"] * c["channels"]) == 0,
+            reads=("threads",),
+        )
+        space.constraint(
+            f"a block reads whole sectors of {SECTOR_BYTES} bytes, if there are as many channels",
+            lambda c: _wide_enough(workload, c),
+            reads=("lanes",),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
+            reads=("lanes",),
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: (
+                _registers(workload, c)
+                <= min(MAX_REGISTERS, limits.registers_per_unit // (c["threads"] * c["resident"]))
+            ),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        config: Config = {
+            "template": self.name,
+            "weights": _weights(workload)[0],
+            **_vectors(workload),
+            "columns": 1,
+            "threads": 128,
+            "resident": 1,
+            "stores": "cached",
+        }
+        changes: list[Config] = [{"columns": 2}, {"columns": 4}]
+        if config["weights"] == "registers":
+            config |= {"rows": 1, "ahead": 0, "sums": "float32"}
+            changes += [{"rows": 2}, {"rows": 4}]
+        for change in changes:
+            changed = config | change
+            whole = (
+                workload.out_width % changed["columns"] == 0
+                and workload.out_height % changed.get("rows", 1) == 0
+            )
+            small = _unrolled(workload, changed) <= MAX_UNROLLED_SHARED
+            if whole and small and _registers(workload, changed) <= DEFAULT_REGISTERS:
+                config = changed
+        return config
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        columns, channels = config["columns"], config["channels"]
+        rows = config.get("rows", 1)
+        threads, registers = config["threads"], _registers(workload, config)
+        shared = 4 * shared_words(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * threads)),
+            max(1, 4 * limits.shared_memory_per_block // shared),
+            max(1, MAX_RESIDENT // threads),
+        )
+        read, outputs = _rows(workload, config) * _columns(workload, config), rows * columns
+        fetched = (config.get("ahead", 0) + 1) * _columns(workload, config) * channels
+        return {
+            **occupancy(blocks(workload, config), threads, resident, limits),
+            "shared_bytes": shared,
+            "least_resident_threads": config["resident"] * threads,
+            "registers": registers,
+            "channels": channels,
+            "outputs_per_thread": outputs * channels,
+            "work_per_thread": outputs * channels * workload.near[0] * workload.near[1],
+            "fetched_bytes": fetched * BYTES_PER_ELEMENT[workload.dtype],
+            "loads_per_fma": read / (outputs * workload.near[0] * workload.near[1]),
+            "reads_per_output": read / (outputs * workload.stride**2),
+            "padded_share": _excess(workload.out_height, rows)
+            * _excess(workload.out_width, columns),
+            "streaming": config["stores"] == "streaming",
+        }
+
+
+def serves(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether it is of this form, which on CUDA is faster than any other where it is known."""
+    return workload.layout == "NHWC" and workload.multiplier == 1
+
+
+def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    strips = ceil_div(workload.out_height, config.get("rows", 1))
+    groups = ceil_div(workload.out_width, config["columns"])
+    points = config["threads"] // config["lanes"]
+    across = workload.C // (config["lanes"] * config["channels"])
+    return int(across * ceil_div(workload.B * strips * groups, points))
+
+
+def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """A block's weights, as they are, or two rows of taps in float32."""
+    channels = config["lanes"] * config["channels"]
+    if config["weights"] == "registers":
+        height, width = workload.kernel
+        size = BYTES_PER_ELEMENT[workload.dtype]
+        return int(ceil_div(channels * height * width * size, 4))
+    return int(2 * workload.near[1] * (channels + config["channels"]))
+
+
+def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
+    """Where they may lie."""
+    height, width = workload.kernel
+    in_registers = height * width <= MAX_TAPS and height * width + BESIDE + 40 <= MAX_REGISTERS
+    in_shared = workload.near[0] * workload.near[1] >= MIN_TAPS_SHARED or not in_registers
+    return [*(["registers"] if in_registers else []), *(["shared"] if in_shared else [])]
+
+
+def _sums(workload: DepthwiseConv2dWorkload) -> list[str]:
+    """In what a row of taps may be summed."""
+    admitted = workload.dtype == "float16" and workload.max_error >= PACKED_LEAST_ERROR
+    return ["float32", "packed"] if admitted and workload.near[1] >= MIN_PACKED else ["float32"]
+
+
+def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Divisors of the channels."""
+    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
+    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+
+
+def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
+    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
+    return bool(read >= min(SECTOR_BYTES, most))
+
+
+def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
+    """``channels`` and ``lanes`` that are usual: pairs, of which 32 or fewer fill a block."""
+    for channels in (2, 1):
+        for lanes in reversed(_lanes(workload)):
+            found = {"channels": channels, "lanes": lanes}
+            whole = workload.C % (lanes * channels) == 0
+            if whole and lanes <= 32 and _wide_enough(workload, found):
+                return found
+    return {"channels": 1, "lanes": _lanes(workload)[-1]}
+
+
+def _excess(extent: int, piece: int) -> float:
+    """How much is computed of what there is, in pieces."""
+    return ceil_div(extent, piece) * piece / extent
+
+
+def _used(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:
+    """Input rows or columns that meet a tap of some of so many outputs."""
+    return _met(outputs, taps, workload.stride, workload.dilation)
+
+
+@cache
+def _met(outputs: int, taps: int, stride: int, dilation: int) -> int:
+    return len({o * stride + t * dilation for o in range(outputs) for t in range(taps)})
+
+
+def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Those that a thread reads."""
+    return _used(config.get("rows", 1), workload.near[0], workload)
+
+
+def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    return _used(config["columns"], workload.near[1], workload)
+
+
+def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    height, width = workload.near
+    row = config["columns"] * config["channels"] * width
+    return int(row if config["weights"] == "shared" else row * config["rows"] * height)
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: weights, sums, input rows in use and on the way, addresses."""
+    height, width = workload.near
+    channels, size = config["channels"], BYTES_PER_ELEMENT[workload.dtype]
+    columns, words = config["columns"], ceil_div(channels * size, 4)
+    if config["weights"] == "shared":  # of the inputs and weights of a row, those near each other
+        window = min(_columns(workload, config), 2 * columns)
+        return int((columns + min(width, columns)) * channels + window * words + BESIDE)
+    reach = (height - 1) * workload.dilation + 1
+    sums = min(config["rows"], ceil_div(reach, workload.stride)) * columns * channels
+    fetched = (config["ahead"] + 1) * _columns(workload, config) * words
+    return int(height * width * channels + sums + fetched + channels + BESIDE)
