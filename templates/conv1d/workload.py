@@ -20,14 +20,30 @@ _SWAP = {
 }
 
 
+Mode = Literal["full", "same", "valid", "causal"]
+
+
+def padding(mode: Mode, taps: int) -> tuple[int, int]:
+    """Zeros before and behind the input."""
+    return {
+        "full": (taps - 1, taps - 1),
+        "same": (taps // 2, taps - 1 - taps // 2),
+        "valid": (0, 0),
+        "causal": (taps - 1, 0),
+    }[mode]
+
+
 class Conv1dWorkload(WithEpilogue):
-    """``numpy.convolve`` or ``numpy.correlate`` of ``M`` samples with ``N`` taps."""
+    """``numpy.convolve`` or ``numpy.correlate`` of ``M`` samples with ``N`` taps. Mode causal is
+    the first M outputs of full, none of which depends on a later sample."""
 
     operator: ClassVar[str] = "conv1d"
 
     M: Whole = Field(ge=1, le=MAX_INPUT, description="input length in samples")
     N: Whole = Field(ge=1, le=MAX_TAPS, description="kernel length in taps; at most M")
-    mode: Literal["full", "same", "valid"] = Field("full", description="as in numpy.convolve")
+    mode: Mode = Field(
+        "full", description="as in numpy.convolve, or causal: the first M outputs of full"
+    )
     kind: Literal["convolve", "correlate"] = Field(
         "convolve", description="convolve flips the kernel, correlate does not"
     )
@@ -52,14 +68,18 @@ class Conv1dWorkload(WithEpilogue):
     @property
     def length(self) -> int:
         """Output length L."""
-        full = self.M + self.N - 1
-        return {"full": full, "same": self.M, "valid": self.M - self.N + 1}[self.mode]
+        return self.M + sum(self.pads) - self.N + 1
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Zeros before and behind the input."""
+        return padding(self.mode, self.N)
 
     @property
     def left(self) -> int:
         """Zeros before the first input sample that output 0 reaches: in correlation form
         y[i] = sum over t of x[i + t - left] * u[t]."""
-        return {"full": self.N - 1, "same": self.N // 2, "valid": 0}[self.mode]
+        return self.pads[0]
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from templates import operator
+from templates.conv1d.workload import Mode, padding
 from templates.logs.log import NotExpressible
 from templates.spaces.knob import quoted
 from templates.workload import Workload
@@ -62,8 +63,8 @@ def conv1d(window: Window) -> Workload:
         raise NotExpressible(f"its stride is {quoted(window.strides)}; here it is 1")
     _undilated(window)
     sides = _sides(window.padding, 1)
-    modes = {"full": [N - 1, N - 1], "same": [N // 2, N - 1 - N // 2], "valid": [0, 0]}
-    mode = next((mode for mode, padded in modes.items() if padded == sides), None)
+    modes = {mode: padding(mode, N) for mode in get_args(Mode)}
+    mode = next((mode for mode, padded in modes.items() if padded == tuple(sides)), None)
     if mode is None:
         raise NotExpressible(f"its padding is {sides} for a kernel of {N}; here it is of {modes}")
     fields = {"M": M, "N": N, "mode": mode, "kind": "correlate", "dtype": _dtype(window)}

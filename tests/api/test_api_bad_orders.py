@@ -52,7 +52,11 @@ def image(**changes: Any) -> dict[str, Any]:
         (conv1d(workload=SHAPE | {"M": 2**24 + 1}), "workload.M", "at most 16777216"),
         (conv1d(workload=SHAPE | {"M": 10**400}), "workload.M", "at most 16777216"),
         (conv1d(workload={"M": 2**24, "N": 2**16}), "workload.M", "2^40"),
-        (conv1d(workload=SHAPE | {"mode": "half"}), "workload.mode", "'full', 'same' or 'valid'"),
+        (
+            conv1d(workload=SHAPE | {"mode": "half"}),
+            "workload.mode",
+            "'full', 'same', 'valid' or 'causal'",
+        ),
         (
             conv1d(workload=SHAPE | {"dtype": "float64"}),
             "workload.dtype",

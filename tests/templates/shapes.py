@@ -6,7 +6,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload
+from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload, Mode
 from templates.depthwise_conv2d.workload import (
     MAX_BYTES,
     MAX_KERNEL,
@@ -17,7 +17,7 @@ from templates.dtypes import Dtype
 from templates.epilogue import Activation
 from templates.workload import Workload
 
-MODES = st.sampled_from(["full", "same", "valid"])
+MODES = st.sampled_from(get_args(Mode))
 KINDS = st.sampled_from(["convolve", "correlate"])
 DTYPES = st.sampled_from(get_args(Dtype))
 EPILOGUES = st.just({}) | st.fixed_dictionaries(

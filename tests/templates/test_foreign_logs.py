@@ -85,7 +85,14 @@ def test_one_of_tvm_0_5() -> None:
 
 @pytest.mark.parametrize(
     ("padding", "mode"),
-    [(6, "full"), ([6], "full"), ([0, 0], "valid"), ([3, 3], "same"), (3, "same")],
+    [
+        (6, "full"),
+        ([6], "full"),
+        ([0, 0], "valid"),
+        ([3, 3], "same"),
+        (3, "same"),
+        ([6, 0], "causal"),
+    ],
 )
 def test_a_signal_of_autotvms_log(padding: Any, mode: str) -> None:
     tensors = tensor(1, 1, 500, dtype="float16"), tensor(1, 1, 7, dtype="float16")

@@ -18,7 +18,7 @@ from tests.templates.shapes import any_conv1d, small_conv1d
         ({"M": 2**24 + 1}, "M", "less than or equal to 16777216"),
         ({"M": 10**40}, "M", "less than or equal to 16777216"),
         ({"M": 2**17, "N": 2**16 + 1}, "N", "less than or equal to 65536"),
-        ({"mode": "circular"}, "mode", "'full', 'same' or 'valid'"),
+        ({"mode": "circular"}, "mode", "'full', 'same', 'valid' or 'causal'"),
         ({"kind": "convolution"}, "kind", "'convolve' or 'correlate'"),
         ({"dtype": "float64"}, "dtype", "'float32', 'float16' or 'bfloat16'"),
         ({"max_error": 0.0}, "max_error", "greater than or equal to 0.000001"),

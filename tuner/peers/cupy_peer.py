@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import Listing, in_float32, installed, transform_seconds
+from tuner.peers.peer import Listing, in_float32, in_mode, installed, transform_seconds
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
@@ -34,21 +35,21 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
     # a plan that makes room for another takes its tables with it, and a graph reads them still
     cupy.fft.config.set_plan_cache_size(PLANS)
     signal = import_module("cupyx.scipy.signal")
-    mode, correlates = workload.mode, workload.kind == "correlate"
+    correlates = workload.kind == "correlate"
     simple, general = getattr(cupy, workload.kind), getattr(signal, workload.kind)
     transforms = transform_seconds(workload, FLOPS_PER_SECOND["transform"])
     direct = workload.flops / FLOPS_PER_SECOND["direct"]
 
-    def reversing(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-        return lambda x, w: function(x, w[::-1] if correlates else w, mode)
+    def reversing(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, w, mode: function(x, w[::-1] if correlates else w, mode)
 
     for name, seconds, function in (
-        (f"cupy.{workload.kind}", transforms, lambda x, w: simple(x, w, mode)),
-        (f"cupyx.{workload.kind} direct", direct, lambda x, w: general(x, w, mode, "direct")),
+        (f"cupy.{workload.kind}", transforms, simple),
+        (f"cupyx.{workload.kind} direct", direct, partial(general, method="direct")),
         ("cupyx.fftconvolve", transforms, reversing(signal.fftconvolve)),
         ("cupyx.oaconvolve", transforms, reversing(signal.oaconvolve)),
     ):
-        yield CupyPeer(name, seconds, in_float32(workload, function))
+        yield CupyPeer(name, seconds, in_float32(workload, in_mode(workload, function)))
 
 
 class CupyPeer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_numpy
-from tuner.peers.peer import Listing, in_float32
+from tuner.peers.peer import Listing, in_float32, in_mode
 
 FLOPS_PER_SECOND = 2e10
 """Of one CPU core in the direct form, about."""
@@ -35,7 +34,7 @@ class NumpyPeer:
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
     """``numpy.convolve`` or ``numpy.correlate``."""
-    function = partial(getattr(np, workload.kind), mode=workload.mode)
+    function = in_mode(workload, getattr(np, workload.kind))
     call = in_float32(workload, in_numpy(workload, function))
     yield NumpyPeer(f"numpy.{workload.kind}", workload.flops, call)
 

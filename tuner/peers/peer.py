@@ -64,6 +64,13 @@ def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., An
     return lambda *given: call(*(array.astype("float32") for array in given)).astype(own)
 
 
+def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """``call(x, w, mode=…)``, which knows NumPy's modes, in the workload's."""
+    if workload.mode != "causal":
+        return lambda x, w: call(x, w, mode=workload.mode)
+    return lambda x, w: call(x, w, mode="full")[: workload.length]
+
+
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:
     """Three real transforms of the whole signal, 2.5 n log2(n) operations each."""
     size = workload.M + workload.N

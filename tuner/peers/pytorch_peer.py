@@ -150,10 +150,13 @@ def _conv1d(
     finish = in_torch(workload, None if residual is None else residual[None, None])
     taps = w.flip(0) if workload.kind == "convolve" else w
     signal, taps = x[None, None], taps[None, None]
-    right = workload.length + workload.N - 1 - workload.M - workload.left
-    if workload.left == right:
+    left, right = workload.pads
+    if left == right:
         return lambda: finish(functional.conv1d(signal, taps, bias, padding=right))
-    ends = (workload.left, right)
+    if workload.mode == "causal":  # as models write it
+        front = slice(workload.length)
+        return lambda: finish(functional.conv1d(signal, taps, bias, padding=left)[..., front])
+    ends = (left, right)
     return lambda: finish(functional.conv1d(functional.pad(signal, ends), taps, bias))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 import torch
 from torch.nn import functional
 
+from templates.conv1d.workload import Mode, padding
 from templates.workload import Workload
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
@@ -42,16 +43,14 @@ class Conv1d(Tuned):
         bias: Any = None,
         *,
         source: Source,
-        mode: Literal["full", "same", "valid"] = "full",
+        mode: Mode = "full",
         kind: Literal["convolve", "correlate"] = "convolve",
         max_error: float | None = None,
     ) -> None:
         super().__init__(weight, bias, source, max_error)
         self.mode, self.kind = mode, kind
         self.taps = self.weight.numel()
-        left = {"full": self.taps - 1, "same": self.taps // 2, "valid": 0}[mode]
-        right = {"full": self.taps - 1, "same": self.taps - 1 - left, "valid": 0}[mode]
-        self._padding = (left, right)
+        self._padding = padding(mode, self.taps)
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:

@@ -43,7 +43,7 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         ("conv1d --M 16777216 --N 65536", "2*L*N must be at most 2^40"),
         ("conv1d --M 1.5 --N 1", "'--M': Input should be a valid integer"),
         ("conv1d --M 1e3 --N 1", "'--M': Input should be a valid integer"),
-        (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same' or 'valid'"),
+        (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same', 'valid' or 'causal'"),
         (f"{SMALL} --dtype float64", "--dtype: Input should be 'float32', 'float16' or 'bfloat16'"),
         (
             f"{SMALL} --dtype float16 --max-error 1e-4",

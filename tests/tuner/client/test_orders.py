@@ -37,7 +37,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"M": 1.5}, "M", "valid integer, but it is 1.5"),
     ({"M": [512]}, "M", "valid integer"),
     ({"M": [object()]}, "M", "give a number"),
-    ({"mode": "ful"}, "mode", "'full', 'same' or 'valid', but it is 'ful'"),
+    ({"mode": "ful"}, "mode", "'full', 'same', 'valid' or 'causal', but it is 'ful'"),
     ({"Q": 3}, "Q", "not permitted"),
 ]
 

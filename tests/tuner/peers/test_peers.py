@@ -8,6 +8,7 @@ import pytest
 
 import templates
 from templates.conv1d.reference import reference as conv1d_reference
+from templates.conv1d.workload import Mode
 from templates.epilogue import Activation
 from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
@@ -37,7 +38,7 @@ one_dimensional = pytest.mark.parametrize(
     [
         (m, n, mode, kind)
         for m, n in [*LENGTHS, (1000, 2), (5000, 333)]
-        for mode in ("full", "same", "valid")
+        for mode in get_args(Mode)
         for kind in ("convolve", "correlate")
     ],
 )
@@ -171,7 +172,7 @@ def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
 
 
 @pytest.mark.parametrize(("m", "n"), [*LENGTHS, (16384, 32), (10**6, 2047), (2**22, 2**16)])
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("mode", get_args(Mode))
 def test_blocks_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode)
     sizes = block_sizes(work)
