@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in ("same", "half", "bfloat16", "depthwise", "last"):
+    for name in ("same", "half", "bfloat16", "depthwise", "last", "biased"):
         store(engine, libraries[f"{name}-serial"])
     store(engine, libraries["full-parallel"])
     engine.dispose()

@@ -36,12 +36,19 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
         | {"padding": [0, 2, 1, 2]},
     ),
 }
+BIASED = {
+    "biased": (
+        "depthwise_conv2d",
+        {"B": 2, "C": 6, "H": 7, "W": 9, "K": 3, "layout": "NHWC", "bias": True},
+    ),
+}
+"""What takes a bias too."""
 THREADING = ("serial", "parallel")
 SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = WORKLOADS[name]
+    operator, shape = (WORKLOADS | BIASED)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -54,7 +61,7 @@ def build_all(folder: Path) -> dict[str, Path]:
         device = child.call(detect, "cpu", timeout=60)
         return {
             f"{name}-{threading}": _build(child, folder / f"{name}-{threading}.so", device)
-            for name in WORKLOADS
+            for name in (*WORKLOADS, *BIASED)
             for threading in THREADING
         }
     finally:

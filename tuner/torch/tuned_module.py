@@ -28,11 +28,12 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
     accuracy that is asked for, by default the operator's.
 
-    A shape is looked up at its first call, and what was found is kept: :meth:`forget` has it
-    looked up anew. ``used`` says what computed the last output, "tuned" or "pytorch", ``reason``
-    why; each reason is logged once. A tuned kernel has no backward, and PyTorch does not see it:
-    where grad is needed, or something records or transforms the call, PyTorch computes; and so it
-    does where it was faster when the shape was tuned.
+    A shape is looked up at its first call, with its bias in the kernel or, if only that is tuned,
+    without, and what was found is kept: :meth:`forget` has it looked up anew. ``used`` says what
+    computed the last output, "tuned" or "pytorch", ``reason`` why; each reason is logged once. A
+    tuned kernel has no backward, and PyTorch does not see it: if grad is needed, or something
+    records or transforms the call, PyTorch computes; and so it does if it was faster when the shape
+    was tuned.
 
     A copy shares the source. A file has none: set ``source`` after loading.
     """
@@ -55,11 +56,11 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         """Look every shape up again."""
         self._found: dict[Any, Library | str] = {}
         self._said: set[str] = set()
-        self._view: Any = None
+        self._views: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # what was found is of this process, and the view of this module's weight
-        own: dict[str, Any] = {"_found": {}, "_said": set(), "_view": None}
+        # what was found is of this process, and the views of this module's parameters
+        own: dict[str, Any] = {"_found": {}, "_said": set(), "_views": {}}
         return self.__dict__ | own | {"source": _Shared(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -83,17 +84,18 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         if isinstance(found, str):
             return self._by_pytorch(x, weight, bias, found)
         flat = x.detach() if x.requires_grad else x
-        work = found.workload
+        work: Any = found.workload
+        views = [self._viewed("weight", weight, work)]
+        if work.bias:
+            views.append(self._viewed("bias", bias, work))
         try:
-            y = self._given_back(
-                found(self._taken(flat, work), self._kernel(weight, work)), x, work
-            )
+            y = self._given_back(found(self._taken(flat, work), *views), x, work)
         except WrongArgument as error:
             return self._by_pytorch(x, weight, bias, str(error))
         self.used, self.reason = "tuned", found.manifest["template"]
         if self.reason not in self._said:
             self._say(logging.INFO)
-        if bias is not None:
+        if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
         return y
 
@@ -140,7 +142,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
     def _library(self, x: Any) -> Library | str:
         if self.source is None:
             return "a module has no source when it comes from a file; set its source"
-        key = (x.shape, x.dtype, x.device, x.is_contiguous())
+        key = (x.shape, x.dtype, x.device, x.is_contiguous(), self._current("bias") is None)
         found = self._found.get(key)
         if found is None:
             if x.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -154,13 +156,27 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             return fields
         if self.max_error is not None:
             fields["max_error"] = self.max_error
-        model = templates.operator(self.operator).workload
+        fields["dtype"] = DTYPES[x.dtype]
+        # tuned without its bias, a kernel is called and the bias added
+        wanted = [fields] if self._current("bias") is None else [fields | {"bias": True}, fields]
+        reasons = []
+        for each in wanted:
+            try:
+                return self._tuned(each, x.device)
+            except NotTuned as missing:
+                reasons.append(str(missing))
+        return reasons[0]
+
+    def _tuned(self, fields: dict[str, Any], device: Any) -> Library | str:
+        """The library of that workload, or why it can't be called. Raises NotTuned."""
         try:
-            wanted = model.model_validate(fields | {"dtype": DTYPES[x.dtype]})
+            wanted = templates.operator(self.operator).workload.model_validate(fields)
         except ValidationError as error:
             return f"the operator has limits: {error.errors()[0]['msg']}"
         try:
-            return self._fitting(self.source, wanted, x.device)
+            return self._fitting(self.source, wanted, device)
+        except NotTuned:
+            raise
         except TunerError as error:
             return str(error)
 
@@ -183,11 +199,12 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             raise ForeignDevice(f"the source answered with a library of {library.workload.key}")
         return library
 
-    def _kernel(self, weight: Any, work: Workload) -> Any:
-        """The weight as the library takes it, in the same memory."""
-        view = self._view
-        if view is None or view.data_ptr() != weight.data_ptr():  # moved, or of another dtype
-            view = self._view = weight.detach().view(work.given[1].shape)
+    def _viewed(self, name: str, parameter: Any, work: Workload) -> Any:
+        """The weight or the bias as the library takes it, in the same memory."""
+        view = self._views.get(name)
+        if view is None or view.data_ptr() != parameter.data_ptr():  # moved, or of another dtype
+            (shape,) = (argument.shape for argument in work.given if argument.name == name)
+            view = self._views[name] = parameter.detach().view(shape)
         return view
 
     def _is_dense(self, x: Any) -> bool:

@@ -56,6 +56,34 @@ def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
     assert not y.requires_grad
 
 
+def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
+    """And after it if only the kernel without it is: the test above."""
+    draw = np.random.default_rng(2)
+    x, w, bias = (
+        torch.from_numpy(draw.standard_normal(shape).astype("f4"))
+        for shape in ((2, 6, 7, 9), (6, 1, 3, 3), (6,))
+    )
+    last = x.to(memory_format=torch.channels_last)
+    module = DepthwiseConv2d(w, torch.nn.Parameter(bias.clone()), source=source)
+    with torch.no_grad():
+        y = module(last)
+        assert (module.used, module.reason) == ("tuned", "tiled")
+        (found,) = module._found.values()
+        assert found.workload.bias
+        exact = torch.nn.functional.conv2d(x, w, bias, padding=1, groups=6)
+        assert torch.allclose(y, exact, atol=1e-5)
+        module.bias.copy_(2 * bias)
+        assert torch.allclose(module(last) - y, bias.view(6, 1, 1).expand_as(y), atol=1e-5)
+        module.bias = torch.nn.Parameter(-bias)
+        exact = torch.nn.functional.conv2d(x, w, -bias, padding=1, groups=6)
+        assert torch.allclose(module(last), exact, atol=1e-5)
+    module.bias = None
+    module(last)
+    assert module.used == "pytorch"
+    assert "nothing is tuned" in module.reason
+    assert "--bias" not in module.reason
+
+
 @pytest.mark.parametrize("name", ["full", "same", "depthwise"])
 def test_pytorch_computes_the_same(source: Local, name: str) -> None:
     x, w = tensors(name)
