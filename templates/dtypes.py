@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 
@@ -18,6 +19,8 @@ just below a power of two, by half of that. The rest is for its sum in float32."
 
 def in_numpy(dtype: str) -> np.dtype[Any]:
     """NumPy's of that name. That of bfloat16 comes with ``ml_dtypes``."""
+    import numpy as np  # late: a workload's fields, which complete a command, need none
+
     if dtype == "bfloat16":
         import ml_dtypes
 

@@ -36,7 +36,7 @@ def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
     assert conv1d["workload_schema"]["required"] == ["M", "N"]
     assert conv1d["workload_schema"]["additionalProperties"] is False
     assert conv1d["limits"]["M"] == {"minimum": 1, "maximum": 2**24}
-    assert conv1d["limits"]["mode"] == {"enum": ["full", "same", "valid"]}
+    assert conv1d["limits"]["mode"] == {"enum": ["full", "same", "valid", "causal"]}
     assert conv1d["limits"]["dtype"] == {"enum": ["float32", "float16", "bfloat16"]}
     assert conv1d["defaults"] == {
         "mode": "full",

@@ -6,6 +6,7 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import in_numpy
 from tests.templates.shapes import any_conv1d, small_conv1d
 
 
@@ -119,7 +120,10 @@ def test_a_query_string_that_is_no_integer_is_refused(text: str) -> None:
 def test_length_is_numpys(workload: Conv1dWorkload) -> None:
     a, b = np.ones(workload.M), np.ones(workload.N)
     numpys = {"convolve": np.convolve, "correlate": np.correlate}[workload.kind]
-    assert workload.output.shape == numpys(a, b, workload.mode).shape
+    if workload.mode == "causal":
+        assert workload.output.shape == a.shape
+    else:
+        assert workload.output.shape == numpys(a, b, workload.mode).shape
 
 
 @given(any_conv1d())
@@ -127,7 +131,7 @@ def test_counts(workload: Conv1dWorkload) -> None:
     (L,) = workload.output.shape
     assert [argument.shape for argument in workload.given] == [(workload.M,), (workload.N,)]
     assert workload.flops == 2 * L * workload.N <= 2**40
-    size = np.dtype(workload.dtype).itemsize
+    size = in_numpy(workload.dtype).itemsize
     assert workload.bytes == size * (workload.M + workload.N + L)
 
 

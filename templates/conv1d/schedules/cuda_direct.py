@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.conv1d.compute import padded
+from templates.conv1d.schedules.compute import padded
 from templates.conv1d.workload import Conv1dWorkload
 
 

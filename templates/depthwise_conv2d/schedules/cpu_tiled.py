@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.depthwise_conv2d.compute import padded
 from templates.depthwise_conv2d.cpu_tiled import strip_columns
+from templates.depthwise_conv2d.schedules.compute import padded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 

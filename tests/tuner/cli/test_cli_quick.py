@@ -83,7 +83,7 @@ def two_jobs(engine: Any) -> list[str]:
     [
         ("tuner jo", ["jobs"]),
         ("tuner tune conv", ["conv1d"]),
-        ("tuner tune conv1d --mode ", ["full", "same", "valid"]),
+        ("tuner tune conv1d --mode ", ["full", "same", "valid", "causal"]),
         ("tuner tune conv1d --search ", STRATEGIES),
         ("tuner tune conv1d --search ev", ["evolutionary"]),
         ("tuner jobs list --operator d", ["depthwise_conv2d"]),
