@@ -11,7 +11,7 @@ from templates.template import Template
 from templates.workload import Workload
 from tuner.build.alignment import element_aligned
 from tuner.device import cpu_facts
-from tuner.library.bfloat16 import shared
+from tuner.library.tensors import shared
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative_error
 

@@ -22,16 +22,6 @@ def is_bfloat16(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "V" and array.dtype.name == NAME
 
 
-def shared(array: Any) -> Any:
-    """A tensor of tvm-ffi in the memory of such an array, which is writeable; anything else as it
-    is."""
-    if not is_bfloat16(array):
-        return array
-    import tvm_ffi
-
-    return tvm_ffi.from_dlpack(Shared(array))
-
-
 class Shared:
     """The same memory for whoever reads DLPack: NumPy's own tensor of 16-bit numbers, whose type is
     changed before anybody sees it."""

@@ -111,7 +111,8 @@ class Library:
             self._main(*arguments)
 
     def _from_numpy(self, *arguments: Any) -> None:
-        self._taken(*(bfloat16.shared(array) for array in arguments))
+        is_own = bfloat16.is_bfloat16
+        self._taken(*(tensors.shared(each) if is_own(each) else each for each in arguments))
 
     def _with_workspace(self, *arguments: Any) -> None:
         self._queued(*arguments, tensors.scratch(arguments[0], self._workspace, self.kind))
