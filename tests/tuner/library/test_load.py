@@ -28,6 +28,7 @@ from tuner.errors import (
 )
 from tuner.library import tensors
 from tuner.library.load import load
+from tuner.peers.torch_arrays import to_array, to_tensor
 
 BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
@@ -86,6 +87,7 @@ from pathlib import Path
 import numpy as np
 from templates.dtypes import in_numpy
 from tuner.library.load import load
+from tuner.peers.torch_arrays import to_array, to_tensor
 library = load(Path(sys.argv[1]))
 work = library.workload
 def at(shape, offset):
@@ -112,6 +114,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from tuner.library.load import load
+from tuner.peers.torch_arrays import to_array, to_tensor
 y = load(Path(sys.argv[1]))(np.ones(16384, np.float32), np.ones(32, np.float32))
 print(y.max(), [name for name in {HEAVY} if name in sys.modules])
 """
@@ -126,6 +129,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from tuner.library.load import load
+from tuner.peers.torch_arrays import to_array, to_tensor
 x, w = np.ones(16384, np.float32), np.ones(32, np.float32)
 before = load(Path(sys.argv[1]))(x, w)
 import tvm
@@ -308,9 +312,9 @@ def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     name = built.partition("-")[0]
     x, w = arrays(workload(name))
-    y = load(libraries[built])(torch.from_numpy(x), torch.from_numpy(w))
+    y = load(libraries[built])(to_tensor(x, "cpu"), to_tensor(w, "cpu"))
     assert isinstance(y, torch.Tensor)
-    assert error(y.numpy(), expected(name, x, w)) < workload(name).max_error
+    assert error(to_array(y), expected(name, x, w)) < workload(name).max_error
 
 
 def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
@@ -349,6 +353,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from tuner.library.load import load
+from tuner.peers.torch_arrays import to_array, to_tensor
 path, x, w = Path(sys.argv[1]), np.load(sys.argv[2]), np.load(sys.argv[3])
 read = Path.read_bytes
 def overtaken(self):
