@@ -73,7 +73,8 @@ class Workload(BaseModel, ABC):
 
     dtype: Dtype = Field(
         "float32",
-        description="element type of every tensor, float32, float16 or bfloat16; sums are float32",
+        description="element type of every tensor, float32, float16 or bfloat16; sums are float32 "
+        "wherever max_error asks for it",
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],

@@ -29,8 +29,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, if the least tile fits into shared memory; not for what ``channels`` serves,
-        two to five times as fast."""
+        """On CUDA, if the least tile fits into shared memory; not for what ``channels`` serves."""
         return (
             super().applies(workload, limits)
             and not cuda_channels.serves(workload)
