@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -37,6 +38,38 @@ def _number(value: object, info: ValidationInfo) -> object:
 Digits = BeforeValidator(_number)
 Whole = Annotated[int, Digits]
 Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # in this order JSON Schema has both
+
+
+def numbers_of(*names: str, most: int) -> Callable[[object], object]:
+    """A validator of a list of whole numbers with these names, or of a text of them with commas
+    between, as a tuple."""
+    spelt = {2: "two", 4: "four"}[len(names)]
+
+    def read(value: object) -> object:
+        found = value
+        if isinstance(value, str):
+            parts = [part.strip() for part in value.split(",")]
+            found = [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
+        if found is None:
+            return None
+        if (
+            isinstance(found, list | tuple)
+            and len(found) == len(names)
+            and all(type(number) is int and 0 <= number <= most for number in found)
+        ):
+            return tuple(found)
+        raise PydanticCustomError(
+            "padding_sides",
+            "must be {count} whole numbers from 0 to {limit}: {names}, as {example}",
+            {
+                "count": spelt,
+                "limit": most,
+                "names": f"{', '.join(names[:-1])} and {names[-1]}",
+                "example": ",".join("1" for _ in names),
+            },
+        )
+
+    return read
 
 
 def is_absent(value: object) -> bool:

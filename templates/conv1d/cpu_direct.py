@@ -24,6 +24,9 @@ class CpuDirect(Template[Conv1dWorkload]):
     version = 2
     arithmetic = DIRECT
 
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return super().applies(workload, limits) and workload.is_basic
+
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("lanes", [4, 8, 16])

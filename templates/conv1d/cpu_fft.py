@@ -33,7 +33,8 @@ class CpuFft(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        return super().applies(workload, limits) and workload.N >= FEWEST_TAPS
+        fits = workload.is_basic and workload.N >= FEWEST_TAPS
+        return super().applies(workload, limits) and fits
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -26,6 +26,9 @@ class CudaBlocks(Template[Conv1dWorkload]):
     version = 2
     arithmetic = DIRECT
 
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return super().applies(workload, limits) and workload.is_basic
+
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("outputs_per_block", [32, 64, 128, 256, 512, 1024, 2048, 4096])

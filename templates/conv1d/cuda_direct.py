@@ -28,6 +28,9 @@ class CudaDirect(Template[Conv1dWorkload]):
     version = 3
     arithmetic = DIRECT
 
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return super().applies(workload, limits) and workload.is_basic
+
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("threads", [32, 64, 128, 256, 512])

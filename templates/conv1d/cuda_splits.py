@@ -28,6 +28,9 @@ class CudaSplits(Template[Conv1dWorkload]):
     arithmetic = DIRECT
     by_default = False
 
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return super().applies(workload, limits) and workload.is_basic
+
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("threads_y", [1, 2, 4, 8, 16, 32])

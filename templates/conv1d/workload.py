@@ -2,95 +2,256 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
 from templates.epilogue import WithEpilogue
-from templates.workload import Whole
+from templates.workload import Digits, Extent, Later, Whole, is_absent, numbers_of
 
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
+MAX_STEP = 2**16
 MAX_FLOPS = 2**40
-_SWAP = {
-    "convolve": "swap input and kernel",
-    "correlate": "swap input and kernel and reverse the output",
-}
-
+MAX_ELEMENTS = 2**30
+MAX_BYTES = 2**33
 
 Mode = Literal["full", "same", "valid", "causal"]
+Kind = Literal["convolve", "correlate"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+T = TypeVar("T")
 
 
-def padding(mode: Mode, taps: int) -> tuple[int, int]:
-    """Zeros before and behind the input."""
+def padding(mode: Mode, samples: int, span: int, kind: Kind) -> tuple[int, int]:
+    """Zeros before and behind the input for a kernel that spans so many samples; in mode same as
+    NumPy has it, whose output is as long as the longer of the two."""
+    if mode == "same" and span > samples:
+        left = span - (samples + 1) // 2 if kind == "convolve" else span - samples // 2 - 1
+        return left, 2 * span - samples - 1 - left
     return {
-        "full": (taps - 1, taps - 1),
-        "same": (taps // 2, taps - 1 - taps // 2),
+        "full": (span - 1, span - 1),
+        "same": (span // 2, span - 1 - span // 2),
         "valid": (0, 0),
-        "causal": (taps - 1, 0),
+        "causal": (span - 1, 0),
     }[mode]
 
 
+Step = Annotated[int, Field(ge=1, le=MAX_STEP), Digits]
+Side = Annotated[int, Field(ge=0, le=MAX_INPUT)]
+
+
 class Conv1dWorkload(WithEpilogue):
-    """``numpy.convolve`` or ``numpy.correlate`` of ``M`` samples with ``N`` taps. Mode causal is
-    the first M outputs of full, none of which depends on a later sample."""
+    """PyTorch's ``conv1d`` for each of ``B`` signals: input (B, C, M), weight (F, C / groups, N),
+    output (B, F, L); in layout NWC input and output have their channels last. One signal of one
+    channel and one kernel are (M,), (N,) and (L,): ``numpy.convolve`` or ``numpy.correlate``. Mode
+    causal is the first outputs of full, none of which depends on a later sample."""
 
     operator: ClassVar[str] = "conv1d"
 
     M: Whole = Field(ge=1, le=MAX_INPUT, description="input length in samples")
-    N: Whole = Field(ge=1, le=MAX_TAPS, description="kernel length in taps; at most M")
-    mode: Mode = Field(
-        "full", description="as in numpy.convolve, or causal: the first M outputs of full"
+    N: Whole = Field(ge=1, le=MAX_TAPS, description="kernel length in taps")
+    mode: Mode | None = Field(
+        None,
+        description="which outputs: as in numpy.convolve, or causal, the first of full, one for "
+        "each sample; full if neither mode nor padding is given",
+        exclude_if=is_absent,
     )
-    kind: Literal["convolve", "correlate"] = Field(
-        "convolve", description="convolve flips the kernel, correlate does not"
+    kind: Kind = Field("convolve", description="convolve flips the kernel, correlate does not")
+    B: Annotated[Extent, Later()] = Field(1, description="signals, all with the same kernels")
+    C: Annotated[Extent, Later()] = Field(1, description="input channels")
+    F: Annotated[Extent | None, Later()] = Field(
+        None, description="output channels; by default C", exclude_if=is_absent
+    )
+    groups: Annotated[Extent | None, Later()] = Field(
+        None,
+        description="C, the default: each output channel is of one input channel; or 1: of all",
+        exclude_if=is_absent,
+    )
+    stride: Annotated[Step, Later()] = Field(1, description="samples from one output to the next")
+    dilation: Annotated[Step, Later()] = Field(1, description="samples from one tap to the next")
+    padding: Annotated[
+        tuple[Side, Side] | None,
+        BeforeValidator(numbers_of("before", "behind", most=MAX_INPUT)),
+        PlainSerializer(list),
+        Later(),
+    ] = Field(
+        None,
+        description="instead of a mode: zeros before and behind the input, as 1,1",
+        exclude_if=is_absent,
+    )
+    layout: Annotated[Literal["NCW", "NWC"], Later()] = Field(
+        "NCW", description="order of the axes of input and output: NCW, or NWC (channels last)"
     )
 
     @model_validator(mode="after")
-    def _within_limits(self) -> Conv1dWorkload:
-        if self.N > self.M:
+    def _one_form(self) -> Conv1dWorkload:
+        """Whatever says the same has the same fields: no usual F and groups, and a mode if there is
+        one of that padding."""
+        if self.F == self.C:
+            self._set(F=None)
+        if self.groups == self.C:
+            self._set(groups=None)
+        if self.groups not in (None, 1):
             raise PydanticCustomError(
-                "N_over_M",
-                "N must be at most M = {M}, but it is {N}; {swap}, or pad the input",
-                {"M": self.M, "N": self.N, "field": "N", "swap": _SWAP[self.kind]},
+                "groups",
+                "groups must be C = {C} or 1, but is {groups}; convolve each group by itself",
+                {"C": self.C, "groups": self.groups, "field": "groups"},
+            )
+        if self.groups is None and self.out_channels % self.C:
+            raise PydanticCustomError(
+                "out_channels",
+                "F must be a multiple of C = {C} if each output channel is of one input channel, "
+                "but is {F}; take another F, or groups 1",
+                {"C": self.C, "F": self.F, "field": "F"},
+            )
+        if self.mode is not None and self.padding is not None:
+            raise PydanticCustomError(
+                "mode_and_padding", "give mode or padding, not both", {"field": "padding"}
+            )
+        if self.padding is None:
+            self._set(mode=self.mode or "full")
+        else:
+            named = (mode for mode in MODES if self._padding(mode) == self.padding)
+            mode = next(named, None)
+            self._set(mode=mode, padding=None if mode else self.padding)
+        if self.is_one_signal:
+            self._set(layout="NCW")
+        return self
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Conv1dWorkload:
+        if self.span > MAX_INPUT:
+            raise PydanticCustomError(
+                "too_far",
+                "the kernel must span at most 2^24 samples, but dilation times (N - 1) is {reach}; "
+                "take a smaller dilation",
+                {"reach": self.span - 1, "field": "dilation"},
+            )
+        padded = self.M + sum(self.pads)
+        if self.span > padded:
+            raise PydanticCustomError(
+                "no_output",
+                "the kernel spans {span} samples, but input and padding have {padded}; "
+                "pad more, as mode full does, or take a smaller kernel or dilation",
+                {"span": self.span, "padded": padded, "field": "N"},
+            )
+        largest = max(self.arguments, key=lambda argument: argument.elements)
+        if largest.elements > MAX_ELEMENTS or self.bytes > MAX_BYTES:
+            raise PydanticCustomError(
+                "too_many_bytes",
+                "a tensor must have at most 2^30 elements, and all at most 2^33 bytes together, "
+                "but {name} has {elements} elements, and all have {bytes} bytes; split the batch",
+                {
+                    "name": largest.name,
+                    "elements": largest.elements,
+                    "bytes": self.bytes,
+                    "field": "B",
+                },
             )
         if self.flops > MAX_FLOPS:
             raise PydanticCustomError(
                 "too_much_work",
-                "2*L*N must be at most 2^40 for output length L, but L = {L} and N = {N}; "
+                "two operations for each tap of each output must be at most 2^40, but are {flops}; "
                 "split the input into overlapping pieces",
-                {"L": self.length, "N": self.N, "field": "M"},
+                {"flops": self.flops, "field": "M"},
             )
         return self
 
     @property
+    def is_one_signal(self) -> bool:
+        """Of one channel and with one kernel."""
+        return (self.B, self.C, self.out_channels) == (1, 1, 1)
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether it is one signal at stride 1 in one of the modes, without dilation, that is no
+        shorter than its kernel."""
+        steps = (self.stride, self.dilation)
+        return self.is_one_signal and steps == (1, 1) and bool(self.mode) and self.N <= self.M
+
+    @property
+    def is_plain(self) -> bool:
+        return self.is_basic and super().is_plain
+
+    @property
+    def out_channels(self) -> int:
+        return self.F or self.C
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether an output channel is of several input channels."""
+        return self.groups == 1
+
+    @property
+    def summed(self) -> int:
+        """Input channels of an output channel."""
+        return self.C if self.is_dense else 1
+
+    @property
+    def multiplier(self) -> int:
+        """Output channels of an input channel, or of all if it is dense."""
+        return self.out_channels if self.is_dense else self.out_channels // self.C
+
+    @property
+    def span(self) -> int:
+        """Samples from the first tap to the last."""
+        return (self.N - 1) * self.dilation + 1
+
+    @property
     def length(self) -> int:
         """Output length L."""
-        return self.M + sum(self.pads) - self.N + 1
+        return (self.M + sum(self.pads) - self.span) // self.stride + 1
 
     @property
     def pads(self) -> tuple[int, int]:
         """Zeros before and behind the input."""
-        return padding(self.mode, self.N)
+        return self.padding or self._padding(self.mode or "full")
 
     @property
     def left(self) -> int:
         """Zeros before the first input sample that output 0 reaches: in correlation form
-        y[i] = sum over t of x[i + t - left] * u[t]."""
+        y[i] = sum over t of x[i * stride + t * dilation - left] * u[t]."""
         return self.pads[0]
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        output = Argument("output", (self.length,), self.dtype, "output")
+        F, layout = self.out_channels, None if self.is_one_signal else self.layout
+        inside, outside = (
+            self.place(self.B, channels, extent)
+            for channels, extent in ((self.C, self.M), (F, self.length))
+        )
+        output = Argument("output", outside, self.dtype, "output", layout)
+        weight, axes = self.weight_place(F, self.summed, self.N), "OIW" if layout else None
         return (
-            Argument("input", (self.M,), self.dtype, "input"),
-            Argument("weight", (self.N,), self.dtype, "weight"),
-            *self.added(output, channels=1),
+            Argument("input", inside, self.dtype, "input", layout),
+            Argument("weight", weight, self.dtype, "weight", axes),
+            *self.added(output, channels=F),
             output,
         )
 
     @property
     def taps(self) -> int:
-        return self.N
+        return self.N * self.summed
+
+    def place(self, b: T, c: T, i: T) -> tuple[T, ...]:
+        """Signal, channel and sample in the order of the layout; of one signal the sample alone."""
+        if self.is_one_signal:
+            return (i,)
+        return (b, i, c) if self.layout == "NWC" else (b, c, i)
+
+    def axes(self, place: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Signal, channel and sample of a place in the layout."""
+        if self.is_one_signal:
+            return (0, 0, place[0])
+        b, c, i = place
+        return (b, i, c) if self.layout == "NWC" else (b, c, i)
+
+    def weight_place(self, f: T, c: T, t: T) -> tuple[T, ...]:
+        """Output channel, input channel within those summed, and tap, of the weight."""
+        return (t,) if self.is_one_signal else (f, c, t)
+
+    def _padding(self, mode: Mode) -> tuple[int, int]:
+        return padding(mode, self.M, self.span, self.kind)

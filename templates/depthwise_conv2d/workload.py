@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
 from templates.epilogue import WithEpilogue
-from templates.workload import Digits, Extent, Later, is_absent
+from templates.workload import Digits, Extent, Later, is_absent, numbers_of
 
 MAX_KERNEL = 63
 MAX_REACH = 1023
@@ -22,25 +22,6 @@ MAX_MULTIPLIER = 2**16
 MAX_BYTES = 2**31
 T = TypeVar("T")
 SIDES = ("top", "left", "bottom", "right")
-
-
-def _sides(value: object) -> object:
-    """A list, or a text of numbers with commas between them, as a tuple."""
-    found = value
-    if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",")]
-        found = [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
-    if found is None or (
-        isinstance(found, list | tuple)
-        and len(found) == len(SIDES)
-        and all(type(side) is int and 0 <= side <= MAX_PADDING for side in found)
-    ):
-        return None if found is None else tuple(found)
-    raise PydanticCustomError(
-        "padding_sides",
-        "must be four whole numbers from 0 to {limit}: top, left, bottom and right, as 1,1,1,1",
-        {"limit": MAX_PADDING},
-    )
 
 
 Side = Annotated[int, Field(ge=0, le=MAX_PADDING)]
@@ -90,7 +71,7 @@ class DepthwiseConv2dWorkload(WithEpilogue):
     )
     padding: Annotated[
         tuple[Side, Side, Side, Side] | None,
-        BeforeValidator(_sides),
+        BeforeValidator(numbers_of(*SIDES, most=MAX_PADDING)),
         PlainSerializer(list),
         Later(),
     ] = Field(

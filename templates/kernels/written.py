@@ -71,7 +71,7 @@ def program(
     workload: Workload, function: str, source: str, blocks: int, threads: int, words: int
 ) -> Any:
     """A grid of ``blocks`` by ``threads`` that calls ``function`` of the source with the workload's
-    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory."""
+    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory, if it has any."""
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True})
@@ -86,8 +86,9 @@ def program(
             ):
                 ir.reads()
                 ir.writes()
-                memory = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
-                shared = IRBuilder.name("shared", memory)
-                call = ir.cuda.func_call(function, *pointers, shared.data, source_code=source)
+                if words:
+                    memory = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
+                    pointers.append(IRBuilder.name("shared", memory).data)
+                call = ir.cuda.func_call(function, *pointers, source_code=source)
                 ir.evaluate(call)
     return builder.get()

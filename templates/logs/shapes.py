@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from templates import operator
-from templates.conv1d.workload import Mode, padding
 from templates.logs.log import NotExpressible
 from templates.spaces.knob import quoted
 from templates.workload import Workload
@@ -54,20 +53,22 @@ def depthwise_conv2d(window: Window) -> Workload:
 def conv1d(window: Window) -> Workload:
     """Raises NotExpressible."""
     B, C, M = _extents("input", window.data, 3)
-    F, _, N = _extents("weight", window.weight, 3)
-    if (B, C, F) != (1, 1, 1):
-        raise NotExpressible(
-            f"it has {B} signals of {C} channels and {F} outputs; conv1d here takes one signal"
-        )
-    if _each("stride", window.strides, 1) != [1]:
-        raise NotExpressible(f"its stride is {quoted(window.strides)}; here it is 1")
-    _undilated(window)
-    sides = _sides(window.padding, 1)
-    modes = {mode: padding(mode, N) for mode in get_args(Mode)}
-    mode = next((mode for mode, padded in modes.items() if padded == tuple(sides)), None)
-    if mode is None:
-        raise NotExpressible(f"its padding is {sides} for a kernel of {N}; here it is of {modes}")
-    fields = {"M": M, "N": N, "mode": mode, "kind": "correlate", "dtype": _dtype(window)}
+    F, summed, N = _extents("weight", window.weight, 3)
+    if summed not in (1, C):
+        raise NotExpressible(f"an output of it is of {summed} of {C} channels; here of 1 or all")
+    fields = {
+        "B": B,
+        "C": C,
+        "M": M,
+        "F": F,
+        "N": N,
+        "groups": 1 if summed == C else C,
+        "stride": _each("stride", window.strides, 1)[0],
+        "dilation": _each("dilation", window.dilation, 1)[0],
+        "padding": _sides(window.padding, 1),
+        "kind": "correlate",
+        "dtype": _dtype(window),
+    }
     return named("conv1d", fields)
 
 
@@ -124,11 +125,6 @@ def _sides(given: Any, dimensions: int) -> list[int]:
     if len(numbers) == 2 * dimensions:
         return numbers
     return _each("padding", given, dimensions) * 2
-
-
-def _undilated(window: Window) -> None:
-    if {*_numbers("dilation", window.dilation)} != {1}:
-        raise NotExpressible(f"its dilation is {quoted(window.dilation)}; here it is 1")
 
 
 def _dtype(window: Window) -> Any:

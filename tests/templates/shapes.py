@@ -6,7 +6,14 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from templates.conv1d.workload import MAX_FLOPS, MAX_INPUT, MAX_TAPS, Conv1dWorkload, Mode
+from templates.conv1d.workload import (
+    MAX_FLOPS,
+    MAX_INPUT,
+    MAX_STEP,
+    MAX_TAPS,
+    Conv1dWorkload,
+    Mode,
+)
 from templates.depthwise_conv2d.workload import (
     MAX_BYTES,
     MAX_KERNEL,
@@ -37,11 +44,43 @@ PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 
 @st.composite
 def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
-    """Up to 400 samples; primes, M = N and N = 1 often. If plain, as the first release had it."""
+    """Up to 400 samples; primes, M = N and N = 1 often. Half of them one signal in one of the
+    modes, or all that are plain, as the first release had them."""
     M = draw(PRIMES | st.integers(1, 400))
+    if not plain and draw(st.booleans()):
+        return draw(small_signals(min(M, 127)))
     N = draw(st.sampled_from([1, M]) | st.integers(1, M))
     rest = draw(PLAIN_DTYPES if plain else ANY_DTYPES_AND_EPILOGUES)
     return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS), **rest)
+
+
+@st.composite
+def small_signals(draw: st.DrawFn, M: int) -> Conv1dWorkload:
+    """Any signals, channels, kernels and ways to move them; N > M, kernels that reach beyond the
+    signal and more output channels than input channels often."""
+    N = draw(st.sampled_from([1, 2, 3, 4, 7, 31, 64, M, M + 3]) | st.integers(1, 90))
+    step = draw(st.sampled_from([1, 1, 2, 5, M + 1]))
+    reach = (N - 1) * step
+    before = draw(st.integers(0, reach + 3))
+    behind = draw(st.integers(max(0, reach + 1 - M - before), reach + 3))
+    padded = st.just({"padding": (before, behind)})
+    modes = st.fixed_dictionaries({"mode": st.sampled_from(["full", "same", "causal"])})
+    C, dense = draw(st.sampled_from([1, 2, 3, 5, 8])), draw(st.booleans())
+    F = draw(st.sampled_from([1, 2, 3, 7, C] if dense else [C, C, 2 * C, 3 * C]))
+    return Conv1dWorkload(
+        M=M,
+        N=N,
+        B=draw(st.integers(1, 3)),
+        C=C,
+        F=F,
+        groups=1 if dense else C,
+        stride=draw(st.sampled_from([1, 1, 2, 3, 5, 40])),
+        dilation=step,
+        layout=draw(st.sampled_from(["NCW", "NWC"])),
+        kind=draw(KINDS),
+        **draw(padded | modes),
+        **draw(ANY_DTYPES_AND_EPILOGUES),
+    )
 
 
 @st.composite
@@ -93,7 +132,28 @@ def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     mode = draw(MODES)
     longest = min(MAX_INPUT, MAX_FLOPS // (2 * N) - (N - 1 if mode == "full" else 0))
     M = max(N, draw(_up_to(longest)))
-    return Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS), dtype=draw(DTYPES))
+    signal = Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS), dtype=draw(DTYPES))
+    if draw(st.booleans()):
+        return signal
+    fields = signal.model_dump(exclude={"max_error"})
+    fields |= {"layout": draw(st.sampled_from(["NCW", "NWC"])), "stride": draw(_up_to(MAX_STEP))}
+    fields["groups"] = 1 if draw(st.booleans()) else None
+    for name in draw(st.permutations(["B", "C", "F"])):
+        if fields["groups"] or name != "F":
+            fields[name] = draw(_up_to(_most(fields, name)))
+    return Conv1dWorkload(**fields)
+
+
+def _most(fields: dict[str, Any], name: str) -> int:
+    """The largest power of two that the other extents leave room for."""
+    most = 1
+    while most < 2**20:
+        try:
+            Conv1dWorkload(**fields | {name: 2 * most})
+        except ValidationError:
+            return most
+        most *= 2
+    return most
 
 
 @st.composite

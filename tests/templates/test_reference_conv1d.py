@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from templates.conv1d import reference as room
 from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload, Mode
-from tests.templates.shapes import small_conv1d
+from tests.templates.shapes import small_conv1d, small_signals
 
 NUMPYS = {"convolve": np.convolve, "correlate": np.correlate}
 
@@ -37,7 +37,7 @@ def assert_exact(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray) -> None
 
 
 @given(
-    small_conv1d().filter(lambda workload: workload.is_plain),
+    small_conv1d(plain=True),
     st.integers(0, 2**32),
     st.sampled_from([0, room.DIRECT_LIMIT]),
 )
@@ -69,3 +69,42 @@ def test_a_long_kernel_takes_the_transform(kind: str) -> None:
     assert_exact(workload, x, w)
     with patch.object(np, "convolve", side_effect=AssertionError):
         reference(workload, x, w)
+
+
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+@pytest.mark.parametrize("mode", ["full", "same"])
+@pytest.mark.parametrize(("M", "N"), [(1, 2), (1, 5), (4, 7), (7, 8), (8, 9), (63, 200)])
+def test_a_kernel_that_is_longer_than_the_input(M: int, N: int, mode: str, kind: str) -> None:
+    workload = Conv1dWorkload.model_validate({"M": M, "N": N, "mode": mode, "kind": kind})
+    assert_exact(workload, *drawn(workload))
+
+
+@given(st.integers(1, 127).flatmap(small_signals), st.sampled_from([200, room.BLOCK]))
+def test_any_signals_are_a_slow_loops(workload: Conv1dWorkload, block: int) -> None:
+    """Whatever the size of the blocks that are worked on at once."""
+    workload = workload.model_copy(update={"bias": False, "residual": False, "activation": "none"})
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(argument.shape) for argument in workload.given)
+    with patch.object(room, "BLOCK", block):
+        result = reference(workload, x, w)
+    assert result.shape == workload.output.shape
+    for _ in range(20):
+        place = tuple(int(rng.integers(extent)) for extent in result.shape)
+        assert result[place] == pytest.approx(slow(workload, x, w, place), abs=1e-11)
+
+
+def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[int, ...]) -> float:
+    """One output."""
+    b, f, i = workload.axes(place)
+    channels = range(workload.C)
+    if workload.groups != 1:
+        channels = range(f // workload.multiplier, f // workload.multiplier + 1)
+    total = 0.0
+    for number, c in enumerate(channels):
+        for t in range(workload.N):
+            sample = i * workload.stride + t * workload.dilation - workload.pads[0]
+            tap = workload.N - 1 - t if workload.kind == "convolve" else t
+            if 0 <= sample < workload.M:
+                weight = w[workload.weight_place(f, number if len(channels) > 1 else 0, tap)]
+                total += x[workload.place(b, c, sample)] * weight
+    return total

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import build_all
+from small_libraries import BIASED, WORKLOADS, build_all
 from stored_best import store
 
 from db import queue
@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in ("same", "half", "bfloat16", "depthwise", "last", "biased"):
+    for name in (*WORKLOADS.keys() - {"full"}, *BIASED):
         store(engine, libraries[f"{name}-serial"])
     store(engine, libraries["full-parallel"])
     engine.dispose()

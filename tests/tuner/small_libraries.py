@@ -35,6 +35,16 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
         {"B": 2, "C": 6, "H": 9, "W": 20, "KH": 3, "KW": 5, "layout": "NHWC"}
         | {"padding": [0, 2, 1, 2]},
     ),
+    "signals": (
+        "conv1d",
+        {"B": 2, "C": 4, "M": 61, "F": 8, "N": 5, "kind": "correlate", "padding": [6, 6]}
+        | {"stride": 2, "dilation": 3},
+    ),
+    "dense": (
+        "conv1d",
+        {"B": 2, "C": 4, "M": 61, "F": 6, "N": 5, "kind": "correlate", "mode": "same"}
+        | {"groups": 1, "layout": "NWC"},
+    ),
 }
 BIASED = {
     "biased": (

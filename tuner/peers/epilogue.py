@@ -15,11 +15,13 @@ def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., 
     if not workload.has_epilogue:
         return call
     activate = _NUMPY[workload.activation]
+    layout = workload.output.layout
+    behind = (1,) * (len(layout) - 1 - layout.index("C")) if layout else ()
 
     def finished(x: Any, w: Any, *added: Any) -> Any:
         y = call(x, w)
-        for each in added:
-            y += each
+        for argument, each in zip(workload.given[2:], added, strict=True):
+            y += each.reshape(-1, *behind) if argument.role == "bias" else each
         return activate(y)
 
     return finished

@@ -33,7 +33,9 @@ class NumpyPeer:
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
-    """``numpy.convolve`` or ``numpy.correlate``."""
+    """``numpy.convolve`` or ``numpy.correlate``, which know one signal."""
+    if not workload.is_basic:
+        return
     function = in_mode(workload, getattr(np, workload.kind))
     call = in_float32(workload, in_numpy(workload, function))
     yield NumpyPeer(f"numpy.{workload.kind}", workload.flops, call)

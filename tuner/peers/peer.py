@@ -73,5 +73,5 @@ def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any
 
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:
     """Three real transforms of the whole signal, 2.5 n log2(n) operations each."""
-    size = workload.M + workload.N
+    size = workload.M + workload.span
     return 7.5 * size * log2(size) / flops_per_second

@@ -25,9 +25,9 @@ from tuner.peers.torch_arrays import to_array, to_tensor
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
 """tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
-FLOPS_PER_SECOND = {"cpu": 5e9, "cpu NHWC": 5e10, "cuda": 5e11, "cuda NHWC": 5e11}
+FLOPS_PER_SECOND = {"cpu": 5e9, "cpu channels last": 5e10, "cuda": 5e11}
 """As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
-CHANNELS_LAST = "NHWC"
+CHANNELS_LAST = ("NHWC", "NWC")
 ONE_THREAD = 0.5
 """Of these rates, at which a CPU had two."""
 
@@ -86,8 +86,10 @@ class PytorchPeer:
         self._threads = threads or all_threads
         alone = self._threads == 1 < all_threads
         self.name = " ".join(filter(None, ["pytorch", layout, "1 thread" if alone else ""]))
-        self._channels_last = layout == CHANNELS_LAST
-        rate = FLOPS_PER_SECOND[f"{kind} {layout}" if self._channels_last else kind]
+        self._channels_last = layout in CHANNELS_LAST
+        rate = FLOPS_PER_SECOND[kind]
+        if self._channels_last:
+            rate = FLOPS_PER_SECOND.get(f"{kind} channels last", rate)
         if (kind, workload.dtype) == ("cpu", "float16"):
             rate = form.float16_on_cpu
         self.seconds = workload.flops / (rate * ONE_THREAD if alone else rate)
@@ -144,20 +146,50 @@ class PytorchPeer:
 def _conv1d(
     workload: Conv1dWorkload, layout: Any, x: Any, w: Any, *added: Any
 ) -> Callable[[], Any]:
+    """Channels last as images of one row: for signals PyTorch knows no such layout."""
+    import torch
     from torch.nn import functional
 
+    images = layout is torch.channels_last
+
+    def laid_out(signals: Any) -> Any:
+        return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
+
     bias, residual = _added(workload, added)
-    finish = in_torch(workload, None if residual is None else residual[None, None])
-    taps = w.flip(0) if workload.kind == "convolve" else w
-    signal, taps = x[None, None], taps[None, None]
+    finish = in_torch(
+        workload, None if residual is None else laid_out(_channels_first(workload, residual))
+    )
+    taps = w.reshape(workload.out_channels, workload.summed, workload.N)
+    signals = laid_out(_channels_first(workload, x))
+    ones, zeros = ((1,), (0,)) if images else ((), ())
+    call = partial(
+        functional.conv2d if images else functional.conv1d,
+        weight=laid_out(taps.flip(-1) if workload.kind == "convolve" else taps),
+        bias=bias,
+        stride=(*ones, workload.stride),
+        dilation=(*ones, workload.dilation),
+        groups=workload.C // workload.summed,
+    )
     left, right = workload.pads
     if left == right:
-        return lambda: finish(functional.conv1d(signal, taps, bias, padding=right))
+        return lambda: finish(call(signals, padding=(*zeros, right)))
     if workload.mode == "causal":  # as models write it
         front = slice(workload.length)
-        return lambda: finish(functional.conv1d(signal, taps, bias, padding=left)[..., front])
-    ends = (left, right)
-    return lambda: finish(functional.conv1d(functional.pad(signal, ends), taps, bias))
+        return lambda: finish(call(signals, padding=(*zeros, left))[..., front])
+    return lambda: finish(call(functional.pad(signals, (left, right))))
+
+
+def _channels_first(workload: Conv1dWorkload, tensor: Any) -> Any:
+    """The same memory as signals by channels by samples."""
+    if workload.is_one_signal:
+        return tensor[None, None]
+    return tensor.transpose(1, 2) if workload.layout == "NWC" else tensor
+
+
+def _signals_in_layout(workload: Conv1dWorkload, y: Any) -> Any:
+    """PyTorch's output as the workload has it."""
+    y = y.reshape(workload.B, workload.out_channels, workload.length)
+    return y.transpose(1, 2) if workload.layout == "NWC" else y
 
 
 def _depthwise_conv2d(
@@ -198,14 +230,20 @@ def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
     return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)
 
 
+def _conv1d_listed(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
+    layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
+    form = Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=_signals_in_layout)
+    return _listed(form, workload, kind)
+
+
 BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": partial(_listed, Form(_conv1d, float16_on_cpu=5e8)),
+    "conv1d": _conv1d_listed,
     "depthwise_conv2d": partial(
         _listed,
         Form(
             _depthwise_conv2d,
             float16_on_cpu=2e7,
-            layouts=("NCHW", CHANNELS_LAST),
+            layouts=("NCHW", "NHWC"),
             ordered=_in_layout,
         ),
     ),

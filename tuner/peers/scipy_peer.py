@@ -33,6 +33,9 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
         return
     from scipy import signal
 
+    if not workload.is_basic:
+        yield from _signals(workload)
+        return
     function = getattr(signal, workload.kind)
     whole = transform_seconds(workload, TRANSFORM_FLOPS_PER_SECOND)
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
@@ -46,6 +49,34 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
 
     blocked = in_float32(workload, in_numpy(workload, in_mode(workload, overlap_add)))
     yield ScipyPeer("scipy.oaconvolve", blocks, blocked, sorted({1, host_threads()}))
+
+
+def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
+    """``oaconvolve`` of all signals and kernels at once, of which the outputs asked for are taken;
+    none if outputs are of several channels, or reach further than the kernel into the padding."""
+    from scipy import signal
+
+    start = workload.span - 1 - workload.left
+    if workload.is_dense or min(start, workload.span - 1 - workload.pads[1]) < 0:
+        return
+    taken = slice(start, start + (workload.length - 1) * workload.stride + 1, workload.stride)
+    B, C, several = workload.B, workload.C, workload.multiplier
+
+    def convolve(x: Array, w: Array) -> Any:
+        x = x.swapaxes(1, 2) if workload.layout == "NWC" else x
+        kernels = np.zeros((1, C, several, workload.span), x.dtype)
+        taps = w.reshape(C, several, workload.N)
+        taps = taps[..., ::-1] if workload.kind == "correlate" else taps
+        kernels[0, ..., :: workload.dilation] = taps
+        y = signal.oaconvolve(x.reshape(B, C, 1, workload.M), kernels, axes=-1)
+        y = y[..., taken].reshape(B, C * several, workload.length)
+        if workload.layout == "NWC":
+            y = y.swapaxes(1, 2)
+        return np.ascontiguousarray(y).reshape(workload.output.shape)
+
+    seconds = B * C * several * transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
+    call = in_float32(workload, in_numpy(workload, convolve))
+    yield ScipyPeer("scipy.oaconvolve", seconds, call, sorted({1, host_threads()}))
 
 
 class ScipyPeer:

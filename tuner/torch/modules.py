@@ -17,7 +17,8 @@ from typing import Any, Literal, Self
 import torch
 from torch.nn import functional
 
-from templates.conv1d.workload import Mode, padding
+from templates.conv1d.workload import Kind, Mode
+from templates.conv1d.workload import padding as padding_of
 from templates.workload import Workload
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
@@ -31,9 +32,12 @@ STRIDES = (1, 2, 3, 4)
 
 
 class Conv1d(Tuned):
-    """One kernel over one signal: ``numpy.convolve`` or ``numpy.correlate`` of an input of shape
-    (M,), (1, M) or (1, 1, M), the output has as many dimensions. ``weight`` has N elements,
-    ``bias`` one."""
+    """PyTorch's ``conv1d``: ``weight`` is (F, C / groups, N) with ``groups`` 1 or C, or for one
+    kernel of one channel (N,); ``bias`` (F,), the input (B, C, M), in memory with its channels last
+    too, (C, M), or for one channel and one kernel (M,). The output has as many dimensions.
+    ``padding`` are the zeros before and behind the input; ``mode`` names them instead, as
+    ``numpy.convolve`` does, and is full if neither is given. ``kind`` is correlate in PyTorch,
+    convolve in NumPy."""
 
     operator = "conv1d"
 
@@ -43,64 +47,124 @@ class Conv1d(Tuned):
         bias: Any = None,
         *,
         source: Source,
-        mode: Mode = "full",
-        kind: Literal["convolve", "correlate"] = "convolve",
+        mode: Mode | None = None,
+        padding: tuple[int, int] | None = None,
+        kind: Kind = "convolve",
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
         max_error: float | None = None,
     ) -> None:
         super().__init__(weight, bias, source, max_error)
-        self.mode, self.kind = mode, kind
-        self.taps = self.weight.numel()
-        self._padding = padding(mode, self.taps)
+        shape: tuple[int, ...] = tuple(self.weight.shape)
+        many = shape if len(shape) == 3 else (1, 1, int(self.weight.numel()))
+        self.filters: int = many[0]
+        self.taps: int = many[2]
+        self.channels = many[1] * groups
+        if (len(shape) != 3 and self.taps != shape[-1]) or groups not in (1, self.channels):
+            raise WrongArgument(
+                f"the weight must have shape (F, C / groups, N) with groups 1 or C, or (N,), but "
+                f"has {shape}, and groups is {groups}"
+            )
+        if mode is not None and padding is not None:
+            raise WrongArgument("give mode or padding, not both")
+        self.mode = mode or ("full" if padding is None else None)
+        self.padding, self.kind, self.groups = padding, kind, groups
+        self.stride, self.dilation = stride, dilation
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv1d``'s place, with its own parameters and parametrisations. Raises
         WrongArgument if it is not the operator, or a class of its own, or has hooks."""
         torch_replaced.check(module, torch.nn.Conv1d)
-        taps = module.kernel_size[0]
-        only(
-            module, in_channels=1, out_channels=1, stride=(1,), dilation=(1,), padding_mode="zeros"
-        )
-        modes: dict[Any, Any] = {(0,): "valid", "valid": "valid", (taps - 1,): "full"}
-        if taps % 2:
-            modes |= {(taps // 2,): "same", "same": "same"}
-        if module.padding not in modes:
+        only(module, padding_mode="zeros")
+        if module.groups not in (1, module.in_channels):
             raise WrongArgument(
-                f"{module} has padding {module.padding}, and the operator none, or such that every "
-                "sample meets every tap, or with an odd kernel such that the length stays"
+                f"{module} has {module.groups} groups, and the operator 1 or as many as channels"
             )
-        mode = modes[module.padding]
-        weight, bias = module.weight, module.bias
-        made = cls(weight, bias, source=source, mode=mode, kind="correlate", max_error=max_error)
+        made = cls(
+            module.weight,
+            module.bias,
+            source=source,
+            padding=_ends(module),
+            kind="correlate",
+            stride=module.stride[0],
+            dilation=module.dilation[0],
+            groups=module.groups,
+            max_error=max_error,
+        )
         torch_replaced.take_over(module, made)
         return made
 
     def extra_repr(self) -> str:
-        return f"{self.taps} taps, mode={self.mode}, kind={self.kind}"
+        where = f"mode={self.mode}" if self.padding is None else f"padding={self.padding}"
+        channels = f"{self.channels} to {self.filters} channels, groups={self.groups}, "
+        one = (self.channels, self.filters) == (1, 1)
+        return f"{'' if one else channels}{self.taps} taps, {where}, kind={self.kind}"
 
     def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
-        weight = weight.reshape(1, 1, self.taps)
-        bias = None if bias is None else bias.reshape(1)
+        weight = weight.reshape(self.filters, self.channels // self.groups, self.taps)
+        bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
             weight = weight.flip(-1)
-        signal = x.reshape(1, 1, -1) if x.ndim < 3 and x.numel() == x.shape[-1] else x
-        left, right = self._padding
+        signals = x[None] if x.ndim == 1 else x
+        left, right = self._ends_for(x)
         if left != right:
-            signal = functional.pad(signal, (left, right))
-        y = functional.conv1d(signal, weight, bias, padding=left if left == right else 0)
-        return y.view((*x.shape[:-1], y.shape[-1]))
+            signals = functional.pad(signals, (left, right))
+        y = functional.conv1d(
+            signals,
+            weight,
+            bias,
+            stride=self.stride,
+            padding=left if left == right else 0,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
+        return y[0] if x.ndim == 1 else y
+
+    def _ends_for(self, x: Any) -> tuple[int, int]:
+        """Zeros before and behind that input."""
+        span = (self.taps - 1) * self.dilation + 1
+        if self.mode is None:
+            return self.padding or (0, 0)
+        return padding_of(self.mode, x.shape[-1], span, self.kind)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
-        if x.ndim > 3 or x.numel() != x.shape[-1]:
-            return f"the input has shape {tuple(x.shape)}, and the operator takes one signal"
-        return {"M": x.shape[-1], "N": self.taps, "mode": self.mode, "kind": self.kind}
+        channels = x.shape[-2] if x.ndim > 1 else 1
+        if not (x.ndim in (2, 3) or (x.ndim == 1 and self.filters == 1)) or (
+            channels != self.channels
+        ):
+            return f"the input has shape {tuple(x.shape)}, not (B, {self.channels}, M)"
+        return {
+            "B": x.shape[0] if x.ndim == 3 else 1,
+            "C": self.channels,
+            "M": x.shape[-1],
+            "F": self.filters,
+            "N": self.taps,
+            "mode": self.mode,
+            "padding": self.padding,
+            "kind": self.kind,
+            "groups": self.groups,
+            "stride": self.stride,
+            "dilation": self.dilation,
+            "layout": "NCW" if x.is_contiguous() else "NWC",
+        }
+
+    def _is_dense(self, x: Any) -> bool:
+        return super()._is_dense(x) or (x.ndim == 3 and bool(x.mT.is_contiguous()))
+
+    def _taken(self, x: Any, work: Any) -> Any:
+        return x.mT if work.layout == "NWC" else super()._taken(x, work)
+
+    def _given_back(self, y: Any, x: Any, work: Any) -> Any:
+        return y.mT if work.layout == "NWC" else super()._given_back(y, x, work)
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
-        return (*x.shape[:-1], *work.output.shape)
+        return (x.shape[0], self.filters, work.output.shape[-1])[3 - x.ndim :]
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
-        return (1,)
+        return (self.filters, 1) if self.filters > 1 else (1,)
 
 
 class DepthwiseConv2d(Tuned):
@@ -216,6 +280,16 @@ class DepthwiseConv2d(Tuned):
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
         return (self.channels * self.multiplier, 1, 1)
+
+
+def _ends(module: Any) -> tuple[int, int]:
+    """A convolution's zeros before and behind. PyTorch's "same" has the odd one behind."""
+    if module.padding == "valid":
+        return (0, 0)
+    if module.padding == "same":
+        zeros = module.dilation[0] * (module.kernel_size[0] - 1)
+        return (zeros // 2, zeros - zeros // 2)
+    return (module.padding[0], module.padding[0])
 
 
 def _sides(module: Any) -> tuple[int, int, int, int]:

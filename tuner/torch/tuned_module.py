@@ -21,6 +21,7 @@ from tuner.library.load import Library
 log = logging.getLogger("tuner.torch.modules")
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -191,7 +192,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
             if on_gpu:
                 raise
             best = source.best(self.operator, shape, target=device.type)
-        faster = _faster_pytorch(best, shape.get("layout") == "NHWC")
+        faster = _faster_pytorch(best, shape["layout"] in _CHANNELS_LAST)
         if faster is not None:
             return faster
         library: Library = source.load(best)
@@ -252,11 +253,12 @@ def _faster_pytorch(best: Best, channels_last: bool) -> str | None:
     fastest = best.fastest
     if fastest is None or not fastest.name.startswith("pytorch"):
         return None
+    others = _CHANNELS_FIRST if channels_last else _CHANNELS_LAST
     speedups = [
         row["speedup"]
         for row in best.model_dump()["baselines"] or ()
         if row["name"].startswith("pytorch") and row.get("speedup")
-        if not (("NCHW" if channels_last else "NHWC") in row["name"] or "fft" in row["name"])
+        if not any(each in row["name"].split() for each in (*others, "fft"))
     ]
     if min(speedups, default=0) >= 1:
         return None

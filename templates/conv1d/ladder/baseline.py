@@ -15,30 +15,35 @@ THREADS = 256
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program: y[i] the sum over the taps of a guarded sample times a weight. If
-    the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
-    M, N, left = workload.M, workload.N, workload.left
+    """The unscheduled program: each output the sum over the taps of a guarded sample times a
+    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
+    M, N, left, several = workload.M, workload.N, workload.left, workload.multiplier
     flip = workload.kind == "convolve"
     x, w, *added = placeholders(workload)
+    c = te.reduce_axis((0, workload.summed), name="c")
     t = te.reduce_axis((0, N), name="t")
+    axes = [c, t] if workload.is_dense else [t]
     whole = _is_one_stage(workload)
-    sums = te.compute(
-        workload.output.shape,
-        lambda i: te.sum(
-            tirx.if_then_else(
-                tirx.all(i + t >= left, i + t < M + left),
-                x[i + t - left].astype("float32"),
-                tirx.const(0.0, "float32"),
-            )
-            * w[N - 1 - t if flip else t].astype("float32"),
-            axis=t,
-        ),
-        name="y" if whole else "sums",
-    )
+
+    def summed(*at: Any) -> Any:
+        b, f, i = workload.axes(at)
+        channel, among = (c, c) if workload.is_dense else (f // several, 0)
+        place = i * workload.stride + t * workload.dilation
+        sample = tirx.if_then_else(
+            tirx.all(place >= left, place < M + left),
+            x[workload.place(b, channel, place - left)].astype("float32"),
+            tirx.const(0.0, "float32"),
+        )
+        weight = w[workload.weight_place(f, among, N - 1 - t if flip else t)]
+        return te.sum(sample * weight.astype("float32"), axis=axes)
+
+    sums = te.compute(workload.output.shape, summed, name="y" if whole else "sums")
     if whole:
         return te.create_prim_func([x, w, sums])
     y = te.compute(
-        workload.output.shape, lambda i: finished(workload, sums[i], added, 0, [i]), name="y"
+        workload.output.shape,
+        lambda *at: finished(workload, sums[at], added, workload.axes(at)[1], at),
+        name="y",
     )
     return te.create_prim_func([x, w, *added, y])
 
@@ -51,9 +56,9 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
     sch = Schedule(computation(workload))
-    loop = sch.get_loops(sch.get_sblock("y"))[0]
+    *_, loop = outputs = sch.get_loops(sch.get_sblock("y"))[: len(workload.output.shape)]
     if kind == "cuda":
-        block, loop = sch.split(loop, [None, THREADS])
+        block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
         sch.bind(block, "blockIdx.x")
         sch.bind(loop, "threadIdx.x")
     if not _is_one_stage(workload):

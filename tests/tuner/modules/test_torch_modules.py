@@ -128,7 +128,33 @@ def test_a_conv1d_of_pytorchs_is_replaced(source: Local) -> None:
             assert torch.allclose(y, plain(x), atol=1e-5)
         batch = torch.randn(4, 1, 1001)
         assert torch.equal(module(batch), plain(batch))
-    assert module.reason == "the input has shape (4, 1, 1001), and the operator takes one signal"
+        assert module.reason.startswith("nothing is tuned for conv1d --bias --M 1001")
+        with pytest.raises(RuntimeError, match="channels"):  # as PyTorch has it
+            module(torch.randn(4, 2, 1001))
+    assert module.reason == "the input has shape (4, 2, 1001), not (B, 1, M)"
+
+
+def test_channels_and_strides_of_a_conv1d(source: Local) -> None:
+    plain = torch.nn.Conv1d(4, 8, 5, stride=2, padding=6, dilation=3, groups=4)
+    module = Conv1d.of(plain, source=source)
+    with torch.no_grad():
+        for batch in (torch.randn(2, 4, 61), torch.randn(4, 61), torch.randn(5, 4, 61)):
+            y = module(batch)
+            assert y.shape == plain(batch).shape
+            assert torch.allclose(y, plain(batch), atol=1e-5)
+            assert module.used == ("tuned" if len(batch) == 2 else "pytorch")
+
+
+def test_signals_with_their_channels_last(source: Local) -> None:
+    plain = torch.nn.Conv1d(4, 6, 5, padding="same")
+    module = Conv1d.of(plain, source=source)
+    x = torch.randn(2, 61, 4).mT
+    with torch.no_grad():
+        y = module(x)
+        assert (module.used, y.shape, y.mT.is_contiguous()) == ("tuned", (2, 6, 61), True)
+        assert torch.allclose(y, plain(x), atol=1e-5)
+        assert torch.allclose(module(x.contiguous()), y, atol=1e-5)
+        assert module.used == "pytorch"
 
 
 def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
@@ -165,12 +191,7 @@ def test_channels_last_are_taken_as_they_lie(source: Local, with_bias: bool) -> 
 @pytest.mark.parametrize(
     "plain",
     [
-        torch.nn.Conv1d(2, 1, 3),
-        torch.nn.Conv1d(1, 4, 3),
-        torch.nn.Conv1d(1, 1, 3, stride=2),
-        torch.nn.Conv1d(1, 1, 3, dilation=2),
-        torch.nn.Conv1d(1, 1, 5, padding=1),
-        torch.nn.Conv1d(1, 1, 4, padding=2),
+        torch.nn.Conv1d(4, 4, 3, groups=2),
         torch.nn.Conv1d(1, 1, 3, padding=1, padding_mode="reflect"),
         torch.nn.Conv2d(4, 4, 3, padding=1),
         torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),

@@ -158,11 +158,13 @@ def conv1d(draw: Any) -> tuple[Any, tuple[int, ...]]:
     else:
         length, taps = draw(st.integers(8, 40)), draw(st.integers(1, 8))
         padding = draw(st.sampled_from([0, "valid", "same", taps // 2, taps - 1, 2]))
-    channels = draw(st.sampled_from([1, 1, 1, 2]))
+    channels = draw(st.sampled_from([1, 1, 2, 4]))
     module = torch.nn.Conv1d(
         channels,
-        channels,
+        channels * draw(st.sampled_from([1, 1, 2])),
         taps,
+        stride=1 if padding == "same" else draw(st.sampled_from([1, 1, 3])),
+        groups=draw(st.sampled_from(sorted({1, channels // 2 or 1, channels}))),
         padding=padding,
         dilation=draw(st.sampled_from([1, 1, 1, 2])) if taps < 5 else 1,
         padding_mode=draw(st.sampled_from(["zeros", "zeros", "circular"])),

@@ -1,0 +1,144 @@
+"""The space of the form for many signals and channels on a CPU."""
+
+from __future__ import annotations
+
+import math
+
+from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import PARALLEL, Config, Template
+
+MAX_SUMS = 32
+MAX_UNROLLED = 256
+USUAL_STAGED_BYTES = 2**22
+MAX_STAGED_BYTES = 2**24
+WIDEST = 16  # lanes
+MAX_CHUNK = 512
+"""Products that are added up in one sum of float32; of more, such sums are added."""
+
+
+class CpuSignals(Template[Conv1dWorkload]):
+    """For everything but one signal at stride 1. A task stages the samples that ``tiles_per_task``
+    tiles need, with zeros for the padding; if the stride is not 1, those of each remainder by
+    themselves, so that neighbouring outputs read neighbours. A tile is ``vectors`` vector registers
+    of ``lanes`` outputs by ``filters`` output channels of the same input, whose sums stay in
+    registers; the inner of a task's loops is over ``inner``. If even one vector needs so many
+    samples that staging them would fill the memory, they are read where they lie."""
+
+    operator = "conv1d"
+    name = "signals"
+    kind = "cpu"
+    version = 1
+    arithmetic = DIRECT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return super().applies(workload, limits) and not workload.is_basic
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("lanes", _lanes(workload, (4, 8, WIDEST)))
+        space.knob("vectors", [1, 2, 3, 4, 6, 8])
+        space.knob("filters", [f for f in (1, 2, 3, 4, 6, 8) if f <= workload.multiplier])
+        space.knob("tiles_per_task", [1, 4, 16, 64, 256])
+        space.knob("inner", ["outputs", "filters"] if workload.multiplier > 1 else ["outputs"])
+        space.knob("unroll", ["none", "taps"])
+        space.knob("threading", ["serial", PARALLEL])
+        length = workload.length
+        space.constraint(
+            "vectors are of outputs that there are",
+            lambda c: c["vectors"] == 1 or c["lanes"] * c["vectors"] <= length,
+        )
+        space.constraint(
+            f"at most {MAX_SUMS} vectors of sums", lambda c: c["vectors"] * c["filters"] <= MAX_SUMS
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} vector multiply-adds unrolled",
+            lambda c: (
+                c["unroll"] == "none"
+                or c["vectors"] * c["filters"] * min(workload.N, MAX_CHUNK) <= MAX_UNROLLED
+            ),
+        )
+        space.constraint(
+            "a task holds less than twice the outputs, or is one tile",
+            lambda c: task(c) < 2 * length or c["tiles_per_task"] == 1,
+        )
+        space.constraint(
+            f"a task stages at most {USUAL_STAGED_BYTES} bytes, or is as small as it can be",
+            lambda c: (
+                4 * staged(workload, task(c)) <= USUAL_STAGED_BYTES
+                or (c["vectors"], c["tiles_per_task"]) == (1, 1)
+            ),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return {
+            "template": self.name,
+            "lanes": _lanes(workload, (max(4, min(16, limits.vector_bytes // 4)),))[-1],
+            "vectors": 1,
+            "filters": min(4, workload.multiplier),
+            "tiles_per_task": 1,
+            "inner": "outputs",
+            "unroll": "none",
+            "threading": "serial",
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        outputs, sums = task(config), config["vectors"] * config["filters"]
+        inputs = workload.B * workload.C // workload.summed
+        tasks = inputs * ceil_div(workload.length, outputs)
+        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
+        filters = ceil_div(workload.multiplier, config["filters"]) * config["filters"]
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": ceil_div(tasks, used),
+            "work_per_task": outputs * filters * workload.taps,
+            "registers": sums * config["lanes"] * 4 / limits.vector_bytes,
+            "loads_per_fma": (config["vectors"] + config["filters"]) / sums,
+            "unrolled": sums * (workload.N if config["unroll"] == "taps" else 1),
+            "tile_bytes": 4 * staged(workload, outputs) if is_staged(workload) else 0,
+            "weight_bytes": 4 * filters * workload.taps,
+            "filters_inside": config["inner"] == "filters",
+            "padded_share": inputs
+            * filters
+            * ceil_div(workload.length, outputs)
+            * outputs
+            / (workload.B * workload.out_channels * workload.length),
+        }
+
+
+def task(config: Config) -> int:
+    """Outputs of a channel that a task computes."""
+    return int(config["lanes"] * config["vectors"] * config["tiles_per_task"])
+
+
+def remainders(workload: Conv1dWorkload) -> int:
+    """How many remainders of the stride the places of the taps have: tap t has number t modulo
+    that, which is t * dilation modulo the stride."""
+    return min(workload.N, workload.stride // math.gcd(workload.stride, workload.dilation))
+
+
+def pitch(workload: Conv1dWorkload, outputs: int) -> int:
+    """Samples of one remainder that so many outputs of a task need."""
+    return outputs + (workload.N - 1) * workload.dilation // workload.stride
+
+
+def staged(workload: Conv1dWorkload, outputs: int) -> int:
+    """Samples that a task stages."""
+    return workload.summed * remainders(workload) * pitch(workload, outputs)
+
+
+def is_staged(workload: Conv1dWorkload) -> bool:
+    """Whether what a vector needs can be staged."""
+    return 4 * staged(workload, WIDEST) <= MAX_STAGED_BYTES
+
+
+def _lanes(workload: Conv1dWorkload, usual: tuple[int, ...]) -> list[int]:
+    """Powers of two up to the outputs; small ones only if there are few."""
+    return [n for n in usual if n <= workload.length] or [1 << (workload.length.bit_length() - 1)]
