@@ -71,9 +71,9 @@ class Template(ABC, Generic[W]):
         return schedule
 
     def _room(self) -> Any:
-        return importlib.import_module(
-            f"templates.{self.operator}.schedules.{self.kind}_{self.name}"
-        )
+        """The module of the same name in ``schedules/``, beside that of the space."""
+        package, _, name = type(self).__module__.rpartition(".")
+        return importlib.import_module(f"{package}.schedules.{name}")
 
 
 def threads_of(config: Config, limits: DeviceLimits) -> int | None:

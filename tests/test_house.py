@@ -16,7 +16,7 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from api.settings import Settings as ApiSettings
-from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build.compile import BuildOrder, program_of
 from tuner.device import cpu_facts

@@ -14,7 +14,7 @@ from db.records.imports import Stored
 from db.records.listed import IMPORTED
 from db.records.records import Filters
 from db.sql.choices import Format, Kept
-from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.logs import Log

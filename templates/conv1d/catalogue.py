@@ -1,26 +1,32 @@
 """The templates of 1-D convolution."""
 
-from templates.conv1d.cpu_direct import CpuDirect
-from templates.conv1d.cpu_fft import CpuFft
-from templates.conv1d.cpu_signals import CpuSignals
-from templates.conv1d.cuda_blocks import CudaBlocks
-from templates.conv1d.cuda_direct import CudaDirect
-from templates.conv1d.cuda_registers import CudaRegisters
-from templates.conv1d.cuda_signals import CudaSignals
-from templates.conv1d.cuda_splits import CudaSplits
-from templates.conv1d.cuda_strategies import CudaStrategies
-from templates.conv1d.cuda_toeplitz import CudaToeplitz
-from templates.conv1d.cuda_warpgroup import CudaWarpgroup
+from templates.conv1d.cpu.channels import CpuChannels
+from templates.conv1d.cpu.direct import CpuDirect
+from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.cpu.signals import CpuSignals
+from templates.conv1d.cuda.blocks import CudaBlocks
+from templates.conv1d.cuda.channels import CudaChannels
+from templates.conv1d.cuda.direct import CudaDirect
+from templates.conv1d.cuda.registers import CudaRegisters
+from templates.conv1d.cuda.signals import CudaSignals
+from templates.conv1d.cuda.splits import CudaSplits
+from templates.conv1d.cuda.strategies import CudaStrategies
+from templates.conv1d.cuda.toeplitz import CudaToeplitz
+from templates.conv1d.cuda.warpgroup import CudaWarpgroup
+from templates.conv1d.cuda.window import CudaWindow
 
 TEMPLATES = (
     CpuDirect(),
     CpuFft(),
     CpuSignals(),
+    CpuChannels(),
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
     CudaRegisters(),
     CudaSignals(),
+    CudaWindow(),
+    CudaChannels(),
     CudaStrategies(),
     CudaSplits(),
     CudaBlocks(),

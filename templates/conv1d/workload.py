@@ -177,8 +177,22 @@ class Conv1dWorkload(WithEpilogue):
         return self.is_basic and super().is_plain
 
     @property
+    def is_rows(self) -> bool:
+        """Whether each row of the output is what a plain workload computes of a row of the input:
+        the same signals apart, in one of the modes."""
+        apart = not self.is_dense and (self.layout == "NCW" or self.C == self.out_channels == 1)
+        steps = (self.stride, self.dilation)
+        whole = steps == (1, 1) and bool(self.mode) and self.N <= self.M
+        return apart and whole
+
+    @property
     def out_channels(self) -> int:
         return self.F or self.C
+
+    @property
+    def rows(self) -> int:
+        """Of the output."""
+        return self.B * self.out_channels
 
     @property
     def is_dense(self) -> bool:

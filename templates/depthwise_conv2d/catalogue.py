@@ -1,16 +1,16 @@
 """The templates of depthwise 2-D convolution."""
 
-from templates.depthwise_conv2d.cpu_channels import CpuChannels
-from templates.depthwise_conv2d.cpu_planes import CpuPlanes
-from templates.depthwise_conv2d.cpu_tiled import CpuTiled
-from templates.depthwise_conv2d.cuda_channels import CudaChannels
-from templates.depthwise_conv2d.cuda_direct import CudaDirect
-from templates.depthwise_conv2d.cuda_patch import CudaPatch
-from templates.depthwise_conv2d.cuda_rows import CudaRows
-from templates.depthwise_conv2d.cuda_splits import CudaSplits
-from templates.depthwise_conv2d.cuda_strategies import CudaStrategies
-from templates.depthwise_conv2d.cuda_tiled import CudaTiled
-from templates.depthwise_conv2d.cuda_toeplitz import CudaToeplitz
+from templates.depthwise_conv2d.cpu.channels import CpuChannels
+from templates.depthwise_conv2d.cpu.planes import CpuPlanes
+from templates.depthwise_conv2d.cpu.tiled import CpuTiled
+from templates.depthwise_conv2d.cuda.channels import CudaChannels
+from templates.depthwise_conv2d.cuda.direct import CudaDirect
+from templates.depthwise_conv2d.cuda.patch import CudaPatch
+from templates.depthwise_conv2d.cuda.rows import CudaRows
+from templates.depthwise_conv2d.cuda.splits import CudaSplits
+from templates.depthwise_conv2d.cuda.strategies import CudaStrategies
+from templates.depthwise_conv2d.cuda.tiled import CudaTiled
+from templates.depthwise_conv2d.cuda.toeplitz import CudaToeplitz
 
 TEMPLATES = (
     CpuTiled(),

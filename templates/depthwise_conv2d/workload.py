@@ -207,6 +207,11 @@ class DepthwiseConv2dWorkload(WithEpilogue):
         return rows.count, columns.count
 
     @property
+    def is_flipped(self) -> bool:
+        """Whether the weight has its taps from the last to the first."""
+        return False
+
+    @property
     def taps(self) -> int:
         height, width = self.kernel
         return height * width

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import templates
-from templates.depthwise_conv2d.cuda_channels import CudaChannels
+from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from tests.templates.cuda_source import registers_and_stack, source
 from tests.templates.devices import H200, T4

@@ -6,8 +6,8 @@ from __future__ import annotations
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from templates.conv1d.cuda.schedules import splits
 from templates.conv1d.ladder.baseline import computation
-from templates.conv1d.schedules import cuda_splits
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.parameters import placeholders
 from templates.spaces.grid import Grid
@@ -82,6 +82,6 @@ def _cached(
         "input": "global",
         "unroll": unroll,
     }
-    sch = Schedule(cuda_splits.computation(workload, config))
-    cuda_splits.schedule(sch, config, kind)
+    sch = Schedule(splits.computation(workload, config))
+    splits.schedule(sch, config, kind)
     return sch

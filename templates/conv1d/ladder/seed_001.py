@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvm.s_tir import Schedule
 
-from templates.conv1d.schedules import cuda_blocks
+from templates.conv1d.cuda.schedules import blocks
 from templates.conv1d.workload import Conv1dWorkload
 
 CONFIG = {"outputs_per_block": 2048, "taps_per_step": 4, "threads": 128}
@@ -14,6 +14,6 @@ CONFIG = {"outputs_per_block": 2048, "taps_per_step": 4, "threads": 128}
 
 def block_form(workload: Conv1dWorkload, kind: str) -> Schedule:
     """2048 outputs a block, sixteen to each of 128 threads, neighbours beside each other."""
-    sch = Schedule(cuda_blocks.computation(workload, CONFIG))
-    cuda_blocks.schedule(sch, CONFIG, kind)
+    sch = Schedule(blocks.computation(workload, CONFIG))
+    blocks.schedule(sch, CONFIG, kind)
     return sch

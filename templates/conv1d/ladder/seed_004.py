@@ -11,8 +11,8 @@ from functools import partial as bind
 from tvm.s_tir import Schedule
 
 from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.compute import padded
 from templates.conv1d.ladder.baseline import computation
-from templates.conv1d.schedules.compute import padded
 from templates.conv1d.workload import Conv1dWorkload
 from templates.spaces.grid import Grid
 

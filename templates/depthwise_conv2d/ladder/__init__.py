@@ -32,7 +32,7 @@ RUNGS = (
         "003 AutoTVM",
         TVM_STEPS,
         "a search over splits, order, caches and unrolling",
-        "templates.depthwise_conv2d.cuda_splits:CudaSplits",
+        "templates.depthwise_conv2d.cuda.splits:CudaSplits",
         3.5,
         trials=60,
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from templates.depthwise_conv2d.schedules.compute import guarded
+from templates.depthwise_conv2d.compute import guarded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 THREADS = 256

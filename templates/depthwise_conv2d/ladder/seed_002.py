@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvm.s_tir import Schedule
 
-from templates.depthwise_conv2d.schedules.cuda_strategies import computation
+from templates.depthwise_conv2d.cuda.schedules.strategies import computation
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
 SIDE = 16

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from templates.conv1d.cpu_direct import CpuDirect
+from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.template import Template
 from tests.acceptance.processes import until

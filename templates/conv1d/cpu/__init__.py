@@ -1,0 +1,1 @@
+"""The templates for a CPU: a space a file, its schedule in ``schedules``."""

@@ -1,0 +1,115 @@
+"""The space of the overlap-save Fourier form on a CPU."""
+
+from __future__ import annotations
+
+from templates.arithmetic import FFT
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+FEWEST_TAPS = 64
+"""On a long signal the form is faster than the direct one from about so many taps on."""
+SHORTEST = 128
+
+
+class CpuFft(Template[Conv1dWorkload]):
+    """Blocks of ``points`` samples overlap by the taps. Sample p of a block is lane p mod ``lanes``
+    of row p div ``lanes``, so that each lane is a phase of the signal and a transform down the
+    rows needs no shuffles; the phases meet where spectra are multiplied, a product of a Toeplitz
+    matrix of ``lanes`` by ``lanes`` with a vector at each frequency (polyphase filtering; Vetterli,
+    "Running FIR and IIR filtering using multirate filter banks", 1988).
+
+    Two blocks are the real and imaginary part of one transform; ``pairs`` of them share each load
+    of the weights' spectrum. ``radix`` is the largest of a transform's factors, and ``largest`` its
+    place among them.
+    """
+
+    operator = "conv1d"
+    name = "fft"
+    kind = "cpu"
+    version = 1
+    arithmetic = FFT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        fits = workload.is_rows and workload.N >= FEWEST_TAPS
+        return super().applies(workload, limits) and fits
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("lanes", [4, 8, 16])
+        space.knob("points", _lengths(workload))
+        space.knob("radix", [4, 8])
+        space.knob("largest", ["first", "last"])
+        space.knob("pairs", [1, 2, 3, 4])
+        space.knob("threading", ["serial", "parallel"])
+        space.constraint(
+            "a block yields at least a row of outputs", lambda c: outputs(workload, c) > 0
+        )
+        space.constraint(
+            "radix is a factor, and largest says where where it differs",
+            lambda c: (
+                max(factors(c)) == c["radix"]
+                and (c["largest"] == "first" or len(set(factors(c))) > 1)
+            ),
+        )
+        space.constraint("at most six factors", lambda c: len(factors(c)) <= 6)
+        space.constraint(
+            "no more blocks at a time than the signal has",
+            lambda c: (
+                c["pairs"] == 1 or outputs(workload, c) * 2 * (c["pairs"] - 1) < workload.length
+            ),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        lanes = max(4, min(16, limits.vector_bytes // 4))
+        points = next(p for p in _lengths(workload)[1:] if p >= 16 * lanes)
+        config = {"lanes": lanes, "points": points, "radix": 8, "largest": "first"}
+        config["radix"] = max(factors(config))
+        return {"template": self.name, **config, "pairs": 1, "threading": "serial"}
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        points, lanes, pairs = config["points"], config["lanes"], config["pairs"]
+        new = outputs(workload, config)
+        tasks = workload.rows * ceil_div(workload.length, 2 * new * pairs)
+        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
+        parts = factors(config)
+        # multiply-adds for a sample of a block: its transforms', and its share of the products
+        work = 2.5 * sum(part.bit_length() + 1 for part in parts) + 2 * lanes
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": ceil_div(tasks, used),
+            "work_per_task": 2 * pairs * points * work,
+            "transforms": len(parts),
+            "registers": 2 * config["radix"] * lanes * 4 / limits.vector_bytes,
+            "tile_bytes": 8 * points * pairs,
+            "spectrum_bytes": 16 * points,
+            "padded_share": tasks * 2 * pairs * points / (workload.rows * workload.length),
+        }
+
+
+def outputs(workload: Conv1dWorkload, config: Config) -> int:
+    """Outputs of a block, in whole rows: the points to which no tap wraps around."""
+    rows: int = (config["points"] - workload.N + 1) // config["lanes"]
+    return rows * int(config["lanes"])
+
+
+def factors(config: Config) -> list[int]:
+    """The radices of a transform down the rows: as few and as even as ``radix`` allows."""
+    bits = (config["points"] // config["lanes"]).bit_length() - 1
+    parts = ceil_div(bits, config["radix"].bit_length() - 1)
+    low, more = divmod(bits, parts)
+    exponents = [low + 1] * more + [low] * (parts - more)
+    return [2**e for e in (exponents if config["largest"] == "first" else exponents[::-1])]
+
+
+def _lengths(workload: Conv1dWorkload) -> list[int]:
+    """Powers of two, from the first that is longer than the taps to those for which the overlap
+    costs little."""
+    first = max(SHORTEST, 2 ** (workload.N + 2).bit_length())
+    return [first << step for step in range(5)]

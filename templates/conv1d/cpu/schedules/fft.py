@@ -1,0 +1,284 @@
+"""The overlap-save Fourier form on a CPU, written in TIR: butterflies of whole vector registers."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cpu.fft import factors, outputs
+from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
+from templates.conv1d.cpu.schedules.rows import Rows
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.epilogue import finished
+from templates.kernels.parameters import buffers, flat, whole
+
+PARTS = (0, 1)  # real and imaginary
+
+Pass = Callable[[int, Any, int, int], None]
+"""(level, first row, rows, step): ``step`` rows lie between the legs of the level's butterflies."""
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return _Program(workload, config).function()
+
+
+class _Program:
+    """One function: a table of the roots of unity, the spectrum of the weights (in correlation
+    form, at negative indices), then a task for each few pairs of blocks; for several rows of the
+    output one filter after the other.
+
+    A task's forward transform leaves its frequencies in the order in which decimation in frequency
+    finds them; the weights' spectrum has the same order, and the inverse takes it back. The
+    passes go depth first, so that all but the first and last find their rows in the nearest cache.
+    """
+
+    def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
+        self.workload = workload
+        self.lanes, self.points, self.pairs = config["lanes"], config["points"], config["pairs"]
+        self.factors = factors(config)
+        self.new = outputs(workload, config)
+        self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
+        self.n = self.points // self.lanes
+        # a row after each leg of the first pass, or a power of two puts them all in one cache set
+        self.rows = self.n + self.factors[0]
+
+    def function(self) -> Any:
+        workload = self.workload
+        tasks = ceil_div(workload.length, 2 * self.pairs * self.new)
+        with IRBuilder() as builder, ir.prim_func(s_tir=True):
+            ir.func_name("main")
+            ir.func_attr({"tirx.noalias": True})
+            *given, output = buffers(workload)
+            with ir.sblock("root"):
+                ir.reads(*map(whole, given))
+                ir.writes(whole(output))
+                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
+                self.roots = ir.sblock_alloc_buffer((2 * self.n,), "float32")
+                self.spectrum = ir.sblock_alloc_buffer((4 * self.lanes * self.rows,), "float32")
+                self._fill_roots()
+                with ir.serial(0, workload.out_channels) as f:
+                    with self.loop(0, 2) as half:
+                        self._transform_weights(f, half)
+                    with self.loop(0, workload.B * tasks) as task:
+                        b = ir.Bind(task // tasks)
+                        channel = b * workload.C + f // workload.multiplier
+                        self.f = f
+                        self.into = ir.Bind(channel * workload.M)
+                        self.out = ir.Bind((b * workload.out_channels + f) * workload.length)
+                        self._convolve(ir.Bind(task % tasks))
+        return builder.get()
+
+    def _fill_roots(self) -> None:
+        """exp(-2 pi i k / n): the first 2^b times one root are the next 2^b, in float64."""
+        exact = ir.sblock_alloc_buffer((2 * self.n,), "float64")
+        ir.buffer_store(exact, tirx.const(1.0, "float64"), [0])
+        ir.buffer_store(exact, tirx.const(0.0, "float64"), [1])
+        known = 1
+        while known < self.n:
+            root = cmath.exp(-2j * math.pi * known / self.n)
+            factor = tirx.const(root.real, "float64"), tirx.const(root.imag, "float64")
+            with ir.serial(0, known) as k:
+                values = multiply((exact[2 * k], exact[2 * k + 1]), factor)
+                for part in PARTS:
+                    ir.buffer_store(exact, values[part], [2 * (k + known) + part])
+            known *= 2
+        with ir.serial(0, 2 * self.n) as k:
+            ir.buffer_store(self.roots, ir.Cast("float32", exact[k]), [k])
+
+    def _transform_weights(self, f: Any, half: Any) -> None:
+        """The spectra of phases -lanes..-1 (half 0) and 0..lanes-1, scaled by 1/n. Phase d of row
+        m is tap -(m * lanes + d) mod points, for tap t acts from index -t."""
+        N, lanes, points = self.workload.N, self.lanes, self.points
+        with ir.sblock("weights"):
+            ir.reads()
+            ir.writes()
+            taps = ir.sblock_alloc_buffer((points,), "float32")
+            with ir.serial(0, self.n) as row, ir.vectorized(0, lanes) as lane:
+                ir.buffer_store(taps, tirx.const(0.0, "float32"), [row * lanes + lane])
+            scale = tirx.const(1.0 / self.n, "float32")
+            with ir.serial(0, N) as t:
+                tap = self.w[f * N + (N - 1 - t if self.workload.kind == "convolve" else t)]
+                place = ir.floormod(points + lanes - t - half * lanes, points)
+                ir.buffer_store(taps, tap.astype("float32") * scale, [place])
+
+            def forward(level: int, base: Any, size: int, step: int) -> None:
+                row = 4 * lanes
+                rows = Rows(self.spectrum, base * row + half * lanes, row, step * row, 2 * lanes)
+                source = self._block(taps, 0, None) if level == 0 else rows
+                self._forward(level, size, source, rows)
+
+            self._walk(forward)
+
+    def _convolve(self, task: Any) -> None:
+        with ir.sblock("task"):
+            ir.reads()
+            ir.writes()
+            row, one = 2 * self.lanes, 2 * self.lanes * self.rows
+            work = ir.sblock_alloc_buffer((self.pairs * one,), "float32")
+            edge = ir.sblock_alloc_buffer((2 * self.points,), "float32")
+
+            def forward(level: int, base: Any, size: int, step: int) -> None:
+                with ir.serial(0, self.pairs) as pair:
+                    rows = Rows(work, pair * one + base * row, row, step * row, self.lanes)
+                    if level == 0:
+                        self._first(task * self.pairs + pair, rows, edge)
+                    else:
+                        self._forward(level, size, rows, rows)
+
+            def multiplied(level: int, base: Any, size: int, step: int) -> None:
+                with ir.serial(0, size) as k:
+                    self._multiply(work, one, ir.Bind(base + k * step))
+
+            def inverse(level: int, base: Any, size: int, step: int) -> None:
+                with ir.serial(0, self.pairs) as pair:
+                    rows = Rows(work, pair * one + base * row, row, step * row, self.lanes)
+                    if level == 0:
+                        self._last(task * self.pairs + pair, rows, edge)
+                    else:
+                        self._inverse(level, size, rows, rows)
+
+            self._walk(forward, multiplied, inverse)
+
+    def _walk(
+        self,
+        forward: Pass,
+        middle: Pass | None = None,
+        inverse: Pass | None = None,
+        level: int = 0,
+        base: Any = 0,
+        size: int = 0,
+    ) -> None:
+        """Depth first over the factors, ``middle`` at the rows that the last has finished."""
+        size = size or self.n
+        rest = size // self.factors[level]
+        step = rest + 1 if level == 0 else rest
+        forward(level, base, size, step)
+        if level + 1 < len(self.factors):
+            with ir.serial(0, self.factors[level]) as leg:
+                start = ir.Bind(base + leg * step)
+                self._walk(forward, middle, inverse, level + 1, start, rest)
+        elif middle:
+            middle(level, base, size, step)
+        if inverse:
+            inverse(level, base, size, step)
+
+    def _forward(self, level: int, size: int, source: Rows, target: Rows) -> None:
+        """A pass of decimation in frequency: butterflies, then twiddles."""
+        radix = self.factors[level]
+        with ir.serial(0, size // radix) as j:
+            here, there = source.move(j), target.move(j)
+            with ir.vectorized(0, self.lanes) as lane:
+                values = dft([here.load(leg, lane) for leg in range(radix)], -1)
+                for leg, value in enumerate(values):
+                    there.store(j, leg, lane, self._twiddled(value, j, leg, size, radix, False))
+
+    def _inverse(self, level: int, size: int, source: Rows, target: Rows) -> None:
+        """The pass that undoes _forward, but for a factor of the radix."""
+        radix = self.factors[level]
+        with ir.serial(0, size // radix) as j:
+            here, there = source.move(j), target.move(j)
+            with ir.vectorized(0, self.lanes) as lane:
+                values = [here.load(leg, lane) for leg in range(radix)]
+                values = [
+                    self._twiddled(value, j, leg, size, radix, True)
+                    for leg, value in enumerate(values)
+                ]
+                for leg, value in enumerate(dft(values, 1)):
+                    there.store(j, leg, lane, value)
+
+    def _twiddled(
+        self, value: Complex, j: Any, leg: int, size: int, radix: int, conjugate: bool
+    ) -> Complex:
+        if leg == 0 or size == radix:
+            return value
+        place = ir.Bind(j * (2 * leg * (self.n // size)))
+        root = ir.Bind(self.roots[place]), ir.Bind(self.roots[place + 1])
+        return multiply(value, root, conjugate)
+
+    def _multiply(self, work: Any, one: int, row: Any) -> None:
+        """y[lane] = sum over phases l of x[l] * weights[lane - l], for one frequency of every pair,
+        in place."""
+        lanes = self.lanes
+        here, weights = ir.Bind(row * (2 * lanes)), ir.Bind(row * (4 * lanes) + lanes)
+        places = [(pair, part) for pair in range(self.pairs) for part in PARTS]
+        with ir.sblock("multiply"):
+            ir.reads()
+            ir.writes()
+            sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
+            with ir.vectorized(0, lanes) as lane:
+                for place in range(len(places)):
+                    ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
+            with ir.serial(0, lanes) as phase, ir.vectorized(0, lanes) as lane:
+                wr, wi = (
+                    ir.Bind(self.spectrum[weights - phase + lane + part * 2 * lanes])
+                    for part in PARTS
+                )
+                for pair in range(self.pairs):
+                    xr, xi = (
+                        ir.Bind(work[here + phase + (pair * one + part * lanes)]) for part in PARTS
+                    )
+                    re, im = ((2 * pair + part) * lanes + lane for part in PARTS)
+                    ir.buffer_store(sums, sums[re] + xr * wr - xi * wi, [re])
+                    ir.buffer_store(sums, sums[im] + xr * wi + xi * wr, [im])
+            with ir.vectorized(0, lanes) as lane:
+                for place, (pair, part) in enumerate(places):
+                    target = here + (pair * one + part * lanes) + lane
+                    ir.buffer_store(work, sums[place * lanes + lane], [target])
+
+    def _first(self, pair: Any, target: Rows, edge: Any) -> None:
+        """The first pass, straight from the input; through a guarded copy at its ends."""
+        M, left, span = self.workload.M, self.workload.left, self.new + self.points
+        start = ir.Bind(pair * (2 * self.new) - left)
+        with ir.If(ir.And(start >= 0, start <= M - span)):
+            with ir.Then():
+                self._forward(0, self.n, self._block(self.x, self.into + start, self.new), target)
+            with ir.Else():
+                with ir.serial(0, 2) as block, ir.serial(0, self.points) as i:
+                    p = start + block * self.new + i
+                    value = tirx.if_then_else(
+                        ir.And(p >= 0, p < M),
+                        self.x[self.into + p].astype("float32"),
+                        tirx.const(0.0, "float32"),
+                    )
+                    ir.buffer_store(edge, value, [block * self.points + i])
+                self._forward(0, self.n, self._block(edge, 0, self.points), target)
+
+    def _last(self, pair: Any, source: Rows, edge: Any) -> None:
+        """The last pass, straight to the output; through a guarded copy at its end, or everywhere
+        if there is an epilogue."""
+        start = ir.Bind(pair * (2 * self.new))
+        if self.workload.has_epilogue:
+            self._last_copied(start, source, edge)
+            return
+        with ir.If(start <= self.workload.length - 2 * self.new):
+            with ir.Then():
+                target = self._block(
+                    self.y, self.out + start, self.new, limit=self.new // self.lanes
+                )
+                self._inverse(0, self.n, source, target)
+            with ir.Else():
+                self._last_copied(start, source, edge)
+
+    def _last_copied(self, start: Any, source: Rows, edge: Any) -> None:
+        self._inverse(0, self.n, source, self._block(edge, 0, self.points))
+        with ir.serial(0, 2) as block, ir.serial(0, self.new) as i:
+            place = start + block * self.new + i
+            with ir.If(place < self.workload.length), ir.Then():
+                total = edge[block * self.points + i]
+                at = self.out + place
+                value = finished(self.workload, total, self.added, self.f, [at])
+                ir.buffer_store(self.y, value, [at])
+
+    def _block(
+        self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None
+    ) -> Rows:
+        """The rows of a signal."""
+        leg = self.n // self.factors[0] * self.lanes
+        return Rows(buffer, start, self.lanes, leg, imaginary, limit)

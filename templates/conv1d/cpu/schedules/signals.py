@@ -1,0 +1,228 @@
+"""Many signals and channels on a CPU, written in TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cpu.signals import MAX_CHUNK, is_staged, pitch, remainders, staged, task
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.conversions import widened
+from templates.kernels.epilogue import finished
+from templates.kernels.parameters import buffers, flat, whole
+from templates.template import PARALLEL
+
+Sample = Callable[[Any, Any, Any], Any]
+"""What the tap of a channel meets at an output of the task: of c, t and i."""
+ZERO = tirx.const(0.0, "float32")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return _Program(workload, config).function()
+
+
+class _Program:
+    """One function: the weights with neighbouring filters beside each other, then a task for each
+    few outputs of the channels that have the same input."""
+
+    def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
+        self.workload = workload
+        self.lanes: int = config["lanes"]
+        self.vectors: int = config["vectors"]
+        self.filters: int = config["filters"]
+        self.outputs = task(config)
+        self.remainders = remainders(workload)
+        self.pitch = pitch(workload, self.outputs)
+        self.is_staged = is_staged(workload)
+        self.inputs = workload.C // workload.summed
+        self.filters_inside = config["inner"] == "filters"
+        self.taps_loop = ir.unroll if config["unroll"] == "taps" else ir.serial
+        self.loop = ir.parallel if config["threading"] == PARALLEL else ir.serial
+
+    def function(self) -> Any:
+        workload = self.workload
+        ranges = ceil_div(workload.length, self.outputs)
+        with IRBuilder() as builder, ir.prim_func(s_tir=True):
+            ir.func_name("main")
+            ir.func_attr({"tirx.noalias": True})
+            *given, output = buffers(workload)
+            with ir.sblock("root"):
+                ir.reads(*map(whole, given))
+                ir.writes(whole(output))
+                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
+                self.taps = ir.sblock_alloc_buffer((workload.given[1].elements,), "float32")
+                self._order_weights()
+                with self.loop(0, workload.B * self.inputs * ranges) as each:
+                    b = ir.Bind(each // (self.inputs * ranges))
+                    self._task(b, ir.Bind(each // ranges % self.inputs), ir.Bind(each % ranges))
+        return builder.get()
+
+    def _order_weights(self) -> None:
+        """``taps[input, c, t, filter]`` from ``w[input, filter, c, t]``, in correlation form."""
+        workload = self.workload
+        several, summed, N = workload.multiplier, workload.summed, workload.N
+        with (
+            ir.serial(0, self.inputs) as each,
+            ir.serial(0, several) as f,
+            ir.serial(0, summed) as c,
+            ir.serial(0, N) as t,
+        ):
+            tap = N - 1 - t if workload.kind == "convolve" else t
+            weight = self.w[((each * several + f) * summed + c) * N + tap]
+            place = ((each * summed + c) * N + t) * several + f
+            ir.buffer_store(self.taps, widened(weight, workload.dtype), [place])
+
+    def _task(self, b: Any, each: Any, number: Any) -> None:
+        """The outputs of a range; the last range overlaps the one before if it is not whole."""
+        workload, width = self.workload, self.lanes * self.vectors
+        last = max(0, workload.length - self.outputs)
+        start = ir.Bind(tirx.min(number * self.outputs, last))
+        with ir.sblock("task"):
+            ir.reads()
+            ir.writes()
+            if self.is_staged:
+                samples = ir.sblock_alloc_buffer((staged(workload, self.outputs),), "float32")
+                self._stage(samples, b, each, start)
+                source = partial(self._staged_sample, samples)
+            else:
+                source = partial(self._sample, b, each, start)
+            last_filters = workload.multiplier - self.filters
+            blocks = (ceil_div(workload.multiplier, self.filters), last_filters, self.filters)
+            here = min(self.outputs, workload.length)
+            tiles = (ceil_div(here, width), here - width, width)
+            outer, inner = (tiles, blocks) if self.filters_inside else (blocks, tiles)
+            with ir.serial(0, outer[0]) as one:
+                first = ir.Bind(tirx.min(one * outer[2], outer[1]))
+                with ir.serial(0, inner[0]) as other:
+                    second = ir.Bind(tirx.min(other * inner[2], inner[1]))
+                    i, f = (first, second) if self.filters_inside else (second, first)
+                    self._tile(source, b, each, f, start, i)
+
+    def _stage(self, samples: Any, b: Any, each: Any, start: Any) -> None:
+        """``samples[c, r, q]``: sample (start + q) * stride + r * dilation % stride of the padded
+        input; zeros, samples, zeros."""
+        workload, s = self.workload, self.workload.stride
+        with ir.serial(0, workload.summed) as c, ir.serial(0, self.remainders) as r:
+            row = ir.Bind((c * self.remainders + r) * self.pitch)
+            first = ir.Bind(start * s + r * workload.dilation % s - workload.left)
+            begin = ir.Bind(_within((s - 1 - first) // s, self.pitch))
+            end = ir.Bind(_within((workload.M - 1 - first) // s + 1, self.pitch))
+            with ir.serial(0, begin) as q:
+                ir.buffer_store(samples, ZERO, [row + q])
+            with ir.serial(0, end - begin) as q:
+                place = first + (begin + q) * s
+                sample = self.x[
+                    self._place(b, each * workload.summed + c, place, workload.C, workload.M)
+                ]
+                value = widened(sample, workload.dtype)
+                ir.buffer_store(samples, value, [row + begin + q])
+            after = ir.Bind(tirx.max(begin, end))
+            with ir.serial(0, self.pitch - after) as q:
+                ir.buffer_store(samples, ZERO, [row + after + q])
+
+    def _staged_sample(self, samples: Any, c: Any, t: Any, i: Any) -> Any:
+        """What tap t of channel c meets at output i of the task."""
+        row = c * self.remainders + t % self.remainders
+        ahead = t * self.workload.dilation // self.workload.stride
+        return samples[row * self.pitch + ahead + i]
+
+    def _sample(self, b: Any, each: Any, start: Any, c: Any, t: Any, i: Any) -> Any:
+        """The same where it lies."""
+        workload = self.workload
+        place = (start + i) * workload.stride + t * workload.dilation - workload.left
+        at = self._place(b, each * workload.summed + c, place, workload.C, workload.M)
+        value = widened(self.x[at], workload.dtype)
+        return tirx.if_then_else(tirx.all(place >= 0, place < workload.M), value, ZERO)
+
+    def _tile(self, source: Sample, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
+        """``filters`` by ``vectors`` sums, over chunks of products if there are many."""
+        workload = self.workload
+        taps = min(workload.N, MAX_CHUNK)
+        channels = min(workload.summed, max(1, MAX_CHUNK // workload.N))
+        size = self.filters * self.vectors * self.lanes
+        with ir.sblock("tile"):
+            ir.reads()
+            ir.writes()
+            totals = ir.sblock_alloc_buffer((size,), "float32", scope="local")
+            if (channels, taps) == (workload.summed, workload.N):
+                self._zero(totals)
+                self._chunk(totals, source, each, f, i, (0, channels), (0, taps))
+            else:
+                sums = ir.sblock_alloc_buffer((size,), "float32", scope="local")
+                self._zero(totals)
+                with (
+                    ir.serial(0, ceil_div(workload.summed, channels)) as over_c,
+                    ir.serial(0, ceil_div(workload.N, taps)) as over_t,
+                ):
+                    self._zero(sums)
+                    c, t = ir.Bind(over_c * channels), ir.Bind(over_t * taps)
+                    some = (
+                        (c, tirx.min(channels, workload.summed - c)),
+                        (t, tirx.min(taps, workload.N - t)),
+                    )
+                    self._chunk(sums, source, each, f, i, *some)
+                    with ir.vectorized(0, self.lanes) as lane:
+                        for place in range(0, size, self.lanes):
+                            total = totals[place + lane] + sums[place + lane]
+                            ir.buffer_store(totals, total, [place + lane])
+            self._store(totals, b, each, f, start + i)
+
+    def _zero(self, sums: Any) -> None:
+        with ir.vectorized(0, self.lanes) as lane:
+            for place in range(0, self.filters * self.vectors * self.lanes, self.lanes):
+                ir.buffer_store(sums, ZERO, [place + lane])
+
+    def _chunk(
+        self,
+        sums: Any,
+        source: Sample,
+        each: Any,
+        f: Any,
+        i: Any,
+        channels: tuple[Any, Any],
+        taps: tuple[Any, Any],
+    ) -> None:
+        """Products of some channels and taps, given by the first and the count, are added."""
+        workload = self.workload
+        loop = self.taps_loop if isinstance(taps[1], int) else ir.serial
+        with ir.serial(0, channels[1]) as some_c, loop(0, taps[1]) as some_t:
+            c, t = some_c + channels[0], some_t + taps[0]
+            tap = ((each * workload.summed + c) * workload.N + t) * workload.multiplier
+            weights = [ir.Bind(self.taps[tap + f + number]) for number in range(self.filters)]
+            with ir.vectorized(0, self.lanes) as lane:
+                for number, weight in enumerate(weights):
+                    for vector in range(self.vectors):
+                        index = self._sum_of(number, vector) + lane
+                        sample = source(c, t, i + vector * self.lanes + lane)
+                        ir.buffer_store(sums, sums[index] + sample * weight, [index])
+
+    def _store(self, sums: Any, b: Any, each: Any, f: Any, i: Any) -> None:
+        workload, F = self.workload, self.workload.out_channels
+        with ir.vectorized(0, self.lanes) as lane:
+            for number in range(self.filters):
+                channel = each * workload.multiplier + f + number
+                for vector in range(self.vectors):
+                    ahead = i + vector * self.lanes + lane
+                    at = self._place(b, channel, ahead, F, workload.length)
+                    total = sums[self._sum_of(number, vector) + lane]
+                    value = finished(workload, total, self.added, channel, [at])
+                    ir.buffer_store(self.y, value, [at])
+
+    def _place(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:
+        """Where a sample lies in a tensor of so many channels and samples."""
+        if self.workload.layout == "NWC":
+            return (b * extent + i) * channels + c
+        return (b * channels + c) * extent + i
+
+    def _sum_of(self, number: int, vector: int) -> int:
+        return (number * self.vectors + vector) * self.lanes
+
+
+def _within(place: Any, extent: int) -> Any:
+    return tirx.max(0, tirx.min(place, extent))

@@ -1,0 +1,89 @@
+"""The space of the form without shared memory on CUDA."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 512
+MAX_REGISTERS = 200
+
+
+class CudaRegisters(Template[Conv1dWorkload]):
+    """Directly from global memory to registers (``schedules/registers.cu``), for short kernels and
+    short signals, whose time is mostly one wait for memory. A thread reads what
+    ``outputs_per_thread`` neighbouring outputs need, or one of ``shares`` parts of their taps.
+    Lanes that share outputs add up their sums by shuffles."""
+
+    operator = "conv1d"
+    name = "registers"
+    kind = "cuda"
+    version = 3
+    arithmetic = DIRECT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """Up to 512 taps, because all taps of a lane are in registers; without an epilogue."""
+        return (
+            limits.kind == "cuda"
+            and workload.N <= MAX_TAPS
+            and workload.is_rows
+            and not workload.has_epilogue
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("outputs_per_thread", [1, 2, 4, 8])
+        space.knob("shares", [1, 2, 4, 8, 16, 32])
+        space.knob("threads", [32, 64, 128, 256, 512])
+        space.constraint(
+            "no lane is without a tap, or there is one for each output",
+            lambda c: (c["shares"] - 1) * _taps(workload, c) < workload.N or c["shares"] == 1,
+        )
+        space.constraint(
+            f"about {MAX_REGISTERS} registers a thread at most",
+            lambda c: _registers(workload, c) <= MAX_REGISTERS,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        config = {"template": self.name, "outputs_per_thread": 1, "shares": 1, "threads": 128}
+        for shares in (2, 4, 8, 16, 32):
+            if _registers(workload, config) > MAX_REGISTERS:
+                config = {**config, "shares": shares}
+        return config
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        outputs, threads, shares = (
+            config[name] for name in ("outputs_per_thread", "threads", "shares")
+        )
+        taps, registers = _taps(workload, config), _registers(workload, config)
+        blocks = workload.rows * ceil_div(workload.length, threads // shares * outputs)
+        resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
+        vector = min(outputs, 4)
+        return {
+            **occupancy(blocks, threads, resident, limits),
+            "shared_bytes": 4,
+            "registers": registers,
+            "loads_per_thread": ceil_div(outputs + 2 * taps, vector),
+            "work_per_thread": outputs * taps,
+            "shares": shares,
+            "padded_share": shares * taps / workload.N,
+        }
+
+
+def _taps(workload: Conv1dWorkload, config: Config) -> int:
+    """Taps of a lane, a multiple of what it loads at once."""
+    vector = min(config["outputs_per_thread"], 4)
+    return ceil_div(workload.N, config["shares"] * vector) * int(vector)
+
+
+def _registers(workload: Conv1dWorkload, config: Config) -> int:
+    """Estimated: the window of the input, the taps, sums and addresses."""
+    return int(2 * _taps(workload, config) + 3 * config["outputs_per_thread"] + 24)

@@ -1,0 +1,161 @@
+// From global memory straight to registers: one wait for memory, no barrier. SHARES lanes of a warp take a part of the
+// taps each for the same OUTPUTS neighbours, then add up what they have.
+constexpr int OUTPUTS = @OUTPUTS@, SHARES = @SHARES@, THREADS = @THREADS@;
+constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
+constexpr bool FLIP = @FLIP@;
+constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load
+constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // of a lane
+constexpr int BEFORE = (VECTOR - LEFT % VECTOR) % VECTOR;  // inputs read before the first needed, so that loads are aligned
+constexpr int WINDOW = (BEFORE + OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VECTOR;
+constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;                       // outputs a lane stores
+constexpr int STORED = KEPT < 4 ? KEPT : 4;                                         // elements of a store
+
+__device__ __forceinline__ float conv1d_load(const void* from, int place) {
+  return !IS_FLOAT ? element_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
+}
+
+// VECTOR neighbours; `place` is a multiple of VECTOR and the address aligned to them.
+__device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, int place) {
+  if (!IS_FLOAT) {
+    const unsigned short* const p = (const unsigned short*)from + place;
+    if (VECTOR == 4) {
+      const uint2 v = *(const uint2*)p;
+      to[0] = element_widen(v.x & 0xffff), to[1] = element_widen(v.x >> 16);
+      to[2] = element_widen(v.y & 0xffff), to[3] = element_widen(v.y >> 16);
+    } else if (VECTOR == 2) {
+      const unsigned int v = *(const unsigned int*)p;
+      to[0] = element_widen(v & 0xffff), to[1] = element_widen(v >> 16);
+    } else {
+      to[0] = element_widen(*p);
+    }
+  } else {
+    const float* const p = (const float*)from + place;
+    if (VECTOR == 4) {
+      const float4 v = *(const float4*)p;
+      to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    } else if (VECTOR == 2) {
+      const float2 v = *(const float2*)p;
+      to[0] = v.x, to[1] = v.y;
+    } else {
+      to[0] = *p;
+    }
+  }
+}
+
+__device__ __forceinline__ bool conv1d_aligned(const void* p, int elements) {
+  return ((size_t)p & (elements * SIZE - 1)) == 0;
+}
+
+__device__ __forceinline__ void conv1d_store(void* y, int place, float v) {
+  if (!IS_FLOAT)
+    ((unsigned short*)y)[place] = element_narrow(v);
+  else
+    ((float*)y)[place] = v;
+}
+
+// STORED neighbours, more than one; `place` is a multiple of STORED and the address aligned to them.
+__device__ __forceinline__ void conv1d_store_vector(void* y, int place, const float* v) {
+  if (!IS_FLOAT) {
+    unsigned short* const p = (unsigned short*)y + place;
+    const unsigned int low = element_narrow(v[0]) | element_narrow(v[1]) << 16;
+    if (STORED == 4)
+      *(uint2*)p = make_uint2(low, element_narrow(v[STORED - 2]) | element_narrow(v[STORED - 1]) << 16);
+    else
+      *(unsigned int*)p = low;
+  } else {
+    float* const p = (float*)y + place;
+    if (STORED == 4)
+      *(float4*)p = make_float4(v[0], v[1], v[STORED - 2], v[STORED - 1]);
+    else
+      *(float2*)p = make_float2(v[0], v[1]);
+  }
+}
+
+// Elements place .. place + VECTOR - 1 of `length`, zero outside; a whole vector if `vectors` says that its address is aligned.
+__device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int place, int length, bool vectors) {
+  if (vectors && length % VECTOR == 0) {  // inside or outside as a whole
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) to[e] = 0.0f;
+    if (place >= 0 && place < length) conv1d_load_vector(to, from, place);
+  } else if (vectors && place >= 0 && place + VECTOR <= length) {
+    conv1d_load_vector(to, from, place);
+  } else {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) to[e] = place + e >= 0 && place + e < length ? conv1d_load(from, place + e) : 0.0f;
+  }
+}
+
+// Zero times a NaN is NaN: what pads the taps multiplies nothing. Of most taps the compiler knows that they are not padding.
+__device__ __forceinline__ bool conv1d_is_tap(int share, int t) {
+  return (SHARES - 1) * TAPS + t < N || share * TAPS + t < N;
+}
+
+__device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x, const void* w, int first, int share,
+                                            bool x_vectors, bool w_vectors) {
+  float in[WINDOW], taps[TAPS];
+#pragma unroll
+  for (int i = 0; i < WINDOW; i += VECTOR) conv1d_fetch(in + i, x, first + share * TAPS - LEFT - BEFORE + i, M, x_vectors);
+#pragma unroll
+  for (int t = 0; t < TAPS; t += VECTOR) {
+    const int tap = share * TAPS + t;
+    if (FLIP) {
+      float v[VECTOR];
+      conv1d_fetch(v, w, N - VECTOR - tap, N, w_vectors);
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e) taps[t + e] = v[VECTOR - 1 - e];
+    } else {
+      conv1d_fetch(taps + t, w, tap, N, w_vectors);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < OUTPUTS; ++r) {
+    float even = 0.0f, odd = 0.0f;
+#pragma unroll
+    for (int t = 0; t < TAPS; t += 2) {
+      if (conv1d_is_tap(share, t)) even = fmaf(in[BEFORE + r + t], taps[t], even);
+      if (t + 1 < TAPS && conv1d_is_tap(share, t + 1)) odd = fmaf(in[BEFORE + r + t + 1], taps[t + 1], odd);
+    }
+    sum[r] = even + odd;
+  }
+}
+
+__device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, const void* __restrict__ w,
+                                                 void* __restrict__ y, unsigned int*) {
+  const int thread = conv1d_block() * THREADS + threadIdx.x, share = thread % SHARES;
+  const int first = thread / SHARES * OUTPUTS;
+  float sum[OUTPUTS];
+  const bool w_vectors = (N % VECTOR == 0 || !FLIP) && conv1d_aligned(w, VECTOR);
+  if (conv1d_aligned(x, VECTOR))
+    conv1d_sums(sum, x, w, first, share, true, w_vectors);
+  else
+    conv1d_sums(sum, x, w, first, share, false, false);
+  // Each lane passes on one half of its sums and adds up the other, as long as there is more than one.
+  int count = OUTPUTS, to = first;
+#pragma unroll
+  for (int bit = SHARES / 2; bit > 0; bit /= 2) {
+    const bool upper = (share & bit) != 0;
+    if (count > 1) {
+      count /= 2;
+#pragma unroll
+      for (int r = 0; r < count; ++r) {
+        const float kept = upper ? sum[r + count] : sum[r], passed = upper ? sum[r] : sum[r + count];
+        sum[r] = kept + __shfl_xor_sync(0xffffffffu, passed, bit);
+      }
+      to += upper ? count : 0;
+    } else {
+      sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], bit);
+    }
+  }
+  if (SHARES > OUTPUTS && share % (SHARES > OUTPUTS ? SHARES / OUTPUTS : 1) != 0) return;
+  const bool vectors = STORED > 1 && conv1d_aligned(y, STORED);
+#pragma unroll
+  for (int r = 0; r < KEPT; r += STORED) {
+    if (vectors && to + r + STORED <= L) {
+      conv1d_store_vector(y, to + r, sum + r);
+    } else {
+#pragma unroll
+      for (int e = 0; e < STORED; ++e)
+        if (to + r + e < L) conv1d_store(y, to + r + e, sum[r + e]);
+    }
+  }
+}

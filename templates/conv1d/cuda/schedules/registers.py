@@ -1,0 +1,38 @@
+"""The form without shared memory on CUDA: see ``registers.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.schedules.rows import by_row
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import ELEMENTS, elements
+
+SOURCE = Path(__file__).with_name("registers.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    outputs = config["threads"] // config["shares"] * config["outputs_per_thread"]
+    values = {
+        "OUTPUTS": config["outputs_per_thread"],
+        "SHARES": config["shares"],
+        "THREADS": config["threads"],
+        "M": workload.M,
+        "N": workload.N,
+        "L": workload.length,
+        "LEFT": workload.left,
+        "FLIP": workload.kind == "convolve",
+        **elements(workload.dtype, "cached", kept=False),
+    }
+    return by_row(
+        workload,
+        "registers",
+        values,
+        ELEMENTS,
+        SOURCE,
+        blocks=ceil_div(workload.length, outputs),
+        threads=config["threads"],
+        words=1,
+    )

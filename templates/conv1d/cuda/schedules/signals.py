@@ -1,0 +1,51 @@
+"""Many signals and channels on CUDA: see ``signals.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.signals import blocks
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, epilogue, filled, program
+
+SOURCE = Path(__file__).with_name("signals.cu")
+CHUNK = 512
+"""Products that are added up in one sum of float32; of more, such sums are added."""
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_signals",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=config["threads"],
+        words=0,
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    values = {
+        **elements(workload.dtype, "cached", kept=False),
+        **epilogue(workload),
+        "CHANNELS_LAST": workload.layout == "NWC",
+        "FLIP": workload.kind == "convolve",
+        "B": workload.B,
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "SUMMED": workload.summed,
+        "SEVERAL": workload.multiplier,
+        "R": config["outputs"],
+        "FILTERS": config["filters"],
+        "THREADS": config["threads"],
+        "UNROLL": config["taps_unrolled"],
+        "CHUNK": CHUNK,
+    }
+    return filled(values, ELEMENTS, EPILOGUE, SOURCE)

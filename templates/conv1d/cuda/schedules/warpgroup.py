@@ -1,0 +1,54 @@
+"""The warpgroup form on CUDA: see ``warpgroup.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.schedules.rows import by_row
+from templates.conv1d.cuda.warpgroup import shared_words
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import ARITHMETICS, HALVES
+
+SOURCE = Path(__file__).with_name("warpgroup.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    groups = config["groups"]
+    kind, products = ARITHMETICS[config["arithmetic"]]
+    columns, half = config["columns"], workload.dtype != "float32"
+    count = columns // 2
+    values = {
+        "COLUMNS": columns,
+        "GROUPS": groups,
+        "PARTS": config["tap_groups"],
+        "PRODUCTS": products,
+        "TYPE": kind,
+        "IS_BF16": kind == "bf16",
+        "SCALED": kind == "f16" and not half,
+        "HALF_IO": half,
+        "M": workload.M,
+        "N": workload.N,
+        "L": workload.length,
+        "LEFT": workload.left,
+        "CHUNK": config["taps_per_chunk"],
+        "STEPS_PER_SUM": config["steps_per_sum"],
+        "FLIP": workload.kind == "convolve",
+        "WORDS": shared_words(workload, config),
+        "REGISTERS": ", ".join(f"%{i}" for i in range(count)),
+        "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(count)),
+        "W": count,
+        "X": count + 1,
+        "ADD": count + 2,
+    }
+    return by_row(
+        workload,
+        "warpgroup",
+        values,
+        HALVES,
+        SOURCE,
+        blocks=ceil_div(workload.length, 64 * columns * groups),
+        threads=128 * groups * config["tap_groups"],
+        words=shared_words(workload, config),
+    )

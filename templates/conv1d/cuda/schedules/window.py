@@ -1,0 +1,56 @@
+"""A kernel for each channel on CUDA: see ``window.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.window import blocks, vector_of
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("window.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_window",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=config["threads"],
+        words=0,
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    values = {
+        **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
+        **epilogue(workload),
+        "FLIP": workload.kind == "convolve",
+        "WINDOW": config["reads"] == "window",
+        "F": workload.out_channels,
+        "SEVERAL": workload.multiplier,
+        "M": workload.M,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "ROWS": workload.rows,
+        "R": config["outputs"],
+        "STEPS": config["steps"],
+        "THREADS": config["threads"],
+        "V": config["vector"],
+        "VO": min(config["outputs"], vector_of(workload, workload.length)),
+        "VW": vector_of(workload, workload.N),
+    }
+    return filled(values, ELEMENTS, EPILOGUE, SOURCE) + resident(config["resident"])

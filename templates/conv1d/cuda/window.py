@@ -1,0 +1,154 @@
+"""The space of the form for a kernel for each channel on CUDA."""
+
+from __future__ import annotations
+
+import math
+
+from templates.arithmetic import DIRECT
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 64  # of which a thread holds all
+MAX_PRODUCTS = 2048  # unrolled
+MAX_REGISTERS = 232  # as estimated
+BESIDE = 24  # registers for addresses and the like
+VECTOR_BYTES = 16
+MAX_RESIDENT = 2048  # threads of a unit
+
+
+class CudaWindow(Template[Conv1dWorkload]):
+    """For output channels of one input channel each, with few taps, channels first: limited by
+    memory. A thread holds the taps of a row, reads ``vector`` elements at a time straight into
+    registers and sums ``outputs`` neighbours, in ``steps`` places of the row. It holds all elements
+    that these reach (``reads`` window), or reads what each tap meets (taps), if dilation puts them
+    far apart. ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
+
+    operator = "conv1d"
+    name = "window"
+    kind = "cuda"
+    version = 1
+    arithmetic = DIRECT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        return (
+            super().applies(workload, limits)
+            and not (workload.is_dense or workload.is_basic)
+            and (workload.layout == "NCW" or workload.C == workload.out_channels == 1)
+            and workload.N <= MAX_TAPS
+            and len(self.space(workload, limits)) > 0
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("outputs", [1, 2, 4, 8, 16, 32])
+        space.knob("vector", _vectors(workload))
+        space.knob("steps", [1, 2, 4])
+        space.knob("reads", ["window", "taps"] if workload.dilation > 1 else ["window"])
+        space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
+        space.knob("resident", [1, 2, 4, 8])
+        space.knob("stores", ["cached", "streaming"])
+        length = workload.length
+        space.constraint(
+            "a thread's outputs are of those that there are",
+            lambda c: c["outputs"] == 1 or c["outputs"] < 2 * length,
+            reads=("outputs",),
+        )
+        space.constraint(
+            "whole vectors from one thread's outputs to the next's",
+            lambda c: c["outputs"] * workload.stride % c["vector"] == 0,
+            reads=("vector",),
+        )
+        space.constraint(
+            "threads for all steps",
+            lambda c: c["steps"] == 1 or c["steps"] * c["outputs"] < 2 * length,
+            reads=("steps",),
+        )
+        space.constraint(
+            f"at most {MAX_PRODUCTS} multiply-adds and vectors unrolled",
+            lambda c: (
+                c["steps"] * max(c["outputs"] * workload.N, vectors(workload, c)) <= MAX_PRODUCTS
+            ),
+            reads=("reads",),
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: (
+                _registers(workload, c)
+                <= min(MAX_REGISTERS, limits.registers_per_unit // (c["threads"] * c["resident"]))
+            ),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        space = self.space(workload, limits)
+        base = {"steps": 1, "threads": 128, "resident": 1, "stores": "cached"}
+        choices: list[Config] = [
+            {"template": self.name, "outputs": outputs, "vector": vector, "reads": reads, **base}
+            for reads in ("window", "taps")
+            for outputs in (8, 4, 2, 1)
+            for vector in reversed(_vectors(workload))
+        ]
+        return next((config for config in choices if config in space), space[0])
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        threads, registers = config["threads"], _registers(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * threads)), MAX_RESIDENT // threads
+        )
+        each, outputs = config["outputs"], config["outputs"] * config["steps"]
+        read = vectors(workload, config) * config["vector"]
+        return {
+            **occupancy(blocks(workload, config), threads, resident, limits),
+            "shared_bytes": 0,
+            "least_resident_threads": config["resident"] * threads,
+            "registers": registers,
+            "outputs_per_thread": outputs,
+            "work_per_thread": outputs * workload.N,
+            "fetched_bytes": config["steps"] * read * BYTES_PER_ELEMENT[workload.dtype],
+            "vector_bytes": config["vector"] * BYTES_PER_ELEMENT[workload.dtype],
+            "reads_per_output": read / (each * workload.stride),
+            "padded_share": ceil_div(workload.length, outputs) * outputs / workload.length,
+            "streaming": config["stores"] == "streaming",
+        }
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    groups = ceil_div(workload.length, config["outputs"] * config["steps"])
+    return ceil_div(workload.rows * groups, config["threads"])
+
+
+def vectors(workload: Conv1dWorkload, config: Config) -> int:
+    """How many a thread reads in a step."""
+    reach, vector = (config["outputs"] - 1) * workload.stride, int(config["vector"])
+    if config["reads"] == "taps":
+        return int(workload.N * (reach // vector + 2))
+    return int((reach + (workload.N - 1) * workload.dilation) // vector + 2)
+
+
+def vector_of(workload: Conv1dWorkload, extent: int) -> int:
+    """The most elements that are a power of two, a divisor of the extent and no wider than a load
+    can be."""
+    return math.gcd(extent, VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype])
+
+
+def _vectors(workload: Conv1dWorkload) -> list[int]:
+    widest = vector_of(workload, workload.M)
+    return [v for v in (1, 2, 4, 8) if v <= widest and 4 * v >= widest]
+
+
+def _registers(workload: Conv1dWorkload, config: Config) -> int:
+    """Estimated: sums, taps, what is read for this step and the next, addresses."""
+    size, outputs = BYTES_PER_ELEMENT[workload.dtype], config["outputs"]
+    held = vectors(workload, config) * ceil_div(config["vector"] * size, 4)
+    if config["reads"] == "window" and config["steps"] > 1:
+        held *= 2
+    residual = ceil_div(outputs * size, 4) if workload.residual else 0
+    return int(outputs + ceil_div(workload.N * size, 4) + held + residual + BESIDE)

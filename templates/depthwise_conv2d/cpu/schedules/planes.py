@@ -1,0 +1,262 @@
+"""The form that keeps whole planes near on a CPU, written in TIR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cpu.planes import flat_outputs, padded_bytes, phase, pitch
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.conversions import widened
+from templates.kernels.epilogue import finished
+from templates.kernels.parameters import buffers, flat, whole
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return _Program(workload, config).function()
+
+
+class _Program:
+    """One function: a task for each few planes, each of them staged, summed and written out."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
+        self.workload = workload
+        self.lanes, self.tile = config["lanes"], config["tile"]
+        self.flat, self.bands = (config["form"] == form for form in ("flat", "bands"))
+        self.each = config["planes_per_task"]
+        self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
+        self.rows, self.columns = workload.out_height, workload.out_width
+        self.near = self.tile if self.bands else self.rows  # rows of outputs whose input is near
+        self.pitch, self.phase = pitch(workload), phase(workload, self.near)
+        # vectors wider than a row, or the flat plane, are written out by way of a copy
+        self.copied = self.flat or self.lanes > self.columns
+
+    def function(self) -> Any:
+        workload = self.workload
+        planes = workload.B * workload.C
+        with IRBuilder() as builder, ir.prim_func(s_tir=True):
+            ir.func_name("main")
+            ir.func_attr({"tirx.noalias": True})
+            *given, output = buffers(workload)
+            with ir.sblock("root"):
+                ir.reads(*map(whole, given))
+                ir.writes(whole(output))
+                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
+                with self.loop(0, ceil_div(planes, self.each)) as task:
+                    self._task(task, planes)
+        return builder.get()
+
+    def _task(self, task: Any, planes: int) -> None:
+        patch = self.lanes * self.tile
+        with ir.sblock("task"):
+            ir.reads()
+            ir.writes()
+            vectors = ceil_div(padded_bytes(self.workload, self.near, patch), 4 * self.lanes)
+            padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
+            with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
+                ir.buffer_store(padded, tirx.const(0.0, "float32"), [i * self.lanes + lane])
+            if self.flat:
+                size = ceil_div(flat_outputs(self.workload), patch) * patch
+            else:
+                size = self.rows * self.lanes
+            sums = ir.sblock_alloc_buffer((size,), "float32") if self.copied else None
+            self.taps = self.w
+            if self.workload.dtype != "float32":
+                self.taps = ir.sblock_alloc_buffer((self.workload.kernel[0] ** 2,), "float32")
+            with ir.serial(0, self.each) as i:
+                plane = ir.Bind(task * self.each + i)
+                with ir.If(plane < planes), ir.Then():
+                    if not self.bands:
+                        self._stage(padded, plane)
+                    if self.flat:
+                        self._flat(padded, sums, size // patch, plane)
+                    else:
+                        self._rows(padded, sums, plane)
+
+    def _stage(self, padded: Any, plane: Any) -> None:
+        H, top = self.workload.H, self.workload.near[0] // 2
+        with ir.serial(0, H) as i:
+            self._stage_row(padded, (plane * H + i) * self.workload.W, i + top)
+
+    def _stage_band(self, padded: Any, plane: Any, i: Any) -> None:
+        """What the outputs from row i on need, with the rows of padding."""
+        H, W, s, (height, width) = (
+            self.workload.H,
+            self.workload.W,
+            self.workload.stride,
+            self.workload.near,
+        )
+        with ir.serial(0, (self.tile - 1) * s + height) as h:
+            row = ir.Bind(i * s + h - height // 2)
+            with ir.If(tirx.all(row >= 0, row < H)):
+                with ir.Then():
+                    self._stage_row(padded, (plane * H + row) * W, h)
+                with ir.Else():
+                    there = ir.Bind(self._row(h))
+                    with ir.serial(0, W) as j:
+                        zero = tirx.const(0.0, "float32")
+                        ir.buffer_store(padded, zero, [there + self._column(j + width // 2)])
+
+    def _stage_row(self, padded: Any, here: Any, h: Any) -> None:
+        """A row of the input from ``here`` on to row h of the padded input."""
+        left = self.workload.near[1] // 2
+        here, there = ir.Bind(here), ir.Bind(self._row(h))
+        if self.workload.stride == 1:
+            self._copy_row(self.x, here, padded, there + left, self.workload.W)
+        else:
+            even, odd = (there + self._column(left + first) for first in (0, 1))
+            self._part_row(here, padded, even, odd)
+
+    def _row(self, h: Any) -> Any:
+        """Where row h of the padded plane begins in its phase."""
+        s = self.workload.stride
+        return h % s * (s * self.phase) + h // s * self.pitch
+
+    def _column(self, v: Any) -> Any:
+        """How far from there column v is."""
+        s = self.workload.stride
+        return v % s * self.phase + v // s
+
+    def _part_row(self, here: Any, padded: Any, even: Any, odd: Any) -> None:
+        """The W elements of a row as even and odd ones, in whole vectors like :meth:`_copy_row`."""
+        half = self.workload.W // 2
+        if half > 1:
+            lanes = min(self.lanes, 1 << (half.bit_length() - 1))
+            with ir.serial(0, ceil_div(half, lanes)) as vector:
+                start = ir.Bind(tirx.min(vector * lanes, half - lanes))
+                pairs = self.x[tirx.Ramp(here + 2 * start, 1, 2 * lanes)]
+                both = ir.Bind(widened(pairs, self.workload.dtype, 2 * lanes))
+                for first, there in ((0, even), (1, odd)):
+                    value = tirx.Shuffle([both], list(range(first, 2 * lanes, 2)))
+                    ir.buffer_store(padded, value, [tirx.Ramp(there + start, 1, lanes)])
+        for column in range(2 * half if half > 1 else 0, self.workload.W):
+            value = self.x[here + column].astype("float32")
+            ir.buffer_store(padded, value, [(odd if column % 2 else even) + column // 2])
+
+    def _copy_row(
+        self, source: Any, here: Any, target: Any, there: Any, count: int, plane: Any = None
+    ) -> None:
+        """The elements as whole vectors, the last of them overlapping the one before."""
+        lanes = min(self.lanes, 1 << (count.bit_length() - 1))
+        with ir.serial(0, ceil_div(count, lanes)) as vector:
+            start = ir.Bind(tirx.min(vector * lanes, count - lanes))
+            with ir.vectorized(0, lanes) as lane:
+                address = there + start + lane
+                value = self._stored(target, source[here + start + lane], address, plane)
+                ir.buffer_store(target, value, [address])
+
+    def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
+        lanes, (height, _) = self.lanes, self.workload.near
+        weights = self._weights(plane)
+        with ir.serial(0, steps) as step:
+            start = ir.Bind(step * (lanes * self.tile))
+            offsets = [vector * lanes for vector in range(self.tile)]
+            terms = [
+                (self._row(ky) + offset, vector, ky * self.workload.kernel[0])
+                for ky in range(height)
+                for vector, offset in enumerate(offsets)
+            ]
+            self._sum(padded, start, weights, terms, sums, [start + o for o in offsets], plane)
+        self._write_out(sums, self.pitch, plane)
+
+    def _write_out(self, sums: Any, row: int, plane: Any) -> None:
+        with ir.serial(0, self.rows) as i:
+            here, there = ir.Bind(i * row), ir.Bind((plane * self.rows + i) * self.columns)
+            self._copy_row(sums, here, self.y, there, self.columns, plane)
+
+    def _stored(self, target: Any, value: Any, address: Any, plane: Any) -> Any:
+        """What of a value goes to an address of a buffer: to the output with the epilogue."""
+        if target is not self.y:
+            return value.astype(target.dtype)
+        return finished(self.workload, value, self.added, plane % self.workload.C, [address])
+
+    def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
+        rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
+        H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.near
+        # a tile of the whole plane knows which rows are padding
+        top, span = height // 2, (tile - 1) * s + height
+        inside = range(top, min(top + H, span)) if tile == rows else range(span)
+        weights = self._weights(plane)
+        with ir.serial(0, ceil_div(rows, tile)) as band:
+            i = ir.Bind(tirx.min(band * tile, rows - tile))
+            if self.bands:
+                self._stage_band(padded, plane, i)
+            with ir.serial(0, ceil_div(columns, lanes)) as vector:
+                j = ir.Bind(tirx.min(vector * lanes, max(0, columns - lanes)))
+                terms = [
+                    (self._row(h), row, (h - row * s) * self.workload.kernel[0])
+                    for h in inside
+                    for row in range(tile)
+                    if 0 <= h - row * s < height
+                ]
+                start = j if self.bands else ir.Bind(i * self.pitch + j)
+                if self.copied:
+                    target, buffer, row_size = ir.Bind(i * lanes), sums, lanes
+                else:
+                    target, buffer, row_size = (
+                        ir.Bind((plane * rows + i) * columns + j),
+                        self.y,
+                        columns,
+                    )
+                places = [target + row * row_size for row in range(tile)]
+                self._sum(padded, start, weights, terms, buffer, places, plane)
+        if self.copied:
+            self._write_out(sums, lanes, plane)
+
+    def _weights(self, plane: Any) -> Any:
+        """Where the near weights of a plane begin in ``taps``. Those of float16 are copied there:
+        each would be converted anew for every patch."""
+        K, (height, width) = self.workload.kernel[0], self.workload.near
+        first = (K // 2 - height // 2) * K + K // 2 - width // 2
+        here = plane % self.workload.C * (K * K)
+        if self.taps is self.w:
+            return ir.Bind(here + first)
+        with ir.serial(0, K * K) as tap:
+            ir.buffer_store(self.taps, self.w[here + tap].astype("float32"), [tap])
+        return first
+
+    def _sum(
+        self,
+        padded: Any,
+        start: Any,
+        weights: Any,
+        terms: list[tuple[int, int, int]],
+        target: Any,
+        places: list[Any],
+        plane: Any,
+    ) -> None:
+        """A vector of sums to each of the places; a term is (offset of the input, which place,
+        offset of the weight) for the first column of the kernel. Terms of one offset follow each
+        other and share its load.
+
+        The columns are a loop, or LLVM would hoist the broadcasts of all weights out of the outer
+        loops and spill them.
+        """
+        lanes = self.lanes
+        with ir.sblock("sum"):
+            ir.reads()
+            ir.writes()
+            sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
+            # loops of their own: a buffer used in one vectorised loop alone would shrink to a lane
+            with ir.vectorized(0, lanes) as lane:
+                for place in range(len(places)):
+                    ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
+            _, width = self.workload.near
+            with ir.serial(0, width) as kx, ir.vectorized(0, lanes) as lane:
+                loaded, value = None, None
+                for offset, place, tap in terms:
+                    if offset != loaded:
+                        where = start + self._column(kx) + lane + offset
+                        loaded, value = offset, ir.Bind(padded[where])
+                    weight = ir.Bind(self.taps[weights + kx + tap])
+                    index = place * lanes + lane
+                    ir.buffer_store(sums, sums[index] + value * weight, [index])
+            with ir.vectorized(0, lanes) as lane:
+                for place, address in enumerate(places):
+                    total = sums[place * lanes + lane]
+                    value = self._stored(target, total, address + lane, plane)
+                    ir.buffer_store(target, value, [address + lane])

@@ -1,0 +1,1 @@
+"""The templates for CUDA: a space a file, its schedule in ``schedules``."""

@@ -1,0 +1,72 @@
+"""Channels last on CUDA: see ``channels.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("channels.cu")
+WEIGHTS = {
+    "registers": Path(__file__).with_name("channels_registers.cu"),
+    "shared": Path(__file__).with_name("channels_shared.cu"),
+}
+"""What follows it."""
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "depthwise_channels",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=config["threads"],
+        words=shared_words(workload, config),
+    )
+
+
+def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
+    height, width = workload.kernel
+    down, across = workload.used
+    values = {
+        **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
+        **epilogue(workload),
+        "B": workload.B,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "HO": workload.out_height,
+        "WO": workload.out_width,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "KERNEL": height * width,
+        "KW": width,
+        "TAPS_H": down.count,
+        "TAPS_W": across.count,
+        "FLIP": workload.is_flipped,
+        "FIRST": down.first * width + across.first,
+        "TOP": down.before,
+        "LEFT": across.before,
+        "N": config["channels"],
+        "R": config.get("rows", 1),
+        "V": config["columns"],
+        "AHEAD": config.get("ahead"),
+        "PACKED": config.get("sums") == "packed",
+        "ACROSS": config["lanes"],
+        "WORDS": shared_words(workload, config),
+        "THREADS": config["threads"],
+    }
+    return filled(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
+        config["resident"]
+    )

@@ -1,0 +1,132 @@
+// Weights in registers, by way of shared memory, where they lie as in global memory. PACKED: each row of taps is summed
+// in halves, two channels at a time, and these sums in floats.
+constexpr bool PACKED = @PACKED@;
+static_assert(!PACKED || (N % 2 == 0 && !IS_FLOAT && !IS_BF16), "pairs of halves");
+constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
+constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
+constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // of a thread's weights
+constexpr int STAGED = CHANNELS * KERNEL * SIZE, PIECE = STAGED % 4 == 0 ? 4 : 2;  // bytes
+static_assert((STAGED + 3) / 4 == @WORDS@, "the template's estimate of shared memory");
+
+constexpr bool channels_above_or_below(int row) { return STRIPS == 1 && (row < TOP || row - TOP >= H); }
+
+// All weights of N channels, which lie one after the other in shared memory.
+__device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const char* from) {
+  if constexpr (VECTOR == 2) {
+#pragma unroll
+    for (int i = 0; i < N * KERNEL; ++i) {
+      const word h = ((const unsigned short*)from)[i];
+      v[i / 2] = i % 2 ? v[i / 2] | h << 16 : h;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < WEIGHT_WORDS; i += VECTOR / 4) {
+      if constexpr (VECTOR == 16) {
+        const uint4 four = ((const uint4*)from)[i / 4];
+        v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
+      } else if constexpr (VECTOR == 8) {
+        const uint2 two = ((const uint2*)from)[i / 2];
+        v[i] = two.x, v[i + 1] = two.y;
+      } else {
+        v[i] = ((const word*)from)[i];
+      }
+    }
+  }
+}
+
+// The low halves of two words, or the high ones: two neighbours' number i of what was fetched.
+__device__ __forceinline__ word channels_pair(const word* v, int first, int second) {
+  return __byte_perm(v[first / 2], v[second / 2], (first % 2 ? 0x32 : 0x10) | (second % 2 ? 0x7600 : 0x5400));
+}
+
+// Two products of halves, added to two others.
+__device__ __forceinline__ word channels_multiply(word a, word b, word sum, bool is_first) {
+  if (is_first) asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  else asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+
+// A row of taps for V outputs of a row.
+__device__ __forceinline__ void channels_row(float (&sum)[V][N], const word (&x)[COLUMNS][WORDS],
+                                             const word (&weights)[WEIGHT_WORDS], int ky) {
+  if constexpr (PACKED) {
+#pragma unroll
+    for (int c = 0; c < V; ++c)
+#pragma unroll
+      for (int n = 0; n < N; n += 2) {
+        word row = 0;
+        bool is_first = true;
+#pragma unroll
+        for (int kx = 0; kx < TAPS_W; ++kx) {
+          const int e = c * STRIDE + kx * DILATION, tap = n * KERNEL + channels_tap(ky, kx);
+          if (!channels_outside(e)) {
+            row = channels_multiply(x[e][n / 2], channels_pair(weights, tap, tap + KERNEL), row, is_first);
+            is_first = false;
+          }
+        }
+        sum[c][n] += element_at(&row, 0), sum[c][n + 1] += element_at(&row, 1);
+      }
+  } else {
+#pragma unroll
+    for (int kx = 0; kx < TAPS_W; ++kx)
+#pragma unroll
+      for (int c = 0; c < V; ++c) {
+        const int e = c * STRIDE + kx * DILATION;
+        if (!channels_outside(e))
+#pragma unroll
+          for (int n = 0; n < N; ++n)
+            sum[c][n] = fmaf(element_at(x[e], n), element_at(weights, n * KERNEL + channels_tap(ky, kx)), sum[c][n]);
+      }
+  }
+}
+
+__device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
+                                                   void* __restrict__ y, word* shared) {
+  const channels_work mine = channels_mine();
+  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
+  const size_t bits = (size_t)x | (size_t)y | (size_t)bias_of | (size_t)residual_of;
+  if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & (PIECE - 1)) != 0) {
+    if (mine.any) channels_plain((const char*)x, (const char*)w, bias_of, residual_of, (char*)y, mine);
+    return;
+  }
+  const int top = mine.row * STRIDE - TOP, left = mine.column * STRIDE - LEFT;
+  const char* const origin =
+      (const char*)x + (((long long)(mine.image * H + top) * W + left) * C + mine.channel) * SIZE;
+  const long long place = ((long long)(mine.image * HO + mine.row) * WO + mine.column) * C + mine.channel;
+
+  auto fetch = [&](int i, word (&v)[COLUMNS][WORDS]) {
+    if (channels_meets(i, R, TAPS_H) && !channels_above_or_below(i))
+      channels_fetch(v, origin + i * (W * C * SIZE), left,
+                     mine.any && (i >= TOP || top + i >= 0) && ((HO - R) * STRIDE - TOP + i < H || top + i < H));
+  };
+
+  word rows[AHEAD + 1][COLUMNS][WORDS];
+#pragma unroll
+  for (int i = 0; i < AHEAD && i < ROWS; ++i) fetch(i, rows[i]);
+  const char* const from = (const char*)w + (long long)mine.first * (KERNEL * SIZE);
+#pragma unroll 4
+  for (int i = threadIdx.x; i < STAGED / PIECE; i += THREADS) {
+    word piece[1];
+    element_fetch<PIECE>(piece, from + i * PIECE, true);
+    if (PIECE == 4) shared[i] = piece[0];
+    else ((unsigned short*)shared)[i] = (unsigned short)piece[0];
+  }
+  __syncthreads();
+  if (!mine.any) return;
+  word weights[WEIGHT_WORDS], biases[WORDS];
+  channels_weights(weights, (const char*)shared + (mine.channel - mine.first) * (KERNEL * SIZE));
+  if (HAS_BIAS) element_fetch<N * SIZE>(biases, bias_of + mine.channel * SIZE, true);
+  float sum[R][V][N] = {};
+#pragma unroll
+  for (int i = 0; i < ROWS; ++i) {
+    if (i + AHEAD < ROWS) fetch(i + AHEAD, rows[(i + AHEAD) % (AHEAD + 1)]);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int ky = (i - r * STRIDE) / DILATION;
+      if (i >= r * STRIDE && (i - r * STRIDE) % DILATION == 0 && ky < TAPS_H && !channels_above_or_below(i))
+        channels_row(sum[r], rows[i % (AHEAD + 1)], weights, ky);
+      if (i == r * STRIDE + (TAPS_H - 1) * DILATION)
+        channels_leave(sum[r], biases, residual_of, (char*)y, place + r * (WO * C));
+    }
+  }
+}

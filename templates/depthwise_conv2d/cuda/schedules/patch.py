@@ -1,0 +1,54 @@
+"""Direct sums of register patches on CUDA: see ``patch.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.depthwise_conv2d.cuda.patch import Layout, row_sums
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import ELEMENTS, elements, filled, program
+
+SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    layout = Layout(workload, config)
+    return program(
+        workload,
+        "depthwise_conv2d_patch",
+        _source(workload, config, layout),
+        blocks=layout.blocks,
+        threads=layout.threads,
+        words=layout.words,
+    )
+
+
+def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
+    taps_h, taps_w = workload.near
+    values = {
+        "B": workload.B,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "K": workload.kernel[0],
+        "STRIDE": workload.stride,
+        "KH": taps_h,
+        "KW": taps_w,
+        "IMAGES": config["images"],
+        "CHANNELS": config["channels"],
+        "ROWS": config["rows_per_thread"],
+        "COLUMNS": config["columns_per_thread"],
+        "DOWN": config["patches_down"],
+        "ACROSS": config["patches_across"],
+        "PADDED": config["edges"] == "padded",
+        "ALONG": config.get("lanes") == "columns",
+        "UNROLLED": config["unroll"] == "rows",
+        "W_KEPT": config.get("weights") == "registers",
+        "ROW_SUMS": row_sums(workload),
+        "OUT_STAGED": config["output"] == "shared",
+        **elements(workload.dtype, "cached", kept=False),
+        "WORDS": layout.words,
+        "THREADS": layout.threads,
+    }
+    return filled(values, ELEMENTS, *SOURCES)
