@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     model_validator,
 )
@@ -156,6 +157,20 @@ class Workload(BaseModel, ABC):
             if Later() in field.metadata and getattr(self, name) == field.default
         }
         return self.model_dump(exclude=unsaid)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Its fields but those that would have the same value if they were not given."""
+        told = self.model_dump()
+        for name in list(told):
+            rest = {each: value for each, value in told.items() if each != name}
+            try:
+                same = type(self).model_validate(rest) == self
+            except ValidationError:
+                continue
+            if same:
+                told = rest
+        return told
 
     @property
     def is_plain(self) -> bool:

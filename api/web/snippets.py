@@ -11,7 +11,6 @@ from typing import Any
 from starlette.requests import Request
 
 from api.schemas.common import in_query
-from templates.dtypes import USUAL_ERROR
 from templates.workload import Workload
 
 _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
@@ -33,7 +32,7 @@ def snippets(
 ) -> dict[str, str]:
     """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are.
     ``narrowed`` is what else the best was asked for by: templates, threads."""
-    shape = _given(workload)
+    shape = workload.told
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(
         f"{name}={value if isinstance(value, bool) else json.dumps(value)}"
@@ -106,14 +105,6 @@ def _curl(
             f'echo "{library["sha256"]}  {operator}.so" | sha256sum -c\n'
         )
     return text
-
-
-def _given(workload: Workload) -> dict[str, Any]:
-    """The fields that differ from their defaults."""
-    fields, values = type(workload).model_fields, workload.model_dump()
-    usual = {name: field.default for name, field in fields.items()}
-    usual["max_error"] = USUAL_ERROR[workload.dtype]
-    return {name: value for name, value in values.items() if value != usual[name]}
 
 
 def _tuple(shape: tuple[int, ...]) -> str:

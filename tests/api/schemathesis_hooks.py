@@ -75,12 +75,11 @@ def whole(value: Any) -> Any:
 
 
 def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
-    shape = dict(shape)
+    shape = {name: value for name, value in shape.items() if value not in (None, "")}
     if "N" in shape:
-        shape["M"] = min(shape["M"], 2**22)  # 2 * L * N is at most 2^40
-        shape["N"] = min(shape["M"], shape["N"])
-    if "B" in shape:
-        shape = windowed({n: value for n, value in shape.items() if value not in (None, "")})
+        shape = signals(shape)
+    elif "B" in shape:
+        shape = windowed(shape)
         while math.prod(shape[name] for name in "BCHW") > 2**20:
             largest = max("BCHW", key=lambda name: int(shape[name]))
             shape[largest] //= 2
@@ -88,6 +87,23 @@ def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
     if shape.get("max_error", "") != "":
         shape["max_error"] = max(shape["max_error"], least)
     return shape
+
+
+def signals(shape: dict[str, Any]) -> dict[str, Any]:
+    """Few of them, with a kernel no longer than the signal, in a mode or with a padding."""
+    several = {"B", "C", "F"} & {*shape}
+    shape["M"] = min(shape["M"], 2**10 if several else 2**22)  # 2 * L * N is at most 2^40
+    shape["N"] = min(shape["M"], shape["N"])
+    shape |= {name: min(shape[name], 8) for name in ("B", "C") if name in shape}
+    C = shape.get("C", 1)
+    if "F" in shape:
+        shape["F"] = C * (1 + shape["F"] % 3)
+    if "groups" in shape:
+        shape["groups"] = 1 if shape["groups"] % 2 else C
+    if "padding" in shape:
+        shape["padding"] = "3,3" if isinstance(shape["padding"], str) else [3, 3]
+        shape.pop("mode", None)
+    return {name: each for name, each in shape.items() if name != "dilation"}
 
 
 def windowed(shape: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def image(**changes: Any) -> dict[str, Any]:
         (conv1d(workload={"M": 100}), "workload.N", "required"),
         (conv1d(workload=SHAPE | {"L": 1}), "workload.L", "remove it"),
         (conv1d(workload=SHAPE | {"M": 0, "N": 0}), "workload.M workload.N", "at least 1"),
-        (conv1d(workload={"M": 3, "N": 4}), "workload.N", "at most M = 3"),
+        (conv1d(workload={"M": 3, "N": 4, "mode": "valid"}), "workload.N", "spans 4 samples"),
         (conv1d(workload=SHAPE | {"M": 100.0}), "workload.M", "integer, but is 100.0"),
         (conv1d(workload=SHAPE | {"M": "100"}), "workload.M", 'integer, but is "100"'),
         (conv1d(workload=SHAPE | {"M": True}), "workload.M", "integer, but is true"),

@@ -129,7 +129,7 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
     [
         ("M=100", "N", "required"),
         ("M=0&N=0", "M N", "at least 1"),
-        ("M=3&N=4", "N", "at most M = 3"),
+        ("M=3&N=4&mode=valid", "N", "spans 4 samples"),
         ("M=1e3&N=4", "M", "integer"),
         ("M=100.0&N=4", "M", "integer"),
         ("M=1_00&N=4", "M", "integer"),

@@ -99,8 +99,11 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """The values of a Literal, as they are written."""
-    return [str(value) for value in get_args(annotation)] if _is_literal(annotation) else []
+    """The values of a Literal, which may be absent, as they are written."""
+    options = get_args(annotation)
+    if _is_literal(annotation):
+        return [str(value) for value in options]
+    return [choice for option in options if _is_literal(option) for choice in _choices(option)]
 
 
 def _plain(annotation: Any) -> Any:

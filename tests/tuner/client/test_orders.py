@@ -33,7 +33,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"seed": np.int64(2**40)}, "seed", "less than or equal to 2147483647"),
     ({"patience": object()}, "patience", "give a number"),
     ({"warm_start": "yes"}, "warm_start", "valid boolean"),
-    ({"M": 3}, "N", "N must be at most M = 3, but it is 8"),
+    ({"M": 3, "mode": "valid"}, "N", "spans 8 samples, but input and padding have 3"),
     ({"M": 1.5}, "M", "valid integer, but it is 1.5"),
     ({"M": [512]}, "M", "valid integer"),
     ({"M": [object()]}, "M", "give a number"),
@@ -70,8 +70,8 @@ def test_a_bad_operator(local: Local, operator: Any) -> None:
 
 
 def test_a_bad_shape_to_look_up(local: Local) -> None:
-    with pytest.raises(BadOrder, match="N must be at most M = 3"):
-        local.best("conv1d", M=3, N=8)
+    with pytest.raises(BadOrder, match="spans 8 samples"):
+        local.best("conv1d", M=3, N=8, mode="valid")
     with pytest.raises(UnknownStrategy):
         local.tune("conv1d", SHAPE, search="luck")
 

@@ -85,7 +85,7 @@ def test_the_command_climbs_draws_and_stores(
     ("arguments", "says"),
     [
         ("conv1d --document 007", "conv1d has no rungs of document '007'; known are: 000, 001"),
-        ("conv1d --N 16385", "--N: N must be at most M = 16384"),
+        ("conv1d --mode valid --N 16385", "--N: the kernel spans 16385 samples"),
         ("depthwise_conv2d --K 64", "--K: Input should be less than or equal to 63"),
         ("conv1d --svg /no/such/folder/l.svg", "--svg: there is no folder /no/such/folder"),
         ("nosuch", "No such command 'nosuch'"),
@@ -145,7 +145,7 @@ def searched(template: str, trials: int) -> Rung:
 
 
 def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
-    rung = searched("templates.conv1d.cpu_direct:CpuDirect", trials=3)
+    rung = searched("templates.conv1d.cpu.direct:CpuDirect", trials=3)
     (row, *_) = climb(SMALL, detect("cpu"), builder, [rung]).rows
     assert row.time_us
     assert (row.name, row.what, row.t4_us) == ("000 search", "rung", 40.5)
@@ -156,7 +156,7 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("templates.conv1d.cuda_splits:CudaSplits", "left out: its template does not serve"),
+        ("templates.conv1d.cuda.splits:CudaSplits", "left out: its template does not serve"),
         ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )
