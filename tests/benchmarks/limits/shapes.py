@@ -73,10 +73,67 @@ def _layers(
     ]
 
 
+def _signals(text: str, group: str, **fields: Any) -> Shape:
+    """PyTorch's conv1d, which correlates."""
+    return Shape(
+        f"{group.replace('_', ' ')} {text}", group, "conv1d", {"kind": "correlate"} | fields
+    )
+
+
+def _causal(layout: str = "") -> list[Shape]:
+    """One kernel for each channel, as state-space models, TTS and conformers have them."""
+    group = f"conv1d_channels{layout and '_'}{layout}"
+    fields: dict[str, Any] = {"mode": "causal"} | ({"layout": layout} if layout else {})
+    mamba = fields | {"N": 4, "dtype": "bfloat16", "bias": True, "activation": "silu"}
+    return [
+        _signals("1×12288×16384 k4 SiLU", group, C=12288, M=16384, **mamba),
+        _signals("1×2048×8192 k4 SiLU", group, C=2048, M=8192, **mamba),
+        _signals("16×768×1024 k5", group, B=16, C=768, M=1024, N=5, dtype="float16", **fields),
+    ]
+
+
+def _dense(text: str, C: int, M: int, N: int, dilation: int = 1) -> Shape:
+    fields = {"C": C, "M": M, "N": N, "dilation": dilation, "groups": 1, "dtype": "float16"}
+    return _signals(text, "conv1d_dense", mode="same", **fields)
+
+
+def _bank(text: str, **fields: Any) -> Shape:
+    return _signals(text, "conv1d_banks", **fields)
+
+
 def _last(dtype: str) -> dict[str, Any]:
     return {"layout": "NHWC", "dtype": dtype}
 
 
+_HALF: dict[str, Any] = {"mode": "same", "dtype": "float16"}
+_OF_MODELS = [
+    *_causal(),
+    _signals("16×8192×8192 k5", "conv1d_channels", B=16, C=8192, M=8192, N=5, **_HALF),
+    _signals("64×768×202 k31", "conv1d_channels", B=64, C=768, M=202, N=31, **_HALF),
+    _signals("4×512×8000 k3 d32", "conv1d_channels", B=4, C=512, M=8000, N=3, dilation=32, **_HALF),
+    _signals("16×512×500 k31", "conv1d_channels", B=16, C=512, M=500, N=31, **_HALF),
+    *_causal("NWC"),
+    _dense("64→64 48000 k3", 64, 48_000, 3),
+    _dense("32→32 240000 k11", 32, 240_000, 11),
+    _dense("256→256 6400 k11 d5", 256, 6_400, 11, 5),
+    _dense("192→192 44100 k7 d9", 192, 44_100, 7, 9),
+    _bank(
+        "8×1→512 160000 k10 s5", B=8, F=512, M=160_000, N=10, stride=5, **_HALF | {"mode": "valid"}
+    ),
+    _bank("1→64 480000 k512 float16", F=64, M=480_000, N=512, **_HALF),
+    _bank("1→64 480000 k512", F=64, M=480_000, N=512, mode="same"),
+    _bank("64 signals 48000 k512", B=64, M=48_000, N=512, mode="valid"),
+    _bank("16×1→257 160000 k400 s160", B=16, F=257, M=160_000, N=400, stride=160, mode="valid"),
+]
+_INFERENCE: dict[str, Any] = {"layout": "NHWC", "bias": True, "activation": "relu6"}
+_ON_A_CPU = [
+    _signals(
+        "1×768×1024 k4 SiLU",
+        "conv1d_channels",
+        **{"C": 768, "M": 1024, "N": 4, "mode": "causal", "activation": "silu"},
+    ),
+    _bank("64 signals 48000 k512", B=64, M=48_000, N=512, mode="valid"),
+]
 _FULL = _conv1d("conv1d full 16384×32", M=16384, N=32)
 _LONG: dict[str, Any] = {"M": 1_000_000, "N": 2047, "mode": "valid", "kind": "correlate"}
 _VALID = _conv1d("conv1d valid 1000000×2047", **_LONG)
@@ -95,8 +152,17 @@ SHAPES: dict[str, list[Shape]] = {
         *_layers(1, STRIDE_2, "s2", stride=2),
         *_layers(32, LAYERS, "NHWC float16", **_last("float16")),
         *_layers(32, LAYERS, "NHWC bfloat16", **_last("bfloat16")),
+        *_OF_MODELS,
     ],
-    "cpu": [_FULL, _VALID, *_layers(1, ON_A_CPU), *_layers(1, STRIDE_2, "s2", stride=2)],
+    "cpu": [
+        _FULL,
+        _VALID,
+        *_layers(1, ON_A_CPU),
+        *_layers(1, STRIDE_2, "s2", stride=2),
+        *_layers(1, ON_A_CPU, "NHWC ReLU6", **_INFERENCE),
+        *_layers(1, STRIDE_2[:4], "NHWC ReLU6 s2", stride=2, **_INFERENCE),
+        *_ON_A_CPU,
+    ],
 }
 
 FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
@@ -122,6 +188,26 @@ class Bar:
 
 
 LAYOUTS = "pytorch N*"
+
+
+_OF_MODELS_MOST: tuple[tuple[str, float], ...] = (
+    ("conv1d channels 1×12288×16384 k4 SiLU", 205),
+    ("conv1d channels 1×2048×8192 k4 SiLU", 18),
+    ("conv1d channels 16×768×1024 k5", 14),
+    ("conv1d channels 16×8192×8192 k5", 1080),
+    ("conv1d channels 64×768×202 k31", 15),
+    ("conv1d channels 4×512×8000 k3 d32", 18),
+    ("conv1d channels 16×512×500 k31", 6),
+    ("conv1d dense 64→64 48000 k3", 7),
+    ("conv1d dense 32→32 240000 k11", 18),
+    ("conv1d dense 256→256 6400 k11 d5", 26),
+    ("conv1d dense 192→192 44100 k7 d9", 60),
+    ("conv1d banks 8×1→512 160000 k10 s5", 90),
+    ("conv1d banks 1→64 480000 k512 float16", 90),
+    ("conv1d banks 1→64 480000 k512", 220),
+    ("conv1d banks 64 signals 48000 k512", 35),
+    ("conv1d banks 16×1→257 160000 k400 s160", 40),
+)
 
 
 def _channels_last(dtype: str) -> list[Bar]:
@@ -237,6 +323,7 @@ BARS: dict[str, list[Bar]] = {
         ),
         *_channels_last("float16"),
         *_channels_last("bfloat16"),
+        *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _OF_MODELS_MOST),
     ],
     "cpu": [
         Bar(
@@ -271,6 +358,40 @@ BARS: dict[str, list[Bar]] = {
             1,
             "least",
             over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise, channels last, with bias and ReLU6: twice the faster of PyTorch's layouts, "
+            "geometric mean",
+            "depthwise NHWC ReLU6 *",
+            "× as fast",
+            2,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise, channels last, with bias and ReLU6: none slower than PyTorch",
+            "depthwise NHWC ReLU6 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "conv1d causal 1×768×1024: 3 times the faster of PyTorch's layouts",
+            "conv1d channels 1×768×1024 *",
+            "× as fast",
+            3,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "conv1d 64 signals: 3 times SciPy's oaconvolve",
+            "conv1d banks 64 signals *",
+            "× as fast",
+            3,
+            "least",
+            over="scipy.oaconvolve",
         ),
     ],
 }
