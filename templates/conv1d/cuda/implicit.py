@@ -1,0 +1,272 @@
+"""The space of the tensor-core form for dense channels and banks on CUDA."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import capability
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+BESIDE = 52  # registers for addresses and the like
+MOST_HELD = 4
+AIM = 208
+"""Registers a thread that rows on their way must not exceed."""
+
+
+class CudaImplicit(Template[Conv1dWorkload]):
+    """Filters by channels and taps, times channels and taps by positions (``implicit.cu``). A warp
+    sums ``filter_tiles`` of 16 filters by ``position_tiles`` of 8 positions. Steps of the product
+    go ``along`` 16 channels or 16 taps, with zeros beyond them; with two ``fragments`` a step's
+    operands come while those before it are multiplied. A block takes ``channels`` and ``taps`` at a
+    time; with two ``stages`` the next ones are on their way meanwhile. If it takes all at once, it
+    keeps the weights, which come in ``weight_parts``, for several ``tiles`` of positions. A lane
+    has ``neighbours`` side by side, which it stores at once. A thread has no more registers than
+    let a unit hold ``resident`` blocks."""
+
+    operator = "conv1d"
+    name = "implicit"
+    kind = "cuda"
+    version = 1
+    arithmetic = TENSOR_CORES
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """Of 16 bits, with something to share: channels that are summed, or filters of the same
+        channel."""
+        return (
+            super().applies(workload, limits)
+            and workload.dtype != "float32"
+            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and (workload.is_dense or (workload.C == 1 and workload.out_channels > 1))
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        N, C = workload.N, workload.C
+        along = _along(workload)
+        space = ConfigSpace(self.name, self.version)
+        space.knob("filter_warps", [1, 2, 4])
+        space.knob("filter_tiles", [1, 2] if workload.out_channels <= 32 else [2, 4])
+        space.knob("position_warps", [1, 2, 4, 5, 8])
+        space.knob("position_tiles", [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8])
+        space.knob("fragments", [1, 2])
+        space.knob("stages", [1, 2])
+        space.knob("resident", [1, 2, 3])
+        space.knob("along", along)
+        space.knob("channels", sorted({each for way in along for each in _channels(way, C)}))
+        space.knob("taps", sorted({N, *(t for t in (1, 4, 16, 64, 256) if t < N)}))
+        space.knob("tiles", [1, 2, 4, 8, 15])
+        space.knob("weight_parts", [1, 2, 4])
+        space.knob("neighbours", [2, 4, 8] if workload.layout == "NCW" else [2])
+        space.constraint(
+            "filters fill half a block, or it has 16 of them",
+            lambda c: _filters(c) < max(2 * workload.out_channels, 17),
+            ["filter_warps", "filter_tiles"],
+        )
+        space.constraint(
+            "positions fill half a block, or it has 16 of them",
+            lambda c: _tile(c) < max(2 * workload.length, 17),
+            ["position_warps", "position_tiles"],
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: _registers(c) <= _share(c, limits.registers_per_unit),
+            ["fragments", "stages", "resident"],
+        )
+        space.constraint(
+            "channels are whole steps along channels, or some along taps",
+            lambda c: c["channels"] in _channels(c["along"], C),
+            ["along", "channels"],
+        )
+        space.constraint(
+            "taps are whole steps along taps, or all",
+            lambda c: c["along"] == "channels" or c["taps"] % 16 == 0 or c["taps"] == N,
+            ["along", "taps"],
+        )
+        space.constraint(
+            "two stages have several chunks, several tiles one",
+            lambda c: c["stages"] == 1 if chunks(workload, c) == 1 else c["tiles"] == 1,
+            ["channels", "taps", "tiles"],
+        )
+        space.constraint(
+            "parts of weights that stay, each of whole tiles of filters",
+            lambda c: (
+                c["weight_parts"] == 1
+                or (chunks(workload, c) == 1 and _filters(c) // 16 % c["weight_parts"] == 0)
+            ),
+            ["weight_parts"],
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory for the resident blocks",
+            lambda c: 4 * c["resident"] * shared_words(workload, c) <= limits.shared_memory,
+            ["weight_parts"],
+        )
+        space.constraint(
+            "a block has fewer tiles than there are, or one",
+            lambda c: c["tiles"] == 1 or c["tiles"] * _tile(c) < 2 * workload.length,
+            ["tiles"],
+        )
+        space.constraint(
+            "whole runs of neighbours",
+            lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
+            ["neighbours"],
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        F, way = workload.out_channels, _along(workload)[0]
+        config = {
+            "template": self.name,
+            "filter_warps": 2 if F > 32 else 1,
+            "filter_tiles": 2 if F > 16 else 1,
+            "position_warps": 2 if workload.length > 64 else 1,
+            "position_tiles": 4 if workload.length > 64 else 2,
+            "fragments": 1,
+            "stages": 1,
+            "resident": 1,
+            "along": way,
+            "channels": _channels(way, workload.C)[0],
+            "taps": workload.N,
+            "tiles": 1,
+            "weight_parts": 1,
+            "neighbours": 2,
+        }
+        fewer = [16] if way == "taps" else [256, 64, 16, 4, 1]
+        for taps in fewer:
+            if 2 * 4 * shared_words(workload, config) > limits.shared_memory and taps < workload.N:
+                config["taps"] = taps
+        return config
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        filters, tile, block = _filters(config), _tile(config), threads(config)
+        shared = 4 * shared_words(workload, config)
+        registers = _registers(config) + 8 * held(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * block)),
+            max(1, limits.shared_memory // shared),
+            2048 // block,
+        )
+        count, parts = blocks(workload, config), chunks(workload, config)
+        steps, rows = _steps(config) * parts, _rows(workload, config)
+        sums = config["filter_tiles"] * config["position_tiles"]
+        return {
+            **occupancy(count, block, resident, limits),
+            "shared_bytes": shared,
+            "registers": registers,
+            "products": sums * steps * config["tiles"],
+            "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
+            "chunks": parts,
+            "packed": count * filters * steps * 16,
+            "staged_bytes": 16 * count * config["tiles"] * parts * rows,
+            "padded_share": count
+            * config["tiles"]
+            * tile
+            * filters
+            * steps
+            * 16
+            / (workload.B * workload.length * workload.out_channels * workload.taps),
+        }
+
+
+def threads(config: Config) -> int:
+    return int(32 * config["filter_warps"] * config["position_warps"])
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    patches = ceil_div(workload.length, _tile(config) * config["tiles"])
+    return workload.B * patches * ceil_div(workload.out_channels, _filters(config))
+
+
+def chunks(workload: Conv1dWorkload, config: Config) -> int:
+    """Parts of channels and taps, each of which a block stages and multiplies."""
+    return ceil_div(workload.C, config["channels"]) * ceil_div(workload.N, config["taps"])
+
+
+def shared_words(workload: Conv1dWorkload, config: Config) -> int:
+    """32-bit words of shared memory, as ``implicit.cu`` lays them out."""
+    pitch = ceil_div(config["channels"] * config["taps"], 8) * 8
+    while pitch % 32 != 16:
+        pitch += 8
+    window = 4 * _rows(workload, config)
+    raw = _filters(config) // config["weight_parts"] * pitch // 2
+    beside = window + raw if chunks(workload, config) > 1 else max(window, raw)
+    return int(config["stages"] * (_filters(config) * _steps(config) * 8 + beside))
+
+
+def held(workload: Conv1dWorkload, config: Config) -> int:
+    """Rows that a thread has on their way while it multiplies those before them."""
+    if config["stages"] == 1 and config["tiles"] == 1:
+        return 0
+    rows = ceil_div(_rows(workload, config), threads(config))
+    budget = min(AIM, _share(config, 2**16)) - _registers(config)
+    return max(0, min(MOST_HELD, rows, budget // 8))
+
+
+def _along(workload: Conv1dWorkload) -> list[str]:
+    """The better way first, and the other if it multiplies less than twice as much."""
+    if workload.C == 1:
+        return ["taps"]
+    products = {
+        "channels": ceil_div(workload.C, 16) * workload.N,
+        "taps": workload.C * ceil_div(workload.N, 16),
+    }
+    least = min(products.values())
+    ways = sorted(products, key=lambda way: products[way])
+    return [way for way in ways if products[way] < 2 * least]
+
+
+def _channels(way: str, C: int) -> list[int]:
+    """How many channels a block may take at a time."""
+    if way == "taps":
+        return sorted({c for c in (1, 4) if c <= C} | ({C} if C <= 32 else set()))
+    whole = ceil_div(C, 16) * 16
+    return sorted({c for c in (16, 32, 64, whole) if c <= whole})
+
+
+def _filters(config: Config) -> int:
+    return int(16 * config["filter_warps"] * config["filter_tiles"])
+
+
+def _tile(config: Config) -> int:
+    """Positions of a block at a time."""
+    return int(8 * config["position_warps"] * config["position_tiles"])
+
+
+def _steps(config: Config) -> int:
+    """Steps of 16 along channels or taps in a chunk."""
+    if config["along"] == "taps":
+        return int(config["channels"] * ceil_div(config["taps"], 16))
+    return int(config["channels"] // 16 * config["taps"])
+
+
+def _rows(workload: Conv1dWorkload, config: Config) -> int:
+    """Rows of 16 bytes of a chunk's window."""
+    stride, reach, tile = workload.stride, workload.dilation, _tile(config)
+    groups, distances = config["channels"] // 8, config["taps"]
+    if config["along"] == "taps":
+        groups, distances = config["channels"], 2 * ceil_div(distances, 16)
+        reach *= 8
+    near, far = stride // gcd(stride, reach), reach // gcd(stride, reach)
+    shared = near * (tile + (distances - 1) * far // near)
+    return int(groups * min(distances * tile, shared))
+
+
+def _share(config: Config, registers: int) -> int:
+    """Registers that a thread may have: a unit has four parts, and each runs whole warps."""
+    warps = ceil_div(threads(config) // 32 * config["resident"], 4)
+    return min(255, registers // 4 // (32 * warps) // 8 * 8)
+
+
+def _registers(config: Config) -> int:
+    """Estimated: sums, fragments and addresses, without rows on their way."""
+    filters, positions = config["filter_tiles"], config["position_tiles"]
+    fragments = 4 * filters + 4 * ceil_div(positions, 2) * (config["fragments"] - 1) + 8
+    if config["fragments"] == 2:
+        fragments += 4 * filters
+    return int(4 * filters * positions + fragments + BESIDE + 24 * (config["stages"] - 1))

@@ -1,0 +1,337 @@
+// Dense channels and banks as a matrix product on tensor cores: D[f, i] = sum over k of A[f, k] Z[k, i], where k goes
+// over channels and taps. No matrix of windows is in memory: shared memory holds the signal as rows of 16 bytes.
+// Along channels a row is eight channels of one sample; along taps it is what eight taps meet of one channel.
+// A tap is then a distance in rows, and any row is aligned for ldmatrix.
+constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@, ALONG_TAPS = @ALONG_TAPS@;
+constexpr int C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
+constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
+constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, MF = @MF@, NI = @NI@, RUN = @RUN@;
+constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
+constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
+constexpr int THREADS = 32 * WARPS_F * WARPS_I, FILTERS = 16 * MF * WARPS_F, TILE = 8 * NI * WARPS_I;
+constexpr int SPAN = TILE * TILES, PATCHES = (L + SPAN - 1) / SPAN, FILTER_BLOCKS = (F + FILTERS - 1) / FILTERS;
+constexpr int TAP_CHUNKS = (N + WT - 1) / WT, CHUNKS = (C + WC - 1) / WC * TAP_CHUNKS;
+constexpr int PER_RUN = RUN / 2;  // tiles of eight positions in which a lane has RUN neighbours
+static_assert(NI % PER_RUN == 0, "whole runs");
+
+// Position i and distance t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i. The remainders, as many as the
+// stride, lie apart, so neighbouring positions have neighbouring rows at any stride. Few taps, or far ones, have
+// rows of their own.
+constexpr int implicit_divisor(int a, int b) { return b ? implicit_divisor(b, a % b) : a; }
+constexpr int INNER = ALONG_TAPS ? (WT + 15) / 16 : WT;  // steps of 16 along k, in one or 16 channels
+constexpr int REACH = ALONG_TAPS ? 8 * DILATION : DILATION, DISTANCES = ALONG_TAPS ? 2 * INNER : WT;
+constexpr int UNIT = implicit_divisor(STRIDE, REACH), NEAR = STRIDE / UNIT, FAR = REACH / UNIT;
+constexpr long long SHARED_LENGTH = TILE + (long long)(DISTANCES - 1) * FAR / NEAR;
+constexpr bool APART = (long long)DISTANCES * TILE <= NEAR * SHARED_LENGTH;
+constexpr int PHASES = APART ? DISTANCES : NEAR, LENGTH = APART ? TILE : (int)SHARED_LENGTH;
+constexpr int ROWS = PHASES * LENGTH, GROUPS = ALONG_TAPS ? WC : WC / 8, ITEMS = GROUPS * ROWS;
+constexpr int STEPS = (ALONG_TAPS ? WC : WC / 16) * INNER;
+constexpr int BATCH = ITEMS > 3 * THREADS ? 4 : (ITEMS + THREADS - 1) / THREADS;  // rows that a thread fetches at once
+constexpr bool WIDE_ROWS = CHANNELS_LAST && !ALONG_TAPS && C % 8 == 0;
+
+// Weights come as they lie, and are packed by pairs along k: their pitch keeps both in different banks.
+constexpr int PIECE = WC * WT;
+constexpr int implicit_pitch(int pitch) { return pitch % 32 == 16 ? pitch : implicit_pitch(pitch + 8); }
+constexpr int PITCH = implicit_pitch((PIECE + 7) / 8 * 8);
+constexpr bool WIDE_WEIGHTS = WT == N ? C * (long long)N % 8 == 0 && PIECE % 8 == 0 : N % 8 == 0 && WT % 8 == 0;
+constexpr int PARTS = @PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
+constexpr int WINDOW_WORDS = 4 * ITEMS, RAW_WORDS = PART * PITCH / 2, PACKED_WORDS = FILTERS * STEPS * 8;
+constexpr int LARGER_WORDS = WINDOW_WORDS > RAW_WORDS ? WINDOW_WORDS : RAW_WORDS;
+constexpr int BESIDE_WORDS = CHUNKS > 1 ? WINDOW_WORDS + RAW_WORDS : LARGER_WORDS;
+static_assert(CHUNKS == 1 || PARTS == 1, "parts are for weights that stay");
+static_assert(STAGES * (PACKED_WORDS + BESIDE_WORDS) == @WORDS@, "the template's estimate of shared memory");
+
+__device__ __forceinline__ long long implicit_place(int b, int c, int i, int channels, int extent) {
+  return CHANNELS_LAST ? ((long long)b * extent + i) * channels + c : ((long long)b * channels + c) * extent + i;
+}
+
+// 16 bytes to shared memory, zeros where not inside.
+__device__ __forceinline__ void implicit_copy(void* to, const void* from, bool inside) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"((word)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? 16 : 0) : "memory");
+#else
+  word v[4];
+  element_fetch<16>(v, (const char*)from, inside);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) ((word*)to)[i] = v[i];
+#endif
+}
+
+__device__ __forceinline__ void implicit_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Where column n of tile j is among a warp's positions.
+__device__ __forceinline__ constexpr int implicit_position(int j, int n) {
+  return j / PER_RUN * 8 * PER_RUN + n / 2 * RUN + j % PER_RUN * 2 + n % 2;
+}
+
+__device__ __forceinline__ int implicit_row(int t) {
+  return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR;
+}
+
+__device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
+                                                void* __restrict__ y, word* shared) {
+  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int warp_f = warp % WARPS_F, warp_i = warp / WARPS_F;
+  const int filter = (int)(blockIdx.x % FILTER_BLOCKS) * FILTERS;
+  const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
+  const bool wide_rows = (size_t)x % 16 == 0, wide_weights = (size_t)w % 16 == 0;
+
+  auto packed_of = [&](int stage) { return shared + stage * PACKED_WORDS; };
+  auto window_of = [&](int stage) { return shared + STAGES * PACKED_WORDS + stage * WINDOW_WORDS; };
+  auto raw_of = [&](int stage) {  // in the window's place if weights are packed before there is a window
+    return shared + STAGES * (PACKED_WORDS + (CHUNKS > 1 ? WINDOW_WORDS : 0)) + stage * RAW_WORDS;
+  };
+
+  // One row, for outputs from the first one on: eight elements, each in a word, or packed in four if it is wide.
+  auto fetch = [&](word (&v)[8], int item, int first, int chunk) {
+    const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT;
+    const int group = item / ROWS, phase = item % ROWS / LENGTH, j = item % LENGTH;
+    const int sample = first * STRIDE - LEFT + t0 * DILATION + phase * (APART ? REACH : UNIT) + j * STRIDE;
+    const int c = c0 + (ALONG_TAPS ? group : 8 * group), channels = item < ITEMS ? C - c : 0;
+    const char* const from = (const char*)x + implicit_place(b, c, sample, C, M) * SIZE;
+    const bool sampled = (word)sample < (word)M;
+    if (WIDE_ROWS && wide_rows) {
+      element_fetch<16>(v, from, sampled && channels > 0);
+      return;
+    }
+    constexpr long long STEP = ALONG_TAPS == CHANNELS_LAST ? (ALONG_TAPS ? (long long)DILATION * C : M)
+                                                           : (ALONG_TAPS ? DILATION : 1);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const bool here = ALONG_TAPS ? (word)(sample + e * DILATION) < (word)M : sampled;
+      element_fetch<SIZE>(v + e, from + e * STEP * SIZE, here && channels > (ALONG_TAPS ? 0 : e));
+    }
+    if (WIDE_ROWS)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
+  };
+  auto put = [&](word* window, const word (&v)[8], int item) {
+    if (item >= ITEMS) return;
+    uint4 row;
+    if (WIDE_ROWS) row.x = v[0], row.y = v[1], row.z = v[2], row.w = v[3];
+    else row.x = v[0] | v[1] << 16, row.y = v[2] | v[3] << 16, row.z = v[4] | v[5] << 16, row.w = v[6] | v[7] << 16;
+    ((uint4*)window)[item] = row;
+  };
+  word held[HELD > 0 ? HELD : 1][8];  // rows on their way while the rows before them are multiplied
+  auto fetch_held = [&](int first, int chunk) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) fetch(held[h], h * THREADS + thread, first, chunk);
+  };
+  auto put_held = [&](word* window) {
+#pragma unroll
+    for (int h = 0; h < HELD; ++h) put(window, held[h], h * THREADS + thread);
+  };
+  auto stage_from = [&](int start, word* window, int first, int chunk) {
+#pragma unroll 1
+    for (; start < ITEMS; start += BATCH * THREADS) {
+      word v[BATCH][8];
+#pragma unroll
+      for (int i = 0; i < BATCH; ++i) fetch(v[i], start + i * THREADS + thread, first, chunk);
+#pragma unroll
+      for (int i = 0; i < BATCH; ++i) put(window, v[i], start + i * THREADS + thread);
+    }
+  };
+
+  auto copy = [&](word* raw, int chunk, int part) {
+    const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT, m0 = FLIP ? N - t0 - WT : t0;
+    const int before = filter + part * PART;
+    auto element = [&](int f, int r, bool& inside) {
+      const int c = c0 + r / WT, m = m0 + r % WT;
+      inside = before + f < F && c < C && m >= 0 && m < N;
+      return (const unsigned short*)w + (inside ? ((long long)(before + f) * C + c) * N + m : 0);
+    };
+    if (WIDE_WEIGHTS && wide_weights) {
+      constexpr int QUADS = PIECE / 8 > 0 ? PIECE / 8 : 1;
+#pragma unroll 4
+      for (int k = thread; k < PART * QUADS; k += THREADS) {
+        bool inside;
+        const unsigned short* const from = element(k / QUADS, k % QUADS * 8, inside);
+        implicit_copy((unsigned short*)raw + k / QUADS * PITCH + k % QUADS * 8, from, inside);
+      }
+    } else {
+#pragma unroll 4
+      for (int k = thread; k < PART * PIECE; k += THREADS) {
+        bool inside;
+        const unsigned short* const from = element(k / PIECE, k % PIECE, inside);
+        word v[1];
+        element_fetch<SIZE>(v, (const char*)from, inside);
+        ((unsigned short*)raw)[k / PIECE * PITCH + k % PIECE] = (unsigned short)v[0];
+      }
+    }
+  };
+  // To 16 along k of each filter; the halves of a filter's 32 bytes change places so that ldmatrix meets all banks.
+  auto pack = [&](word* packed, const word* raw, int part) {
+    constexpr int OUTER = STEPS / INNER, FORWARD = FLIP ? -1 : 1, NEXT = (ALONG_TAPS ? 16 : 1) * FORWARD;
+#pragma unroll 1
+    for (int k = thread; k < PART * OUTER * 8; k += THREADS) {
+      const int pair = k % 8, f = k / 8 % PART, outer = k / 8 / PART;
+      const int c = ALONG_TAPS ? outer : 16 * outer + 2 * pair, t = ALONG_TAPS ? 2 * pair : 0;
+      const unsigned short* const from = (const unsigned short*)raw + f * PITCH + c * WT + (FLIP ? WT - 1 - t : t);
+      word* const to = packed + (outer * INNER * FILTERS + part * PART + f) * 8 + (pair / 4 ^ f / 4 % 2) * 4 + pair % 4;
+#pragma unroll 8
+      for (int inner = 0; inner < INNER; ++inner) {
+        const int left = ALONG_TAPS ? WT - t - 16 * inner : 2;
+        const word low = left > 0 ? from[inner * NEXT] : 0;
+        const word high = left > 1 ? from[inner * NEXT + (ALONG_TAPS ? FORWARD : WT)] : 0;
+        to[inner * FILTERS * 8] = low | high << 16;
+      }
+    }
+  };
+
+  float sum[MF][NI][4];
+  auto clear = [&] {
+#pragma unroll
+    for (int m = 0; m < MF; ++m)
+#pragma unroll
+      for (int j = 0; j < NI; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[m][j][i] = 0.0f;
+  };
+  auto multiply = [&](const word* packed, const word* window) {
+    const int half = lane / 8 % 2;
+    const word weights = (word)__cvta_generic_to_shared(packed) + (warp_f * MF * 16 + lane % 16) * 32
+                         + (lane / 16 ^ lane / 4 % 2) * 16;
+    const word mine = (word)__cvta_generic_to_shared(window) + 16 * warp_i * NI * 8;
+    const word positions = mine + 16 * implicit_position(lane / 16, lane % 8);
+    const int back = 16 * (implicit_position(lane / 16, 0) - implicit_position(0, 0));  // the last tile may be alone
+    auto load = [&](word (&a)[MF][4], word (&v)[(NI + 1) / 2][4], int step) {
+      const int outer = step / INNER, inner = step % INNER;
+      const int row = ALONG_TAPS ? outer * ROWS + implicit_row(2 * inner + half)
+                                 : (2 * outer + half) * ROWS + implicit_row(inner);
+#pragma unroll
+      for (int m = 0; m < MF; ++m) halves_rows(a[m], weights + (step * FILTERS + 16 * m) * 32);
+#pragma unroll
+      for (int j = 0; j < NI; j += 2)
+        halves_rows(v[j / 2], positions + 16 * (row + implicit_position(j, 0)) - (j + 1 < NI ? 0 : back));
+    };
+    auto add = [&](const word (&a)[MF][4], const word (&v)[(NI + 1) / 2][4]) {
+#pragma unroll
+      for (int j = 0; j < NI; ++j)
+#pragma unroll
+        for (int m = 0; m < MF; ++m) halves_multiply(sum[m][j], a[m], v[j / 2][j % 2 * 2], v[j / 2][j % 2 * 2 + 1]);
+    };
+    word a[AHEAD ? 2 : 1][MF][4], v[AHEAD ? 2 : 1][(NI + 1) / 2][4];
+    if (AHEAD) {
+      load(a[0], v[0], 0);
+#pragma unroll 1
+      for (int step = 0; step < STEPS; step += 2) {
+        load(a[AHEAD], v[AHEAD], min(step + 1, STEPS - 1));
+        add(a[0], v[0]);
+        if (step + 1 == STEPS) break;
+        load(a[0], v[0], min(step + 2, STEPS - 1));
+        add(a[AHEAD], v[AHEAD]);
+      }
+    } else {
+#pragma unroll 2
+      for (int step = 0; step < STEPS; ++step) {
+        load(a[0], v[0], step);
+        add(a[0], v[0]);
+      }
+    }
+  };
+
+  const bool wide = !CHANNELS_LAST && L % RUN == 0 && ((size_t)y | (size_t)residual_of) % (RUN * SIZE) == 0;
+  auto store = [&](int first) {
+#pragma unroll
+    for (int m = 0; m < MF; ++m)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int f = filter + (warp_f * MF + m) * 16 + 8 * r + lane / 4;
+        float bias_value = 0.0f;
+        if (HAS_BIAS && f < F) bias_value = element_load(bias_of, f);
+#pragma unroll
+        for (int j = 0; j < NI; j += PER_RUN) {
+          const int i = first + warp_i * NI * 8 + implicit_position(j, 2 * (lane % 4));
+          if (f >= F || i >= L) continue;
+          const long long place = implicit_place(b, f, i, F, L);
+          const int step = CHANNELS_LAST ? F : 1;
+          float v[RUN];
+          word more[element_words(RUN)];
+          if (HAS_RESIDUAL && wide) element_fetch<RUN * SIZE>(more, residual_of + place * SIZE, true);
+#pragma unroll
+          for (int e = 0; e < RUN; ++e) {
+            v[e] = sum[m][j + e / 2][2 * r + e % 2] + bias_value;
+            if (HAS_RESIDUAL && wide) v[e] += element_at(more, e);
+            else if (HAS_RESIDUAL && i + e < L) v[e] += element_load(residual_of, place + (long long)e * step);
+            v[e] = epilogue_activation(v[e]);
+          }
+          if (wide) element_store<RUN>((char*)y + place * SIZE, v);
+          else
+#pragma unroll
+            for (int e = 0; e < RUN; ++e)
+              if (i + e < L) element_store<1>((char*)y + (place + (long long)e * step) * SIZE, v + e);
+        }
+      }
+  };
+
+  int first = patch * SPAN;
+  if (CHUNKS == 1) {
+#pragma unroll 1
+    for (int part = 0; part < PARTS; ++part) {
+      copy(raw_of(0), 0, part);
+      implicit_wait();
+      __syncthreads();
+      pack(packed_of(0), raw_of(0), part);
+      __syncthreads();
+    }
+    stage_from(0, window_of(0), first, 0);
+#pragma unroll 1
+    for (int tile = 1;; ++tile) {
+      __syncthreads();
+      const bool more = tile < TILES && first + TILE < L;
+      if (more) fetch_held(first + TILE, 0);
+      clear();
+      multiply(packed_of(0), window_of(0));
+      store(first);
+      if (!more) break;
+      __syncthreads();
+      first += TILE;
+      put_held(window_of(0));
+      stage_from(HELD * THREADS, window_of(0), first, 0);
+    }
+    return;
+  }
+  clear();
+  if (STAGES == 1) {
+#pragma unroll 1
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+      if (chunk > 0) __syncthreads();
+      copy(raw_of(0), chunk, 0);
+      stage_from(0, window_of(0), first, chunk);
+      implicit_wait();
+      __syncthreads();
+      pack(packed_of(0), raw_of(0), 0);
+      __syncthreads();
+      multiply(packed_of(0), window_of(0));
+    }
+  } else {
+    copy(raw_of(0), 0, 0);
+    stage_from(0, window_of(0), first, 0);
+    implicit_wait();
+    __syncthreads();
+    pack(packed_of(0), raw_of(0), 0);
+    copy(raw_of(1), 1, 0);
+#pragma unroll 1
+    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+      const int here = chunk % 2, next = 1 - here;
+      implicit_wait();
+      __syncthreads();
+      const bool more = chunk + 1 < CHUNKS;
+      if (chunk + 2 < CHUNKS) copy(raw_of(here), chunk + 2, 0);
+      if (more) {
+        fetch_held(first, chunk + 1);
+        stage_from(HELD * THREADS, window_of(next), first, chunk + 1);
+        pack(packed_of(next), raw_of(next), 0);
+      }
+      multiply(packed_of(here), window_of(here));
+      if (more) put_held(window_of(next));
+    }
+  }
+  store(first);
+}

@@ -1,0 +1,66 @@
+"""Dense channels and banks on tensor cores: see ``implicit.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.implicit import blocks, held, shared_words, threads
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import HALVES
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("implicit.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_implicit",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=threads(config),
+        words=shared_words(workload, config),
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    values = {
+        **elements(workload.dtype, "cached", kept=False),
+        **epilogue(workload),
+        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        "PRODUCTS": 1,
+        "CHANNELS_LAST": workload.layout == "NWC",
+        "FLIP": workload.kind == "convolve",
+        "ALONG_TAPS": config["along"] == "taps",
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "WARPS_F": config["filter_warps"],
+        "WARPS_I": config["position_warps"],
+        "MF": config["filter_tiles"],
+        "NI": config["position_tiles"],
+        "RUN": config["neighbours"],
+        "WC": config["channels"],
+        "WT": config["taps"],
+        "STAGES": config["stages"],
+        "TILES": config["tiles"],
+        "HELD": held(workload, config),
+        "PARTS": config["weight_parts"],
+        "AHEAD": config["fragments"] == 2,
+        "WORDS": shared_words(workload, config),
+    }
+    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
