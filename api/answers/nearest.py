@@ -12,7 +12,7 @@ from templates import templates_for
 from templates.errors import TemplateError
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.workload import Workload, is_extent
+from templates.workload import Later, Workload, is_extent
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
@@ -59,11 +59,16 @@ def verification(
 def distance(workload: Workload, best: Best) -> float:
     """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
     the neighbour was allowed a larger error."""
-    asked, there = json.loads(workload.key), json.loads(best.workload_key)
+    fields = type(workload).model_fields.items()
+    unsaid = {name: field.default for name, field in fields if Later() in field.metadata}
+    asked, there = (unsaid | json.loads(key) for key in (workload.key, best.workload_key))
     if set(asked) != set(there):  # a field that one of the two releases lacks
         return math.inf
-    fields = type(workload).model_fields.items()
-    extents = [name for name, field in fields if is_extent(field.annotation) and name in asked]
+    extents = [
+        name
+        for name, field in fields
+        if is_extent(field.annotation) and asked[name] is not None and there[name] is not None
+    ]
     fixed = set(asked) - {*extents, "max_error"}
     if any(asked[name] != there[name] for name in fixed) or there["max_error"] > asked["max_error"]:
         return math.inf

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.schemas.present import present
 from templates import Operator
-from templates.workload import Workload
 
 _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "const")
 
@@ -43,7 +43,7 @@ class OperatorView(BaseModel):
     limits: dict[str, dict[str, Any]] = Field(
         description="the limits of each field; refusals name those between fields"
     )
-    defaults: dict[str, Any]
+    defaults: dict[str, Any] = Field(description="of the fields that the example does not name")
     example: dict[str, Any]
     templates: dict[str, list[str]] = Field(description="names, by kind of device")
     links: OperatorLinks
@@ -59,16 +59,18 @@ class OperatorView(BaseModel):
             summary=operator.summary,
             workload_schema=schema,
             limits={
-                name: {key: field[key] for key in _LIMITS if key in field}
+                name: {key: said[key] for key in _LIMITS if key in said}
                 for name, field in schema["properties"].items()
+                for said in [present(field)]
             },
-            defaults=_defaults(operator.workload),
+            defaults=_defaults(operator),
             example=operator.example,
             templates=templates,
             links=OperatorLinks(self=f"/operators/{operator.name}", best=best),
         )
 
 
-def _defaults(workload: type[Workload]) -> dict[str, Any]:
-    fields = workload.model_fields.items()
-    return {name: field.default for name, field in fields if not field.is_required()}
+def _defaults(operator: Operator) -> dict[str, Any]:
+    """What the fields are that the example does not name."""
+    whole = operator.workload.model_validate(operator.example).model_dump()
+    return {name: value for name, value in whole.items() if name not in operator.example}

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from api.problems.messages import FieldError, field_errors
 from api.schemas.order import Order, OrderBase
+from api.schemas.present import present
 from db.contract.job import Job
 from db.contract.order import terms_of
 from db.contract.sent import SentTerms
@@ -136,10 +137,10 @@ def read_shape(
     """The parts of a shape to search for, and what is wrong with the others, by name."""
     wanted: dict[str, int | float | str] = {}
     wrong: dict[str, str] = {}
-    for name, schema in _properties(operator.workload).items():
-        if name not in texts or _is_list(schema):
+    for name, declared in _properties(operator.workload).items():
+        if name not in texts or _is_list(declared):
             continue
-        value = typed(texts[name])
+        value, schema = typed(texts[name]), present(declared)
         if schema.get("type") == "number" and isinstance(value, int | float):
             wanted[name] = float(value)
         elif schema.get("type") == "boolean":
@@ -213,8 +214,7 @@ def form_field(
     required: bool = False,
 ) -> FormField:
     """One property of a JSON Schema as an input."""
-    options = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
-    merged = {**schema, **(options[0] if options else {})}
+    merged = present(schema)
     default = merged.get("default")
     choices = merged.get("enum") or ([True, False] if merged.get("type") == "boolean" else [])
     number = merged.get("type") in ("integer", "number")

@@ -40,6 +40,7 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
         "dtype": "float32",
         "max_error": 1e-5,
         **PLAIN,
+        **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
     }
     assert (job["target"], job["search"], job["on_existing"]) == ("auto", "xgb", "reuse")
     assert job["trials"] == {"requested": 48, "measured": 0, "ok": 0, "failed": 0}

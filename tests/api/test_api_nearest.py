@@ -49,6 +49,15 @@ def test_its_configuration_is_valid_for_the_shape_asked(client: TestClient, engi
     assert best["config"] in spaces[best["template"]]
 
 
+def test_an_extent_at_its_default_is_an_extent(client: TestClient, engine: Engine) -> None:
+    """Though it stays out of the key."""
+    signals = {"M": 512, "N": 9, "C": 8}
+    one = tuned(engine, "conv1d", signals)
+    tuned(engine, "conv1d", signals | {"B": 64})
+    assert nearest(client, **signals, B=4)["job"] == one.id
+    assert "B" not in one.workload_key
+
+
 def test_an_exact_match_goes_first(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", {"M": 100, "N": 3})
     best = nearest(client, M=100, N=3)

@@ -285,7 +285,7 @@ def test_a_format_of_which_nothing_can_be_imported_is_named(
 CHANGES: dict[str, tuple[Any, str]] = {
     "version of the format": ({"convtune": 2}, "convtune"),
     "operator": ({"operator": "conv3d"}, "operator"),
-    "another's shape": ({"workload": {"M": 4, "N": 5}}, "workload.N"),
+    "another's shape": ({"workload": {"M": 4, "N": 5, "mode": "valid"}}, "workload.N"),
     "shape": ({"workload": {"M": 10**12, "N": 5}}, "workload.M"),
     "shape of another type": ({"workload": "M=4"}, "workload"),
     "target": ({"target": "rocm"}, "target"),

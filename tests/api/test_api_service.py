@@ -46,7 +46,9 @@ def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
         "bias": False,
         "residual": False,
         "activation": "none",
+        **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
     }
+    assert conv1d["limits"]["stride"] == {"minimum": 1, "maximum": 2**16}
 
 
 def test_no_workload_field_is_taken_for_a_filter_of_best() -> None:

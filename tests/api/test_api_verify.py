@@ -104,7 +104,10 @@ def test_without_a_neighbour_there_is_nothing_to_verify(client: TestClient) -> N
         client.post("/jobs/nearest", json=ASKED | {"trials": 3}), 422, "invalid-request", "trials"
     )
     problem(
-        client.post("/jobs/nearest", json={"operator": "conv1d", "workload": {"M": 4, "N": 5}}),
+        client.post(
+            "/jobs/nearest",
+            json={"operator": "conv1d", "workload": {"M": 4, "N": 5, "mode": "valid"}},
+        ),
         422,
         "invalid-request",
         "workload.N",
