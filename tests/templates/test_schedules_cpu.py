@@ -47,6 +47,9 @@ def test_any_configuration_of_a_small_workload(
         Conv1dWorkload(M=4111, N=4111, mode="same", kind="correlate"),
         Conv1dWorkload(M=10007, N=6151, mode="valid"),
         Conv1dWorkload(M=5003, N=2053, dtype="float16", max_error=LEAST_ERROR["float16"]),
+        Conv1dWorkload(B=3, C=37, M=211, N=5, mode="causal", layout="NWC", activation="silu"),
+        Conv1dWorkload(B=2, C=24, M=509, N=67, F=19, groups=1, stride=3, dilation=2, bias=True),
+        Conv1dWorkload(B=2, M=1009, N=400, F=7, stride=160, kind="correlate"),
         DepthwiseConv2dWorkload(B=1, C=2, H=61, W=67, K=63),
         DepthwiseConv2dWorkload(B=1, C=1, H=3, W=4999, K=5),
         DepthwiseConv2dWorkload(B=2, C=1, H=1, W=9001, K=3, stride=2),
@@ -75,6 +78,9 @@ def test_workloads_of_many_chunks_taps_or_columns(
 
 
 LARGEST = [
+    Conv1dWorkload(M=2**20, N=3, B=2**10, mode="same", dtype="float16"),
+    Conv1dWorkload(M=2**10, N=5, B=2**10, C=2**10, mode="causal", layout="NWC", dtype="bfloat16"),
+    Conv1dWorkload(M=2**12, N=2**16, C=2**9, B=2, F=1, groups=1, mode="causal", stride=2**8),
     Conv1dWorkload(M=2**24, N=2**15 - 2**6),
     Conv1dWorkload(M=2**23 - 2**16, N=2**16),
     DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1),

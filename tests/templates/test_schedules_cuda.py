@@ -57,6 +57,11 @@ WORKLOADS = [
         B=2, C=40, H=31, W=29, K=13, layout="NHWC", residual=True, activation="silu"
     ),
     Conv1dWorkload(M=20011, N=61, dtype="bfloat16"),
+    Conv1dWorkload(B=2, C=24, M=509, N=4, mode="causal", dtype="bfloat16", activation="silu"),
+    Conv1dWorkload(B=2, C=24, M=510, N=5, mode="same", layout="NWC", dtype="float16"),
+    Conv1dWorkload(B=2, C=40, M=512, N=7, F=50, groups=1, dilation=9, mode="same", dtype="float16"),
+    Conv1dWorkload(M=5003, N=400, F=65, stride=16, mode="valid", dtype="float16", residual=True),
+    Conv1dWorkload(B=3, C=2, M=5003, N=100, F=6),
     DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=9, dtype="bfloat16"),
 ]
 
