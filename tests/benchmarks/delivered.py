@@ -38,6 +38,7 @@ def fresh(database: str, operator: str, workload: dict[str, Any]) -> dict[str, A
 def main() -> None:
     import numpy as np
 
+    from templates.dtypes import in_numpy
     from tuner.client.local import Local
 
     operator, workload = sys.argv[1], json.loads(sys.argv[2])
@@ -45,20 +46,18 @@ def main() -> None:
         library = local.load(local.best(operator, workload, target="cpu"))
     rng = np.random.default_rng(0)
     work = library.workload
-    x, w = (
-        rng.standard_normal(shape).astype(work.dtype)
-        for shape in (argument.shape for argument in work.given)
-    )
-    y = np.empty(work.output.shape, work.dtype)
-    library(x, w, out=y)
+    dtype = in_numpy(work.dtype)
+    given = [rng.standard_normal(argument.shape).astype(dtype) for argument in work.given]
+    y = np.empty(work.output.shape, dtype)
+    library(*given, out=y)
     start = time.perf_counter()
-    library(x, w, out=y)
+    library(*given, out=y)
     calls = max(1, int(SAMPLE_SECONDS / (time.perf_counter() - start)))
     times = []
     for _ in range(SAMPLES):
         start = time.perf_counter()
         for _ in range(calls):
-            library(x, w, out=y)
+            library(*given, out=y)
         times.append((time.perf_counter() - start) / calls * 1e6)
     print(json.dumps({"call_us": median(times), "threads": library.threads}))
 
