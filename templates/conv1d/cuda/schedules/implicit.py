@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.implicit import blocks, held, shared_words, threads
+from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
-    epilogue,
     filled,
     program,
     resident,
@@ -35,20 +35,10 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
         **elements(workload.dtype, "cached", kept=False),
-        **epilogue(workload),
+        **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,
-        "CHANNELS_LAST": workload.layout == "NWC",
-        "FLIP": workload.kind == "convolve",
         "ALONG_TAPS": config["along"] == "taps",
-        "C": workload.C,
-        "M": workload.M,
-        "F": workload.out_channels,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
         "WARPS_F": config["filter_warps"],
         "WARPS_I": config["position_warps"],
         "MF": config["filter_tiles"],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.cuda.signals import blocks
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, epilogue, filled, program
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program
 
 SOURCE = Path(__file__).with_name("signals.cu")
 CHUNK = 512
@@ -28,20 +29,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
         **elements(workload.dtype, "cached", kept=False),
-        **epilogue(workload),
-        "CHANNELS_LAST": workload.layout == "NWC",
-        "FLIP": workload.kind == "convolve",
-        "B": workload.B,
-        "C": workload.C,
-        "M": workload.M,
-        "F": workload.out_channels,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
-        "SUMMED": workload.summed,
-        "SEVERAL": workload.multiplier,
+        **shape(workload),
         "R": config["outputs"],
         "FILTERS": config["filters"],
         "THREADS": config["threads"],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.cuda.window import blocks, vector_of
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
-    epilogue,
     filled,
     program,
     resident,
@@ -34,17 +34,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
         **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
-        **epilogue(workload),
-        "FLIP": workload.kind == "convolve",
+        **shape(workload),
         "WINDOW": config["reads"] == "window",
-        "F": workload.out_channels,
-        "SEVERAL": workload.multiplier,
-        "M": workload.M,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
         "ROWS": workload.rows,
         "R": config["outputs"],
         "STEPS": config["steps"],

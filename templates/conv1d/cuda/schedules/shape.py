@@ -1,0 +1,26 @@
+"""A workload's numbers as CUDA sources name them."""
+
+from __future__ import annotations
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import epilogue
+
+
+def shape(workload: Conv1dWorkload) -> dict[str, object]:
+    """Extents, steps and order of the tensors, and the epilogue."""
+    return {
+        **epilogue(workload),
+        "CHANNELS_LAST": workload.layout == "NWC",
+        "FLIP": workload.kind == "convolve",
+        "B": workload.B,
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "SUMMED": workload.summed,
+        "SEVERAL": workload.multiplier,
+    }
