@@ -7,6 +7,7 @@ from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.cuda.blocks import CudaBlocks
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
+from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.cuda.signals import CudaSignals
@@ -27,6 +28,7 @@ TEMPLATES = (
     CudaRegisters(),
     CudaSignals(),
     CudaWindow(),
+    CudaHankel(),
     CudaImplicit(),
     CudaChannels(),
     CudaStrategies(),

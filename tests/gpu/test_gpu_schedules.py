@@ -71,6 +71,10 @@ WORKLOADS = [
     Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
     Conv1dWorkload(M=100003, N=4099, mode="same", kind="correlate", dtype="bfloat16"),
     Conv1dWorkload(M=5003, N=5, dtype="bfloat16", bias=True, activation="silu"),
+    Conv1dWorkload(B=16, C=12, M=202, N=31, mode="same", kind="correlate", dtype="float16"),
+    Conv1dWorkload(
+        B=5, C=3, M=501, N=96, F=6, dtype="bfloat16", bias=True, residual=True, activation="gelu"
+    ),
     DepthwiseConv2dWorkload(
         B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
     ),

@@ -37,6 +37,7 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=2, C=8, H=28, W=28, K=29),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16"),
     Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
+    Conv1dWorkload(B=5, C=12, M=202, N=31, mode="same", dtype="float16", residual=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="bfloat16", bias=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16", layout="NHWC"),
     DepthwiseConv2dWorkload(

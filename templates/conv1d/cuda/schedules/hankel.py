@@ -1,0 +1,51 @@
+"""A kernel for each channel on tensor cores: see ``hankel.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
+from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import HALVES
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    filled,
+    program,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("hankel.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_hankel",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=config["threads"],
+        words=0,
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    read, written = vectors(workload, config)
+    values = {
+        **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
+        **shape(workload),
+        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        "PRODUCTS": 1,
+        "V": read,
+        "VO": written,
+        "WIDTH": config["width"],
+        "PARTS": parts(workload, config),
+        "SEGMENTS": segments(workload, config),
+        "TILES": config["tiles"],
+        "STAGES": config["stages"],
+        "WARPS": config["threads"] // 32,
+    }
+    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
