@@ -16,6 +16,7 @@ from templates.workload import Workload
 
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
+COARSE = 4e-3  # a max_error that admits instructions right to 2^-11
 STORES = {"cached": "", "streaming": ".cs"}
 
 _RESIDENT = """
@@ -64,6 +65,7 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
         **names,
         "ADDED": "".join(parameters),
         "ACTIVATION": workload.activation,
+        "IS_COARSE": workload.max_error >= COARSE,
     }
 
 

@@ -1,0 +1,249 @@
+"""The space of the implicit product by whole warpgroups on CUDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+BESIDE = 36  # registers for addresses and the like
+MOST_TAPS = 31  # of which a lane has all, for a pair of channels
+MOST_WEIGHTS = 160  # registers
+MOST_THREADS = 640
+REGISTERS = 2**16  # of a unit
+MOST_REGISTERS = 248
+LEAST_BESIDE = 24  # registers without which the matrix instruction does not compile
+MOST_HELD = 12  # items that a thread fetches at once to stage them, of eight registers
+STAGING = 40  # registers of such a thread, beside these
+
+
+class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
+    """Filters by channels and taps, times channels and taps by positions, by the matrix
+    instructions of whole warpgroups (``schedules/implicit_warpgroup.cu``). A warpgroup holds 64
+    filters by ``columns`` positions. A block has ``filter_groups`` by ``position_groups`` of them,
+    and ``staging_groups`` that write the next ``channels`` to one of ``stages``. It computes
+    several ``tiles`` of positions; if it takes all channels at once, the weights stay in registers
+    and the groups of positions take turns. A unit holds ``resident`` blocks."""
+
+    operator = "conv1d"
+    name = "implicit_warpgroup"
+    kind = "cuda"
+    version = 1
+    arithmetic = TENSOR_CORES
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """On compute capability 9.0, the only one with these instructions; of 16 bits; for enough
+        channels and filters to fill them at least by a quarter."""
+        return (
+            limits.kind == "cuda"
+            and limits.arch == "sm_90"
+            and workload.is_dense
+            and workload.dtype != "float32"
+            and workload.C >= 8
+            and workload.out_channels >= 16
+            and workload.N <= MOST_TAPS
+            and len(self.space(workload, limits)) > 0
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        length, whole = workload.length, ceil_div(workload.C, 16) * 16
+        space = ConfigSpace(self.name, self.version)
+        space.knob("filter_groups", [1, 2, 3, 4])
+        space.knob("position_groups", [1, 2, 3, 4])
+        space.knob("columns", list(range(32, 193, 16)))
+        space.knob("channels", sorted({c for c in (16, 32, 64, whole) if c <= whole}))
+        space.knob("tiles", [1, 2, 3, 4, 6, 8, 12, 16])
+        space.knob("stages", [1, 2, 3, 4])
+        space.knob("staging_groups", [1, 2])
+        space.knob("resident", [1, 2, 3])
+        space.constraint(
+            "filters fill half a block, or it has one group of them",
+            lambda c: (
+                c["filter_groups"] == 1 or 64 * c["filter_groups"] < 2 * workload.out_channels
+            ),
+            reads=("filter_groups",),
+        )
+        space.constraint(
+            f"at most {MOST_THREADS} threads a block",
+            lambda c: threads(c) <= MOST_THREADS,
+            reads=("filter_groups", "position_groups", "staging_groups"),
+        )
+        space.constraint(
+            "positions fill half a block, or it is the smallest",
+            lambda c: (
+                _tile(workload, c) < 2 * length or (c["position_groups"], c["columns"]) == (1, 32)
+            ),
+            reads=("position_groups", "columns", "channels"),
+        )
+        space.constraint(
+            f"at most {MOST_WEIGHTS} registers of weights",
+            lambda c: _weights(workload, c) <= MOST_WEIGHTS,
+            reads=("channels",),
+        )
+        space.constraint(
+            "there are as many tiles, at least one for each group that takes turns",
+            lambda c: (
+                (c["tiles"] == 1 or (c["tiles"] - 1) * _tile(workload, c) < length)
+                and (chunks(workload, c) > 1 or c["position_groups"] <= c["tiles"])
+            ),
+            reads=("position_groups", "columns", "channels", "tiles"),
+        )
+        space.constraint(
+            "every stage is used, and two if something follows",
+            lambda c: min(2, _parts(workload, c)) <= c["stages"] <= _parts(workload, c),
+            reads=("channels", "tiles", "stages"),
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: (
+                registers(workload, c).multiplying <= MOST_REGISTERS
+                and registers(workload, c).launched >= c["columns"] // 2 + LEAST_BESIDE
+                and held(workload, c) >= 1
+            ),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory for the resident blocks",
+            lambda c: 4 * c["resident"] * shared_words(workload, c) <= limits.shared_memory,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        space = self.space(workload, limits)
+        config = {
+            "template": self.name,
+            "filter_groups": 1,
+            "position_groups": 1,
+            "columns": 32,
+            "channels": 16,
+            "tiles": 1,
+            "stages": min(2, ceil_div(workload.C, 16)),
+            "staging_groups": 1,
+            "resident": 1,
+        }
+        for columns in (64, 128):
+            larger = {**config, "columns": columns}
+            config = larger if larger in space else config
+        return config
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        tile, filters, parts = (
+            _tile(workload, config),
+            64 * config["filter_groups"],
+            chunks(workload, config),
+        )
+        count, shared = blocks(workload, config), 4 * shared_words(workload, config)
+        resident = max(config["resident"], 1)
+        steps = config["channels"] // 16 * workload.N * parts
+        return {
+            **occupancy(count, threads(config), resident, limits),
+            "tail": count / (resident * limits.units) / ceil_div(count, resident * limits.units),
+            "shared_bytes": shared,
+            "registers": registers(workload, config).multiplying,
+            "held": held(workload, config),
+            "products": config["columns"] * steps * config["tiles"],
+            "chunks": parts,
+            "staged_bytes": count
+            * (16 * config["tiles"] * parts * _rows(workload, config) + 32 * filters * steps),
+            "padded_share": count
+            * config["tiles"]
+            * tile
+            * filters
+            * steps
+            * 16
+            / (workload.B * workload.length * workload.out_channels * workload.taps),
+        }
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Of the threads of a block: as launched, then of those that stage and of those that multiply.
+    These differ if the former leave some to the latter."""
+
+    launched: int
+    staging: int
+    multiplying: int
+
+
+def registers(workload: Conv1dWorkload, config: Config) -> Registers:
+    groups, stagers = _groups(config), config["staging_groups"]
+    launched = min(MOST_REGISTERS, REGISTERS // (threads(config) * config["resident"]) // 8 * 8)
+    needed = ceil_div(_weights(workload, config) + config["columns"] // 2 + BESIDE, 8) * 8
+    if needed <= launched:
+        return Registers(launched, launched, launched)
+    left = launched * (groups + stagers) - needed * groups
+    return Registers(launched, left // stagers // 8 * 8, needed)
+
+
+def held(workload: Conv1dWorkload, config: Config) -> int:
+    """Items that a thread fetches at once to stage them, as many as its registers hold."""
+    items = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
+    return min(MOST_HELD, items, (registers(workload, config).staging - STAGING) // 8)
+
+
+def threads(config: Config) -> int:
+    return 128 * (_groups(config) + int(config["staging_groups"]))
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    patches = ceil_div(workload.length, _tile(workload, config) * config["tiles"])
+    filters = 64 * config["filter_groups"]
+    return workload.B * patches * ceil_div(workload.out_channels, filters)
+
+
+def chunks(workload: Conv1dWorkload, config: Config) -> int:
+    """Parts of the channels, each of which a block stages and multiplies."""
+    return ceil_div(workload.C, config["channels"])
+
+
+def shared_words(workload: Conv1dWorkload, config: Config) -> int:
+    """32-bit words of shared memory, as ``implicit_warpgroup.cu`` lays them out."""
+    stages = config["stages"]
+    raw = 64 * config["filter_groups"] * (config["channels"] * workload.N + 8) // 2
+    raws = stages if chunks(workload, config) > 1 else 1
+    return int(stages * (4 * _rows(workload, config) + 4) + raws * raw)
+
+
+def _parts(workload: Conv1dWorkload, config: Config) -> int:
+    return int(chunks(workload, config) * config["tiles"])
+
+
+def _groups(config: Config) -> int:
+    """Warpgroups that multiply."""
+    return int(config["filter_groups"] * config["position_groups"])
+
+
+def _tile(workload: Conv1dWorkload, config: Config) -> int:
+    """Positions at a time: of a group if they take turns, else of all."""
+    groups = config["position_groups"] if chunks(workload, config) > 1 else 1
+    return int(config["columns"] * groups)
+
+
+def _rows(workload: Conv1dWorkload, config: Config) -> int:
+    """Rows of 16 bytes of a chunk's window."""
+    stride, dilation, taps, tile = (
+        workload.stride,
+        workload.dilation,
+        workload.N,
+        _tile(workload, config),
+    )
+    near, far = stride // gcd(stride, dilation), dilation // gcd(stride, dilation)
+    shared = tile + (taps - 1) * far // near
+    apart = taps * tile <= near * shared
+    paired = workload.layout == "NCW" and not apart and stride == 1 and workload.M % 2 == 0
+    shift = workload.left % 2 if paired else 0
+    rows = taps * tile if apart else near * ceil_div(shared + shift, 2) * 2
+    return int(config["channels"] // 8 * rows)
+
+
+def _weights(workload: Conv1dWorkload, config: Config) -> int:
+    """Registers of a thread for weights."""
+    return int(config["channels"] // 16 * workload.N * 4)

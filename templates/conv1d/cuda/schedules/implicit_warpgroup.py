@@ -1,0 +1,64 @@
+"""Dense channels by whole warpgroups: see ``implicit_warpgroup.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.implicit_warpgroup import (
+    blocks,
+    held,
+    registers,
+    shared_words,
+    threads,
+)
+from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+
+SOURCE = Path(__file__).with_name("implicit_warpgroup.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_implicit_warpgroup",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=threads(config),
+        words=shared_words(workload, config),
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    sums = config["columns"] // 2
+    shares = registers(workload, config)
+    values = {
+        **elements(workload.dtype, "cached", kept=False),
+        **shape(workload),
+        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        "GROUPS_F": config["filter_groups"],
+        "GROUPS_I": config["position_groups"],
+        "COLUMNS": config["columns"],
+        "WC": config["channels"],
+        "TILES": config["tiles"],
+        "STAGERS": 128 * config["staging_groups"],
+        "FEWER": _taken("dec", shares.staging, shares.launched),
+        "MORE": _taken("inc", shares.multiplying, shares.launched),
+        "STAGES": config["stages"],
+        "HELD": held(workload, config),
+        "WORDS": shared_words(workload, config),
+        "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),
+        "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(sums)),
+        "WEIGHTS": ", ".join(f"%{sums + i}" for i in range(4)),
+        "ROWS": sums + 4,
+        "ADD": sums + 5,
+    }
+    return filled(values, ELEMENTS, EPILOGUE, SOURCE) + resident(config["resident"])
+
+
+def _taken(way: str, registers: int, launched: int) -> str:
+    """The instruction that takes more registers, or leaves some to others."""
+    if registers == launched:
+        return ""
+    return f'  asm volatile("setmaxnreg.{way}.sync.aligned.u32 {registers};");'
