@@ -236,7 +236,7 @@ def _channels_last(dtype: str) -> list[Bar]:
 
 BARS: dict[str, list[Bar]] = {
     "cuda": [
-        Bar("conv1d: faster than every peer", "conv1d *", "× as fast", 1, "least"),
+        Bar("conv1d: faster than every peer", "conv1d [fsv]*", "× as fast", 1, "least"),
         Bar("conv1d full 16384×32: at most 1.4 µs", _FULL.name, "µs", 1.4),
         Bar(
             "conv1d full 16384×32: at most 2.2 times the empty kernel",
