@@ -9,6 +9,7 @@ from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
+from templates.conv1d.cuda.implicit_warpgroup import CudaImplicitWarpgroup
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.cuda.signals import CudaSignals
 from templates.conv1d.cuda.splits import CudaSplits
@@ -30,6 +31,7 @@ TEMPLATES = (
     CudaWindow(),
     CudaHankel(),
     CudaImplicit(),
+    CudaImplicitWarpgroup(),
     CudaChannels(),
     CudaStrategies(),
     CudaSplits(),

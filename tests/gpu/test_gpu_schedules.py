@@ -71,6 +71,14 @@ WORKLOADS = [
     Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
     Conv1dWorkload(M=100003, N=4099, mode="same", kind="correlate", dtype="bfloat16"),
     Conv1dWorkload(M=5003, N=5, dtype="bfloat16", bias=True, activation="silu"),
+    Conv1dWorkload(
+        B=2, C=24, M=509, N=4, mode="causal", dtype="bfloat16", bias=True, activation="silu"
+    ),
+    Conv1dWorkload(B=2, C=24, M=510, N=5, mode="same", layout="NWC", dtype="float16"),
+    Conv1dWorkload(B=2, C=40, M=512, N=7, F=50, groups=1, dilation=9, mode="same", dtype="float16"),
+    Conv1dWorkload(B=2, C=64, M=4001, N=3, groups=1, layout="NWC", dtype="bfloat16", residual=True),
+    Conv1dWorkload(M=5003, N=400, F=65, stride=16, mode="valid", dtype="float16", residual=True),
+    Conv1dWorkload(B=3, C=2, M=5003, N=100, F=6),
     Conv1dWorkload(B=16, C=12, M=202, N=31, mode="same", kind="correlate", dtype="float16"),
     Conv1dWorkload(
         B=5, C=3, M=501, N=96, F=6, dtype="bfloat16", bias=True, residual=True, activation="gelu"

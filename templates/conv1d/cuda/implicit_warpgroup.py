@@ -19,8 +19,9 @@ MOST_WEIGHTS = 160  # registers
 MOST_THREADS = 640
 REGISTERS = 2**16  # of a unit
 MOST_REGISTERS = 248
-LEAST_BESIDE = 24  # registers without which the matrix instruction does not compile
-MOST_HELD = 12  # items that a thread fetches at once to stage them, of eight registers
+LEAST_BESIDE = 32  # registers without which the matrix instruction does not compile
+MOST_HELD = 12  # items that a thread fetches at once to stage them
+REGISTERS_HELD = 16  # for each, and for the one that comes after it
 STAGING = 40  # registers of such a thread, beside these
 
 
@@ -97,8 +98,11 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
         )
         space.constraint(
             "every stage is used, and two if something follows",
-            lambda c: min(2, _parts(workload, c)) <= c["stages"] <= _parts(workload, c),
-            reads=("channels", "tiles", "stages"),
+            lambda c: (
+                min(2, _parts(workload, c)) <= c["stages"] <= _parts(workload, c)
+                and (chunks(workload, c) > 1 or c["position_groups"] <= c["stages"])
+            ),
+            reads=("position_groups", "channels", "tiles", "stages"),
         )
         space.constraint(
             "the registers of the resident blocks fit",
@@ -186,7 +190,7 @@ def registers(workload: Conv1dWorkload, config: Config) -> Registers:
 def held(workload: Conv1dWorkload, config: Config) -> int:
     """Items that a thread fetches at once to stage them, as many as its registers hold."""
     items = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
-    return min(MOST_HELD, items, (registers(workload, config).staging - STAGING) // 8)
+    return min(MOST_HELD, items, (registers(workload, config).staging - STAGING) // REGISTERS_HELD)
 
 
 def threads(config: Config) -> int:

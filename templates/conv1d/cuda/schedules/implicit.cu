@@ -2,9 +2,7 @@
 // over channels and taps. No matrix of windows is in memory: shared memory holds the signal as rows of 16 bytes.
 // Along channels a row is eight channels of one sample; along taps it is what eight taps meet of one channel.
 // A tap is then a distance in rows, and any row is aligned for ldmatrix.
-constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@, ALONG_TAPS = @ALONG_TAPS@;
-constexpr int C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
-constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
+constexpr bool ALONG_TAPS = @ALONG_TAPS@;
 constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, MF = @MF@, NI = @NI@, RUN = @RUN@;
 constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
 constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
@@ -17,7 +15,6 @@ static_assert(NI % PER_RUN == 0, "whole runs");
 // Position i and distance t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i. The remainders, as many as the
 // stride, lie apart, so neighbouring positions have neighbouring rows at any stride. Few taps, or far ones, have
 // rows of their own.
-constexpr int implicit_divisor(int a, int b) { return b ? implicit_divisor(b, a % b) : a; }
 constexpr int INNER = ALONG_TAPS ? (WT + 15) / 16 : WT;  // steps of 16 along k, in one or 16 channels
 constexpr int REACH = ALONG_TAPS ? 8 * DILATION : DILATION, DISTANCES = ALONG_TAPS ? 2 * INNER : WT;
 constexpr int UNIT = implicit_divisor(STRIDE, REACH), NEAR = STRIDE / UNIT, FAR = REACH / UNIT;
@@ -40,29 +37,6 @@ constexpr int LARGER_WORDS = WINDOW_WORDS > RAW_WORDS ? WINDOW_WORDS : RAW_WORDS
 constexpr int BESIDE_WORDS = CHUNKS > 1 ? WINDOW_WORDS + RAW_WORDS : LARGER_WORDS;
 static_assert(CHUNKS == 1 || PARTS == 1, "parts are for weights that stay");
 static_assert(STAGES * (PACKED_WORDS + BESIDE_WORDS) == @WORDS@, "the template's estimate of shared memory");
-
-__device__ __forceinline__ long long implicit_place(int b, int c, int i, int channels, int extent) {
-  return CHANNELS_LAST ? ((long long)b * extent + i) * channels + c : ((long long)b * channels + c) * extent + i;
-}
-
-// 16 bytes to shared memory, zeros where not inside.
-__device__ __forceinline__ void implicit_copy(void* to, const void* from, bool inside) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :: "r"((word)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? 16 : 0) : "memory");
-#else
-  word v[4];
-  element_fetch<16>(v, (const char*)from, inside);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) ((word*)to)[i] = v[i];
-#endif
-}
-
-__device__ __forceinline__ void implicit_wait() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
 
 // Where column n of tile j is among a warp's positions.
 __device__ __forceinline__ constexpr int implicit_position(int j, int n) {
@@ -275,7 +249,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
 #pragma unroll 1
     for (int part = 0; part < PARTS; ++part) {
       copy(raw_of(0), 0, part);
-      implicit_wait();
+      implicit_copied();
       __syncthreads();
       pack(packed_of(0), raw_of(0), part);
       __syncthreads();
@@ -304,7 +278,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       if (chunk > 0) __syncthreads();
       copy(raw_of(0), chunk, 0);
       stage_from(0, window_of(0), first, chunk);
-      implicit_wait();
+      implicit_copied();
       __syncthreads();
       pack(packed_of(0), raw_of(0), 0);
       __syncthreads();
@@ -313,14 +287,14 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   } else {
     copy(raw_of(0), 0, 0);
     stage_from(0, window_of(0), first, 0);
-    implicit_wait();
+    implicit_copied();
     __syncthreads();
     pack(packed_of(0), raw_of(0), 0);
     copy(raw_of(1), 1, 0);
 #pragma unroll 1
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       const int here = chunk % 2, next = 1 - here;
-      implicit_wait();
+      implicit_copied();
       __syncthreads();
       const bool more = chunk + 1 < CHUNKS;
       if (chunk + 2 < CHUNKS) copy(raw_of(here), chunk + 2, 0);

@@ -18,6 +18,7 @@ from templates.kernels.written import (
     resident,
 )
 
+SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 SOURCE = Path(__file__).with_name("implicit.cu")
 
 
@@ -53,4 +54,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return filled(values, ELEMENTS, HALVES, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])

@@ -4,9 +4,6 @@
 // swizzle, wherever they begin, so a tap is a distance in rows. Other warpgroups stage what these multiply, since these
 // wait while the tensor cores take their registers. Weights stay there if they are of all channels; groups of positions
 // then take turns with tiles, so that one multiplies while another one stores.
-constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@;
-constexpr int C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
-constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int GROUPS_F = @GROUPS_F@, GROUPS_I = @GROUPS_I@, COLUMNS = @COLUMNS@, WC = @WC@, TILES = @TILES@;
 constexpr int GROUPS = GROUPS_F * GROUPS_I, STAGERS = @STAGERS@, CHUNKS = (C + WC - 1) / WC;
 constexpr bool TURNS = CHUNKS == 1;
@@ -16,7 +13,6 @@ constexpr int OUTER = WC / 16, STEPS = OUTER * N;  // of 16 channels and a tap
 
 // Position i and tap t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i, one more if that aligns pairs of
 // samples. The remainders, as many as the stride, lie apart. Few taps, or far ones, have rows of their own.
-constexpr int implicit_divisor(int a, int b) { return b ? implicit_divisor(b, a % b) : a; }
 constexpr int UNIT = implicit_divisor(STRIDE, DILATION), NEAR = STRIDE / UNIT, FAR = DILATION / UNIT;
 constexpr long long SHARED_LENGTH = TILE + (long long)(N - 1) * FAR / NEAR;
 constexpr bool APART = (long long)N * TILE <= NEAR * SHARED_LENGTH;
@@ -41,21 +37,9 @@ struct Truth {
   static constexpr bool value = VALUE;
 };
 
-__device__ __forceinline__ long long implicit_place(int b, int c, int i, int channels, int extent) {
-  return CHANNELS_LAST ? ((long long)b * extent + i) * channels + c : ((long long)b * channels + c) * extent + i;
-}
-
 __device__ __forceinline__ int implicit_row(int t) {
   return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR + SHIFT;
 }
-
-// 16 bytes to shared memory, zeros where not inside.
-__device__ __forceinline__ void implicit_copy(void* to, const void* from, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :: "r"((word)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? 16 : 0) : "memory");
-}
-
-__device__ __forceinline__ void implicit_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 __device__ __forceinline__ void implicit_barrier(word barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
@@ -155,8 +139,8 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       ((uint4*)window)[2 * item + k] = row;
     }
   };
-  word held[HELD][8];
-  auto fetch_held = [&](int start, int first, int chunk) {
+  word held[2][HELD][8];  // rows on their way, of this part and the next
+  auto fetch_held = [&](word (&held)[HELD][8], int start, int first, int chunk) {
     if (PAIRED && paired) {
 #pragma unroll
       for (int i = 0; i < HELD; ++i) fetch(Truth<true>(), held[i], start + i * STAGERS + thread, first, chunk);
@@ -165,7 +149,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       for (int i = 0; i < HELD; ++i) fetch(Truth<false>(), held[i], start + i * STAGERS + thread, first, chunk);
     }
   };
-  auto put_held = [&](word* window, int start) {
+  auto put_held = [&](const word (&held)[HELD][8], word* window, int start) {
 #pragma unroll
     for (int i = 0; i < HELD; ++i) put(window, held[i], start + i * STAGERS + thread);
   };
@@ -210,14 +194,16 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
     for (int o = 0; o < OUTER; ++o)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const word* const from = raw + ((own_filter + lane / 4 + i % 2 * 8) * PITCH / 2 + (8 * o + i / 2 * 4 + quarter) * N);
+        const int f = own_filter + lane / 4 + i % 2 * 8, pair = 8 * o + i / 2 * 4 + quarter;
+        const word* const from = raw + (f * (PITCH / 2) + pair * N);
         word taps[N];
 #pragma unroll
         for (int t = 0; t < N; ++t) taps[t] = from[t];
 #pragma unroll
         for (int t = 0; t < N; ++t) {
           const int low = FLIP ? N - 1 - t : t, high = N + low;
-          a[o * N + t][i] = __byte_perm(taps[low / 2], taps[high / 2], (low % 2 ? 0x32 : 0x10) | (high % 2 ? 0x7600 : 0x5400));
+          const word halves = (low % 2 ? 0x32 : 0x10) | (high % 2 ? 0x7600 : 0x5400);
+          a[o * N + t][i] = __byte_perm(taps[low / 2], taps[high / 2], halves);
         }
       }
   };
@@ -296,26 +282,32 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   __syncthreads();
   if (stages) {
 @FEWER@
-#pragma unroll 1
-    for (int part = 0; part < parts; ++part) {
-      const int stage = part % STAGES, chunk = part % CHUNKS, first = start + part / CHUNKS * TILE;
-      const bool wide = WIDE_ROWS && wide_rows;
-      if (!wide) fetch_held(0, first, chunk);
+    const bool copies = WIDE_ROWS && wide_rows;
+    auto first_of = [&](int part) { return start + part / CHUNKS * TILE; };
+    auto stage_part = [&](word (&mine)[HELD][8], word (&next)[HELD][8], int part) {
+      const int stage = part % STAGES, chunk = part % CHUNKS;
+      if (!copies && part + 1 < parts) fetch_held(next, 0, first_of(part + 1), (part + 1) % CHUNKS);
       if (part >= STAGES) implicit_await(empty(stage), part / STAGES % 2 ^ 1);
       if (!TURNS) copy_weights(raw_of(stage), chunk, thread, STAGERS);
-      if (wide) {
-        copy_rows(window_of(stage), first, chunk);
+      if (copies) {
+        copy_rows(window_of(stage), first_of(part), chunk);
       } else {
-        put_held(window_of(stage), 0);
+        put_held(mine, window_of(stage), 0);
 #pragma unroll 1
         for (int more = HELD * STAGERS; more < ITEMS; more += HELD * STAGERS) {
-          fetch_held(more, first, chunk);
-          put_held(window_of(stage), more);
+          fetch_held(mine, more, first_of(part), chunk);
+          put_held(mine, window_of(stage), more);
         }
       }
       implicit_publish();
       implicit_arrive(full(stage));
       implicit_arrive_copied(full(stage));
+    };
+    if (!copies) fetch_held(held[0], 0, start, 0);
+#pragma unroll 1
+    for (int part = 0; part < parts; part += 2) {
+      stage_part(held[0], held[1], part);
+      if (part + 1 < parts) stage_part(held[1], held[0], part + 1);
     }
     return;
   }

@@ -16,6 +16,7 @@ from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
 
+SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 SOURCE = Path(__file__).with_name("implicit_warpgroup.cu")
 
 
@@ -54,7 +55,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "ROWS": sums + 4,
         "ADD": sums + 5,
     }
-    return filled(values, ELEMENTS, EPILOGUE, SOURCE) + resident(config["resident"])
+    return filled(values, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
 
 
 def _taken(way: str, registers: int, launched: int) -> str:
