@@ -139,18 +139,14 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        tile, filters, parts = (
-            _tile(workload, config),
-            64 * config["filter_groups"],
-            chunks(workload, config),
-        )
-        count, shared = blocks(workload, config), 4 * shared_words(workload, config)
-        resident = max(config["resident"], 1)
+        tile, filters = _tile(workload, config), 64 * config["filter_groups"]
+        parts = chunks(workload, config)
         steps = config["channels"] // 16 * workload.N * parts
+        count, room = blocks(workload, config), config["resident"] * limits.units
         return {
-            **occupancy(count, threads(config), resident, limits),
-            "tail": count / (resident * limits.units) / ceil_div(count, resident * limits.units),
-            "shared_bytes": shared,
+            **occupancy(count, threads(config), config["resident"], limits),
+            "tail": count / room / ceil_div(count, room),
+            "shared_bytes": 4 * shared_words(workload, config),
             "registers": registers(workload, config).multiplying,
             "held": held(workload, config),
             "products": config["columns"] * steps * config["tiles"],
