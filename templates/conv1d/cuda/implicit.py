@@ -32,7 +32,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "implicit"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

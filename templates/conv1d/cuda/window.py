@@ -31,7 +31,7 @@ class CudaWindow(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "window"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

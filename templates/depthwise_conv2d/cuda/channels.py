@@ -41,7 +41,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_OR_PACKED
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
