@@ -20,8 +20,8 @@ MOST_THREADS = 640
 REGISTERS = 2**16  # of a unit
 MOST_REGISTERS = 248
 LEAST_BESIDE = 32  # registers without which the matrix instruction does not compile
-MOST_HELD = 12  # items that a thread fetches at once to stage them
-REGISTERS_HELD = 16  # for each, and for the one that comes after it
+MOST_HELD = 12  # pairs of rows that a thread fetches at once to stage them
+REGISTERS_HELD = 16  # for each pair, and for the one that comes after it
 STAGING = 40  # registers of such a thread, beside these
 
 
@@ -40,8 +40,8 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On compute capability 9.0, the only one with these instructions; of 16 bits; for enough
-        channels and filters to fill them at least by a quarter."""
+        """On compute capability 9.0, the only one with these instructions; of 16 bits; for half the
+        channels of an instruction at least, and a quarter of its filters."""
         return (
             limits.kind == "cuda"
             and limits.arch == "sm_90"
@@ -184,9 +184,9 @@ def registers(workload: Conv1dWorkload, config: Config) -> Registers:
 
 
 def held(workload: Conv1dWorkload, config: Config) -> int:
-    """Items that a thread fetches at once to stage them, as many as its registers hold."""
-    items = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
-    return min(MOST_HELD, items, (registers(workload, config).staging - STAGING) // REGISTERS_HELD)
+    """Pairs of rows that a thread fetches at once, as many as its registers hold."""
+    pairs = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
+    return min(MOST_HELD, pairs, (registers(workload, config).staging - STAGING) // REGISTERS_HELD)
 
 
 def threads(config: Config) -> int:
@@ -229,12 +229,8 @@ def _tile(workload: Conv1dWorkload, config: Config) -> int:
 
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
     """Rows of 16 bytes of a chunk's window."""
-    stride, dilation, taps, tile = (
-        workload.stride,
-        workload.dilation,
-        workload.N,
-        _tile(workload, config),
-    )
+    stride, dilation, taps = workload.stride, workload.dilation, workload.N
+    tile = _tile(workload, config)
     near, far = stride // gcd(stride, dilation), dilation // gcd(stride, dilation)
     shared = tile + (taps - 1) * far // near
     apart = taps * tile <= near * shared
