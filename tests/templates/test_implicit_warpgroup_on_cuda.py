@@ -10,6 +10,7 @@ from templates.conv1d.cuda.implicit_warpgroup import (
     CudaImplicitWarpgroup,
     chunks,
     held,
+    neighbours,
     registers,
     shared_words,
     threads,
@@ -75,6 +76,32 @@ def test_blocks_can_run(data: st.DataObject) -> None:
     if chunks(layer, config) == 1:
         # a group that is a turn ahead of the stages would take a stage before it is filled
         assert config["position_groups"] <= config["stages"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pairs"),
+    [
+        ({"F": 32}, True),
+        ({"F": 96}, True),
+        ({"F": 33}, False),
+        ({"F": 32, "N": 1}, False),
+        ({"F": 32, "stride": 2}, False),
+        ({"F": 32, "dilation": 2}, False),
+        ({"F": 32, "layout": "NWC"}, False),
+    ],
+    ids=str,
+)
+def test_pairs_of_positions_take_the_rows_of_missing_filters(
+    fields: dict[str, Any], pairs: bool
+) -> None:
+    layer = workload(**fields)
+    assert neighbours(layer) == (2 if pairs else 1)
+    # as many filters fill a block of one group; with a group more its other half would be empty
+    assert all(
+        each["filter_groups"] * (32 if pairs else 64) < 2 * layer.out_channels
+        for each in TEMPLATE.space(layer, H200)
+        if each["filter_groups"] > 1
+    )
 
 
 def test_no_register_is_spilled() -> None:

@@ -7,7 +7,8 @@ from math import gcd
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import capability
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.halves import ARITHMETICS, arithmetics, capability
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -26,51 +27,61 @@ class CudaImplicit(Template[Conv1dWorkload]):
     operands come while those before it are multiplied. A block takes ``channels`` and ``taps`` at a
     time; with two ``stages`` the next ones are on their way meanwhile. If it takes all at once, it
     keeps the weights, which come in ``weight_parts``, for several ``tiles`` of positions. A lane
-    has ``neighbours`` side by side, which it stores at once. A thread has no more registers than
-    let a unit hold ``resident`` blocks."""
+    has ``neighbours`` side by side, which it stores at once. ``arithmetic`` says in which halves
+    float32 is split. A thread has no more registers than let a unit hold ``resident`` blocks."""
 
     operator = "conv1d"
     name = "implicit"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Of 16 bits, with something to share: channels that are summed, or filters of the same
-        channel."""
+        """With something to share: channels that are summed, or filters of the same channel."""
         return (
             super().applies(workload, limits)
-            and workload.dtype != "float32"
-            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and capability(limits) >= 75
+            and bool(_arithmetics(workload, limits))
             and (workload.is_dense or (workload.C == 1 and workload.out_channels > 1))
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        N, C = workload.N, workload.C
+        N, C, F = workload.N, workload.C, workload.out_channels
         along = _along(workload)
         space = ConfigSpace(self.name, self.version)
-        space.knob("filter_warps", [1, 2, 4])
-        space.knob("filter_tiles", [1, 2] if workload.out_channels <= 32 else [2, 4])
+        space.knob("arithmetic", _arithmetics(workload, limits))
+        space.knob("filter_warps", [1, 2, 3, 4])
+        space.knob("filter_tiles", [1, 2] if F <= 32 else [2, 3, 4])
         space.knob("position_warps", [1, 2, 4, 5, 8])
         space.knob("position_tiles", [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8])
+        space.knob("neighbours", _neighbours(workload))
         space.knob("fragments", [1, 2])
         space.knob("stages", [1, 2])
         space.knob("resident", [1, 2, 3])
         space.knob("along", along)
         space.knob("channels", sorted({each for way in along for each in _channels(way, C)}))
-        space.knob("taps", sorted({N, *(t for t in (1, 4, 16, 64, 256) if t < N)}))
+        space.knob("taps", sorted({each for way in along for each in _taps(way, N)}))
         space.knob("tiles", [1, 2, 4, 8, 15])
         space.knob("weight_parts", [1, 2, 4])
-        space.knob("neighbours", [2, 4, 8] if workload.layout == "NCW" else [2])
         space.constraint(
-            "filters fill half a block, or it has 16 of them",
-            lambda c: _filters(c) < max(2 * workload.out_channels, 17),
+            "no more than a quarter of the filters is added, or as few as can be",
+            lambda c: ceil_div(F, _filters(c)) * _filters(c) <= max(5 * F // 4, _least_filters(F)),
             ["filter_warps", "filter_tiles"],
         )
         space.constraint(
             "positions fill half a block, or it has 16 of them",
-            lambda c: _tile(c) < max(2 * workload.length, 17),
+            lambda c: _positions(c) < max(2 * workload.length, 17),
             ["position_warps", "position_tiles"],
+        )
+        space.constraint(
+            "whole runs of neighbours",
+            lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
+            ["neighbours"],
+        )
+        space.constraint(
+            "warps overlap by less than half their positions",
+            lambda c: 2 * _overlap(workload, c) < 8 * c["position_tiles"],
+            ["neighbours"],
         )
         space.constraint(
             "the registers of the resident blocks fit",
@@ -84,7 +95,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         )
         space.constraint(
             "taps are whole steps along taps, or all",
-            lambda c: c["along"] == "channels" or c["taps"] % 16 == 0 or c["taps"] == N,
+            lambda c: c["taps"] in _taps(c["along"], N),
             ["along", "taps"],
         )
         space.constraint(
@@ -107,13 +118,8 @@ class CudaImplicit(Template[Conv1dWorkload]):
         )
         space.constraint(
             "a block has fewer tiles than there are, or one",
-            lambda c: c["tiles"] == 1 or c["tiles"] * _tile(c) < 2 * workload.length,
+            lambda c: c["tiles"] == 1 or c["tiles"] * _positions(c) < 2 * workload.length,
             ["tiles"],
-        )
-        space.constraint(
-            "whole runs of neighbours",
-            lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
-            ["neighbours"],
         )
         return space
 
@@ -121,6 +127,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         F, way = workload.out_channels, _along(workload)[0]
         config = {
             "template": self.name,
+            "arithmetic": _arithmetics(workload, limits)[0],
             "filter_warps": 2 if F > 32 else 1,
             "filter_tiles": 2 if F > 16 else 1,
             "position_warps": 2 if workload.length > 64 else 1,
@@ -135,16 +142,15 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "weight_parts": 1,
             "neighbours": 2,
         }
-        fewer = [16] if way == "taps" else [256, 64, 16, 4, 1]
-        for taps in fewer:
-            if 2 * 4 * shared_words(workload, config) > limits.shared_memory and taps < workload.N:
+        for taps in reversed(_taps(way, workload.N)):
+            if 2 * 4 * shared_words(workload, config) > limits.shared_memory:
                 config["taps"] = taps
         return config
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        filters, tile, block = _filters(config), _tile(config), threads(config)
+        filters, positions, block = _filters(config), _positions(config), threads(config)
         shared = 4 * shared_words(workload, config)
         registers = _registers(config) + 8 * held(workload, config)
         resident = min(
@@ -159,14 +165,14 @@ class CudaImplicit(Template[Conv1dWorkload]):
             **occupancy(count, block, resident, limits),
             "shared_bytes": shared,
             "registers": registers,
-            "products": sums * steps * config["tiles"],
+            "products": sums * steps * config["tiles"] * _products(config),
             "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
             "chunks": parts,
             "packed": count * filters * steps * 16,
-            "staged_bytes": 16 * count * config["tiles"] * parts * rows,
+            "staged_bytes": 16 * _halves(config) * count * config["tiles"] * parts * rows,
             "padded_share": count
             * config["tiles"]
-            * tile
+            * positions
             * filters
             * steps
             * 16
@@ -179,7 +185,7 @@ def threads(config: Config) -> int:
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    patches = ceil_div(workload.length, _tile(config) * config["tiles"])
+    patches = ceil_div(workload.length, _tile(workload, config) * config["tiles"])
     return workload.B * patches * ceil_div(workload.out_channels, _filters(config))
 
 
@@ -193,10 +199,12 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     pitch = ceil_div(config["channels"] * config["taps"], 8) * 8
     while pitch % 32 != 16:
         pitch += 8
-    window = 4 * _rows(workload, config)
-    raw = _filters(config) // config["weight_parts"] * pitch // 2
+    halves = _halves(config)
+    window = 4 * halves * _rows(workload, config)
+    size = BYTES_PER_ELEMENT[workload.dtype]
+    raw = _filters(config) // config["weight_parts"] * pitch * size // 4
     beside = window + raw if chunks(workload, config) > 1 else max(window, raw)
-    return int(config["stages"] * (_filters(config) * _steps(config) * 8 + beside))
+    return int(config["stages"] * (halves * _filters(config) * _steps(config) * 8 + beside))
 
 
 def held(workload: Conv1dWorkload, config: Config) -> int:
@@ -229,13 +237,61 @@ def _channels(way: str, C: int) -> list[int]:
     return sorted({c for c in (16, 32, 64, whole) if c <= whole})
 
 
+def _taps(way: str, N: int) -> list[int]:
+    """How many taps a block may take at a time."""
+    if way == "taps":
+        parts = {ceil_div(N, 16 * each) * 16 for each in (2, 3, 5, 9)} | {16}
+    else:
+        parts = {1, 4, 16, 64, 256}
+    return sorted({each for each in parts if each < N} | {N})
+
+
 def _filters(config: Config) -> int:
     return int(16 * config["filter_warps"] * config["filter_tiles"])
 
 
-def _tile(config: Config) -> int:
-    """Positions of a block at a time."""
+def _least_filters(F: int) -> int:
+    """Filters that some blocks have at least, of 16 or 32 each."""
+    return ceil_div(F, 16) * 16 if F <= 32 else ceil_div(F, 32) * 32
+
+
+def _positions(config: Config) -> int:
+    """Those that the warps of a block sum, of which some may be the same."""
     return int(8 * config["position_warps"] * config["position_tiles"])
+
+
+def _overlap(workload: Conv1dWorkload, config: Config) -> int:
+    """Positions that a warp and the next one both sum, so that either stores whole runs."""
+    run = config["neighbours"]
+    whole = workload.layout == "NWC" or workload.dtype == "float32" or workload.length % run == 0
+    return 0 if whole else int(run)
+
+
+def _tile(workload: Conv1dWorkload, config: Config) -> int:
+    """Positions of a block at a time."""
+    return _positions(config) - int(config["position_warps"]) * _overlap(workload, config)
+
+
+def _neighbours(workload: Conv1dWorkload) -> list[int]:
+    """At most 16 bytes of them."""
+    if workload.layout == "NWC":
+        return [2]
+    return [2, 4] if workload.dtype == "float32" else [2, 4, 8]
+
+
+def _arithmetics(workload: Conv1dWorkload, limits: DeviceLimits) -> list[str]:
+    """float32 is split into bfloat16 only, whose range needs no scales."""
+    known = arithmetics(workload, workload.taps, limits)
+    return [each for each in known if workload.dtype != "float32" or each.startswith("bf16")]
+
+
+def _halves(config: Config) -> int:
+    """Parts that an element is multiplied in."""
+    return 2 if _products(config) == 3 else 1
+
+
+def _products(config: Config) -> int:
+    return ARITHMETICS[config["arithmetic"]][1]
 
 
 def _steps(config: Config) -> int:
@@ -247,14 +303,15 @@ def _steps(config: Config) -> int:
 
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
     """Rows of 16 bytes of a chunk's window."""
-    stride, reach, tile = workload.stride, workload.dilation, _tile(config)
+    stride, reach = workload.stride, workload.dilation
+    positions = _tile(workload, config) + _overlap(workload, config)
     groups, distances = config["channels"] // 8, config["taps"]
     if config["along"] == "taps":
         groups, distances = config["channels"], 2 * ceil_div(distances, 16)
         reach *= 8
     near, far = stride // gcd(stride, reach), reach // gcd(stride, reach)
-    shared = near * (tile + (distances - 1) * far // near)
-    return int(groups * min(distances * tile, shared))
+    shared = near * (positions + (distances - 1) * far // near)
+    return int(groups * min(distances * positions, shared))
 
 
 def _share(config: Config, registers: int) -> int:
@@ -269,4 +326,5 @@ def _registers(config: Config) -> int:
     fragments = 4 * filters + 4 * ceil_div(positions, 2) * (config["fragments"] - 1) + 8
     if config["fragments"] == 2:
         fragments += 4 * filters
+    fragments += (_halves(config) - 1) * 4 * (filters + ceil_div(positions, 2))
     return int(4 * filters * positions + fragments + BESIDE + 24 * (config["stages"] - 1))

@@ -28,15 +28,16 @@ STAGING = 40  # registers of such a thread, beside these
 class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     """Filters by channels and taps, times channels and taps by positions, by the matrix
     instructions of whole warpgroups (``schedules/implicit_warpgroup.cu``). A warpgroup holds 64
-    filters by ``columns`` positions. A block has ``filter_groups`` by ``position_groups`` of them,
-    and ``staging_groups`` that write the next ``channels`` to one of ``stages``. It computes
-    several ``tiles`` of positions; if it takes all channels at once, the weights stay in registers
-    and the groups of positions take turns. A unit holds ``resident`` blocks."""
+    filters by ``columns`` positions, or 32 filters by as many pairs of neighbours. A block has
+    ``filter_groups`` by ``position_groups`` of them, and ``staging_groups`` that write the next
+    ``channels`` to one of ``stages``. It computes several ``tiles`` of positions; if it takes all
+    channels at once, the weights stay in registers and the groups of positions take turns. A unit
+    holds ``resident`` blocks."""
 
     operator = "conv1d"
     name = "implicit_warpgroup"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -66,9 +67,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3])
         space.constraint(
             "filters fill half a block, or it has one group of them",
-            lambda c: (
-                c["filter_groups"] == 1 or 64 * c["filter_groups"] < 2 * workload.out_channels
-            ),
+            lambda c: c["filter_groups"] == 1 or _filters(workload, c) < 2 * workload.out_channels,
             reads=("filter_groups",),
         )
         space.constraint(
@@ -139,9 +138,9 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        tile, filters = _tile(workload, config), 64 * config["filter_groups"]
+        tile, filters = _tile(workload, config), _filters(workload, config)
         parts = chunks(workload, config)
-        steps = config["channels"] // 16 * workload.N * parts
+        steps = config["channels"] // 16 * _taps(workload) * parts
         count, room = blocks(workload, config), config["resident"] * limits.units
         return {
             **occupancy(count, threads(config), config["resident"], limits),
@@ -195,8 +194,7 @@ def threads(config: Config) -> int:
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
     patches = ceil_div(workload.length, _tile(workload, config) * config["tiles"])
-    filters = 64 * config["filter_groups"]
-    return workload.B * patches * ceil_div(workload.out_channels, filters)
+    return workload.B * patches * ceil_div(workload.out_channels, _filters(workload, config))
 
 
 def chunks(workload: Conv1dWorkload, config: Config) -> int:
@@ -207,7 +205,7 @@ def chunks(workload: Conv1dWorkload, config: Config) -> int:
 def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     """32-bit words of shared memory, as ``implicit_warpgroup.cu`` lays them out."""
     stages = config["stages"]
-    raw = 64 * config["filter_groups"] * (config["channels"] * workload.N + 8) // 2
+    raw = _filters(workload, config) * (config["channels"] * workload.N + 8) // 2
     raws = stages if chunks(workload, config) > 1 else 1
     return int(stages * (4 * _rows(workload, config) + 4) + raws * raw)
 
@@ -221,25 +219,47 @@ def _groups(config: Config) -> int:
     return int(config["filter_groups"] * config["position_groups"])
 
 
-def _tile(workload: Conv1dWorkload, config: Config) -> int:
-    """Positions at a time: of a group if they take turns, else of all."""
+def neighbours(workload: Conv1dWorkload) -> int:
+    """Positions whose filters are rows of one instruction: two if these would be empty else, and
+    the positions share all taps but one."""
+    shared = workload.stride == workload.dilation == 1 < workload.N and workload.layout == "NCW"
+    return 2 if shared and 1 <= workload.out_channels % 64 <= 32 else 1
+
+
+def _filters(workload: Conv1dWorkload, config: Config) -> int:
+    """Of a block."""
+    return int(64 // neighbours(workload) * config["filter_groups"])
+
+
+def _taps(workload: Conv1dWorkload) -> int:
+    """Of all neighbours."""
+    return workload.N + neighbours(workload) - 1
+
+
+def _columns(workload: Conv1dWorkload, config: Config) -> int:
+    """Columns at a time: of a group if they take turns, else of all."""
     groups = config["position_groups"] if chunks(workload, config) > 1 else 1
     return int(config["columns"] * groups)
 
 
+def _tile(workload: Conv1dWorkload, config: Config) -> int:
+    """Positions at a time."""
+    return _columns(workload, config) * neighbours(workload)
+
+
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
     """Rows of 16 bytes of a chunk's window."""
-    stride, dilation, taps = workload.stride, workload.dilation, workload.N
-    tile = _tile(workload, config)
-    near, far = stride // gcd(stride, dilation), dilation // gcd(stride, dilation)
-    shared = tile + (taps - 1) * far // near
-    apart = taps * tile <= near * shared
-    paired = workload.layout == "NCW" and not apart and stride == 1 and workload.M % 2 == 0
+    step, dilation = workload.stride * neighbours(workload), workload.dilation
+    columns, taps = _columns(workload, config), _taps(workload)
+    near, far = step // gcd(step, dilation), dilation // gcd(step, dilation)
+    shared = columns + (taps - 1) * far // near
+    apart = taps * columns <= near * shared
+    paired = workload.layout == "NCW" and not apart and workload.stride == 1 and workload.M % 2 == 0
     shift = workload.left % 2 if paired else 0
-    rows = taps * tile if apart else near * ceil_div(shared + shift, 2) * 2
+    rows = taps * columns if apart else near * ceil_div(shared + shift, 2) * 2
     return int(config["channels"] // 8 * rows)
 
 
 def _weights(workload: Conv1dWorkload, config: Config) -> int:
     """Registers of a thread for weights."""
-    return int(config["channels"] // 16 * workload.N * 4)
+    return int(config["channels"] // 16 * _taps(workload) * 4)

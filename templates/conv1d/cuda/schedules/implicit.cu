@@ -1,16 +1,13 @@
 // Dense channels and banks as a matrix product on tensor cores: D[f, i] = sum over k of A[f, k] Z[k, i], where k goes
 // over channels and taps. No matrix of windows is in memory: shared memory holds the signal as rows of 16 bytes.
 // Along channels a row is eight channels of one sample; along taps it is what eight taps meet of one channel.
-// A tap is then a distance in rows, and any row is aligned for ldmatrix.
+// A tap is then a distance in rows, and any row is aligned for ldmatrix. float32 is split into a high and a low half,
+// each with rows and weights of its own; three products are summed.
 constexpr bool ALONG_TAPS = @ALONG_TAPS@;
-constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, MF = @MF@, NI = @NI@, RUN = @RUN@;
-constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
+constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, HELD = @HELD@;
 constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
-constexpr int THREADS = 32 * WARPS_F * WARPS_I, FILTERS = 16 * MF * WARPS_F, TILE = 8 * NI * WARPS_I;
-constexpr int SPAN = TILE * TILES, PATCHES = (L + SPAN - 1) / SPAN, FILTER_BLOCKS = (F + FILTERS - 1) / FILTERS;
+constexpr int HALVES = @PRODUCTS@ == 3 ? 2 : 1, QUAD = 16 / SIZE;  // elements of 16 bytes
 constexpr int TAP_CHUNKS = (N + WT - 1) / WT, CHUNKS = (C + WC - 1) / WC * TAP_CHUNKS;
-constexpr int PER_RUN = RUN / 2;  // tiles of eight positions in which a lane has RUN neighbours
-static_assert(NI % PER_RUN == 0, "whole runs");
 
 // Position i and distance t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i. The remainders, as many as the
 // stride, lie apart, so neighbouring positions have neighbouring rows at any stride. Few taps, or far ones, have
@@ -18,30 +15,31 @@ static_assert(NI % PER_RUN == 0, "whole runs");
 constexpr int INNER = ALONG_TAPS ? (WT + 15) / 16 : WT;  // steps of 16 along k, in one or 16 channels
 constexpr int REACH = ALONG_TAPS ? 8 * DILATION : DILATION, DISTANCES = ALONG_TAPS ? 2 * INNER : WT;
 constexpr int UNIT = implicit_divisor(STRIDE, REACH), NEAR = STRIDE / UNIT, FAR = REACH / UNIT;
-constexpr long long SHARED_LENGTH = TILE + (long long)(DISTANCES - 1) * FAR / NEAR;
-constexpr bool APART = (long long)DISTANCES * TILE <= NEAR * SHARED_LENGTH;
-constexpr int PHASES = APART ? DISTANCES : NEAR, LENGTH = APART ? TILE : (int)SHARED_LENGTH;
+constexpr int POSITIONS = TILE + OVERLAP;
+constexpr long long SHARED_LENGTH = POSITIONS + (long long)(DISTANCES - 1) * FAR / NEAR;
+constexpr bool APART = (long long)DISTANCES * POSITIONS <= NEAR * SHARED_LENGTH;
+constexpr int PHASES = APART ? DISTANCES : NEAR, LENGTH = APART ? POSITIONS : (int)SHARED_LENGTH;
 constexpr int ROWS = PHASES * LENGTH, GROUPS = ALONG_TAPS ? WC : WC / 8, ITEMS = GROUPS * ROWS;
 constexpr int STEPS = (ALONG_TAPS ? WC : WC / 16) * INNER;
 constexpr int BATCH = ITEMS > 3 * THREADS ? 4 : (ITEMS + THREADS - 1) / THREADS;  // rows that a thread fetches at once
-constexpr bool WIDE_ROWS = CHANNELS_LAST && !ALONG_TAPS && C % 8 == 0;
+// Whether a row's elements lie side by side, at a multiple of 16 bytes, and no 16 of them are partly outside.
+constexpr bool WIDE_TAPS = DILATION == 1 && (!CHANNELS_LAST || C == 1) && STRIDE % QUAD == 0 && M % QUAD == 0 &&
+                           LEFT % QUAD == 0 && (TAP_CHUNKS == 1 || WT % QUAD == 0);
+constexpr bool WIDE_ROWS = ALONG_TAPS ? WIDE_TAPS : CHANNELS_LAST && C % 8 == 0;
 
 // Weights come as they lie, and are packed by pairs along k: their pitch keeps both in different banks.
+typedef @ELEMENT@ element;  // bits
 constexpr int PIECE = WC * WT;
 constexpr int implicit_pitch(int pitch) { return pitch % 32 == 16 ? pitch : implicit_pitch(pitch + 8); }
 constexpr int PITCH = implicit_pitch((PIECE + 7) / 8 * 8);
-constexpr bool WIDE_WEIGHTS = WT == N ? C * (long long)N % 8 == 0 && PIECE % 8 == 0 : N % 8 == 0 && WT % 8 == 0;
+constexpr bool WIDE_WEIGHTS = WT == N ? C * (long long)N % QUAD == 0 && PIECE % QUAD == 0 : N % QUAD == 0 && WT % QUAD == 0;
 constexpr int PARTS = @PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
-constexpr int WINDOW_WORDS = 4 * ITEMS, RAW_WORDS = PART * PITCH / 2, PACKED_WORDS = FILTERS * STEPS * 8;
+constexpr int PACKED_HALF = FILTERS * STEPS * 8, PACKED_WORDS = HALVES * PACKED_HALF;
+constexpr int WINDOW_WORDS = HALVES * 4 * ITEMS, RAW_WORDS = PART * PITCH * SIZE / 4;
 constexpr int LARGER_WORDS = WINDOW_WORDS > RAW_WORDS ? WINDOW_WORDS : RAW_WORDS;
 constexpr int BESIDE_WORDS = CHUNKS > 1 ? WINDOW_WORDS + RAW_WORDS : LARGER_WORDS;
 static_assert(CHUNKS == 1 || PARTS == 1, "parts are for weights that stay");
 static_assert(STAGES * (PACKED_WORDS + BESIDE_WORDS) == @WORDS@, "the template's estimate of shared memory");
-
-// Where column n of tile j is among a warp's positions.
-__device__ __forceinline__ constexpr int implicit_position(int j, int n) {
-  return j / PER_RUN * 8 * PER_RUN + n / 2 * RUN + j % PER_RUN * 2 + n % 2;
-}
 
 __device__ __forceinline__ int implicit_row(int t) {
   return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR;
@@ -62,7 +60,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     return shared + STAGES * (PACKED_WORDS + (CHUNKS > 1 ? WINDOW_WORDS : 0)) + stage * RAW_WORDS;
   };
 
-  // One row, for outputs from the first one on: eight elements, each in a word, or packed in four if it is wide.
+  // One row, for outputs from the first one on: eight elements, each in a word, or packed if it is wide.
   auto fetch = [&](word (&v)[8], int item, int first, int chunk) {
     const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT;
     const int group = item / ROWS, phase = item % ROWS / LENGTH, j = item % LENGTH;
@@ -71,7 +69,11 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     const char* const from = (const char*)x + implicit_place(b, c, sample, C, M) * SIZE;
     const bool sampled = (word)sample < (word)M;
     if (WIDE_ROWS && wide_rows) {
-      element_fetch<16>(v, from, sampled && channels > 0);
+#pragma unroll
+      for (int e = 0; e < 8; e += QUAD) {
+        const bool here = ALONG_TAPS ? (word)(sample + e) < (word)M : sampled;
+        element_fetch<16>(v + element_words(e), from + e * SIZE, here && channels > 0);
+      }
       return;
     }
     constexpr long long STEP = ALONG_TAPS == CHANNELS_LAST ? (ALONG_TAPS ? (long long)DILATION * C : M)
@@ -81,14 +83,20 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       const bool here = ALONG_TAPS ? (word)(sample + e * DILATION) < (word)M : sampled;
       element_fetch<SIZE>(v + e, from + e * STEP * SIZE, here && channels > (ALONG_TAPS ? 0 : e));
     }
-    if (WIDE_ROWS)
+    if (WIDE_ROWS && !IS_FLOAT)
 #pragma unroll
       for (int e = 0; e < 4; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
   };
   auto put = [&](word* window, const word (&v)[8], int item) {
     if (item >= ITEMS) return;
-    uint4 row;
-    if (WIDE_ROWS) row.x = v[0], row.y = v[1], row.z = v[2], row.w = v[3];
+    uint4 row, low;
+    if (IS_FLOAT) {
+      auto split = [&](int e, word& high, word& low) {
+        halves_split(__uint_as_float(v[e]), __uint_as_float(v[e + 1]), high, low);
+      };
+      split(0, row.x, low.x), split(2, row.y, low.y), split(4, row.z, low.z), split(6, row.w, low.w);
+      if (HALVES == 2) ((uint4*)window)[ITEMS + item] = low;
+    } else if (WIDE_ROWS) row.x = v[0], row.y = v[1], row.z = v[2], row.w = v[3];
     else row.x = v[0] | v[1] << 16, row.y = v[2] | v[3] << 16, row.z = v[4] | v[5] << 16, row.w = v[6] | v[7] << 16;
     ((uint4*)window)[item] = row;
   };
@@ -115,27 +123,28 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   auto copy = [&](word* raw, int chunk, int part) {
     const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT, m0 = FLIP ? N - t0 - WT : t0;
     const int before = filter + part * PART;
-    auto element = [&](int f, int r, bool& inside) {
+    auto weight = [&](int f, int r, bool& inside) {
       const int c = c0 + r / WT, m = m0 + r % WT;
       inside = before + f < F && c < C && m >= 0 && m < N;
-      return (const unsigned short*)w + (inside ? ((long long)(before + f) * C + c) * N + m : 0);
+      return (const char*)w + (inside ? ((long long)(before + f) * C + c) * N + m : 0) * SIZE;
     };
+    auto place = [&](int f, int r) { return (char*)raw + (f * PITCH + r) * SIZE; };
     if (WIDE_WEIGHTS && wide_weights) {
-      constexpr int QUADS = PIECE / 8 > 0 ? PIECE / 8 : 1;
+      constexpr int QUADS = PIECE / QUAD > 0 ? PIECE / QUAD : 1;
 #pragma unroll 4
       for (int k = thread; k < PART * QUADS; k += THREADS) {
         bool inside;
-        const unsigned short* const from = element(k / QUADS, k % QUADS * 8, inside);
-        implicit_copy((unsigned short*)raw + k / QUADS * PITCH + k % QUADS * 8, from, inside);
+        const char* const from = weight(k / QUADS, k % QUADS * QUAD, inside);
+        implicit_copy(place(k / QUADS, k % QUADS * QUAD), from, inside);
       }
     } else {
 #pragma unroll 4
       for (int k = thread; k < PART * PIECE; k += THREADS) {
         bool inside;
-        const unsigned short* const from = element(k / PIECE, k % PIECE, inside);
+        const char* const from = weight(k / PIECE, k % PIECE, inside);
         word v[1];
-        element_fetch<SIZE>(v, (const char*)from, inside);
-        ((unsigned short*)raw)[k / PIECE * PITCH + k % PIECE] = (unsigned short)v[0];
+        element_fetch<SIZE>(v, from, inside);
+        *(element*)place(k / PIECE, k % PIECE) = (element)v[0];
       }
     }
   };
@@ -146,19 +155,22 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     for (int k = thread; k < PART * OUTER * 8; k += THREADS) {
       const int pair = k % 8, f = k / 8 % PART, outer = k / 8 / PART;
       const int c = ALONG_TAPS ? outer : 16 * outer + 2 * pair, t = ALONG_TAPS ? 2 * pair : 0;
-      const unsigned short* const from = (const unsigned short*)raw + f * PITCH + c * WT + (FLIP ? WT - 1 - t : t);
+      const element* const from = (const element*)raw + f * PITCH + c * WT + (FLIP ? WT - 1 - t : t);
       word* const to = packed + (outer * INNER * FILTERS + part * PART + f) * 8 + (pair / 4 ^ f / 4 % 2) * 4 + pair % 4;
 #pragma unroll 8
       for (int inner = 0; inner < INNER; ++inner) {
         const int left = ALONG_TAPS ? WT - t - 16 * inner : 2;
-        const word low = left > 0 ? from[inner * NEXT] : 0;
-        const word high = left > 1 ? from[inner * NEXT + (ALONG_TAPS ? FORWARD : WT)] : 0;
-        to[inner * FILTERS * 8] = low | high << 16;
+        const word first = left > 0 ? from[inner * NEXT] : 0;
+        const word second = left > 1 ? from[inner * NEXT + (ALONG_TAPS ? FORWARD : WT)] : 0;
+        word high = first | second << 16, low;
+        if (IS_FLOAT) halves_split(__uint_as_float(first), __uint_as_float(second), high, low);
+        to[inner * FILTERS * 8] = high;
+        if (HALVES == 2) to[PACKED_HALF + inner * FILTERS * 8] = low;
       }
     }
   };
 
-  float sum[MF][NI][4];
+  Sums sum;
   auto clear = [&] {
 #pragma unroll
     for (int m = 0; m < MF; ++m)
@@ -171,26 +183,39 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     const int half = lane / 8 % 2;
     const word weights = (word)__cvta_generic_to_shared(packed) + (warp_f * MF * 16 + lane % 16) * 32
                          + (lane / 16 ^ lane / 4 % 2) * 16;
-    const word mine = (word)__cvta_generic_to_shared(window) + 16 * warp_i * NI * 8;
+    const word mine = (word)__cvta_generic_to_shared(window) + 16 * warp_i * STEP_I;
     const word positions = mine + 16 * implicit_position(lane / 16, lane % 8);
     const int back = 16 * (implicit_position(lane / 16, 0) - implicit_position(0, 0));  // the last tile may be alone
-    auto load = [&](word (&a)[MF][4], word (&v)[(NI + 1) / 2][4], int step) {
+    typedef word Weights[HALVES][MF][4];
+    typedef word Rows[HALVES][(NI + 1) / 2][4];
+    auto load = [&](Weights& a, Rows& v, int step) {
       const int outer = step / INNER, inner = step % INNER;
       const int row = ALONG_TAPS ? outer * ROWS + implicit_row(2 * inner + half)
                                  : (2 * outer + half) * ROWS + implicit_row(inner);
 #pragma unroll
-      for (int m = 0; m < MF; ++m) halves_rows(a[m], weights + (step * FILTERS + 16 * m) * 32);
+      for (int h = 0; h < HALVES; ++h) {
 #pragma unroll
-      for (int j = 0; j < NI; j += 2)
-        halves_rows(v[j / 2], positions + 16 * (row + implicit_position(j, 0)) - (j + 1 < NI ? 0 : back));
+        for (int m = 0; m < MF; ++m)
+          halves_rows(a[h][m], weights + 4 * h * PACKED_HALF + (step * FILTERS + 16 * m) * 32);
+#pragma unroll
+        for (int j = 0; j < NI; j += 2)
+          halves_rows(v[h][j / 2],
+                      positions + 16 * (h * ITEMS + row + implicit_position(j, 0)) - (j + 1 < NI ? 0 : back));
+      }
     };
-    auto add = [&](const word (&a)[MF][4], const word (&v)[(NI + 1) / 2][4]) {
+    auto add = [&](const Weights& a, const Rows& v) {
 #pragma unroll
-      for (int j = 0; j < NI; ++j)
+      for (int p = 0; p < 2 * HALVES - 1; ++p)  // the low halves' product is left out
 #pragma unroll
-        for (int m = 0; m < MF; ++m) halves_multiply(sum[m][j], a[m], v[j / 2][j % 2 * 2], v[j / 2][j % 2 * 2 + 1]);
+        for (int j = 0; j < NI; ++j)
+#pragma unroll
+          for (int m = 0; m < MF; ++m) {
+            const word(&rows)[4] = v[p == 1][j / 2];
+            halves_multiply(sum[m][j], a[p == 2][m], rows[j % 2 * 2], rows[j % 2 * 2 + 1]);
+          }
     };
-    word a[AHEAD ? 2 : 1][MF][4], v[AHEAD ? 2 : 1][(NI + 1) / 2][4];
+    Weights a[AHEAD ? 2 : 1];
+    Rows v[AHEAD ? 2 : 1];
     if (AHEAD) {
       load(a[0], v[0], 0);
 #pragma unroll 1
@@ -210,38 +235,10 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     }
   };
 
-  const bool wide = !CHANNELS_LAST && L % RUN == 0 && ((size_t)y | (size_t)residual_of) % (RUN * SIZE) == 0;
   auto store = [&](int first) {
-#pragma unroll
-    for (int m = 0; m < MF; ++m)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int f = filter + (warp_f * MF + m) * 16 + 8 * r + lane / 4;
-        float bias_value = 0.0f;
-        if (HAS_BIAS && f < F) bias_value = element_load(bias_of, f);
-#pragma unroll
-        for (int j = 0; j < NI; j += PER_RUN) {
-          const int i = first + warp_i * NI * 8 + implicit_position(j, 2 * (lane % 4));
-          if (f >= F || i >= L) continue;
-          const long long place = implicit_place(b, f, i, F, L);
-          const int step = CHANNELS_LAST ? F : 1;
-          float v[RUN];
-          word more[element_words(RUN)];
-          if (HAS_RESIDUAL && wide) element_fetch<RUN * SIZE>(more, residual_of + place * SIZE, true);
-#pragma unroll
-          for (int e = 0; e < RUN; ++e) {
-            v[e] = sum[m][j + e / 2][2 * r + e % 2] + bias_value;
-            if (HAS_RESIDUAL && wide) v[e] += element_at(more, e);
-            else if (HAS_RESIDUAL && i + e < L) v[e] += element_load(residual_of, place + (long long)e * step);
-            v[e] = epilogue_activation(v[e]);
-          }
-          if (wide) element_store<RUN>((char*)y + place * SIZE, v);
-          else
-#pragma unroll
-            for (int e = 0; e < RUN; ++e)
-              if (i + e < L) element_store<1>((char*)y + (place + (long long)e * step) * SIZE, v + e);
-        }
-      }
+    const Outputs to = {(char*)y, bias_of, residual_of, b, filter + warp_f * MF * 16, first + warp_i * STEP_I};
+    if (SHIFTED) implicit_store_shifted(sum, to);
+    else implicit_store(sum, to);
   };
 
   int first = patch * SPAN;

@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.implicit import blocks, held, shared_words, threads
 from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import HALVES
+from templates.kernels.halves import ARITHMETICS, HALVES
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
@@ -19,6 +19,7 @@ from templates.kernels.written import (
 )
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
+OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
 SOURCE = Path(__file__).with_name("implicit.cu")
 
 
@@ -34,11 +35,14 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    type_, products = ARITHMETICS[config["arithmetic"]]
     values = {
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        "ELEMENT": "word" if workload.dtype == "float32" else "unsigned short",
+        "TYPE": type_,
+        "IS_BF16": type_ == "bf16",  # of halves, which elements of float32 become
+        "PRODUCTS": products,
         "ALONG_TAPS": config["along"] == "taps",
         "WARPS_F": config["filter_warps"],
         "WARPS_I": config["position_warps"],
@@ -54,4 +58,6 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
+    return filled(values, ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE) + resident(
+        config["resident"]
+    )

@@ -3,23 +3,28 @@
 // from shared memory, where a row of 16 bytes is eight channels of one sample. Eight rows are a core matrix without
 // swizzle, wherever they begin, so a tap is a distance in rows. Other warpgroups stage what these multiply, since these
 // wait while the tensor cores take their registers. Weights stay there if they are of all channels; groups of positions
-// then take turns with tiles, so that one multiplies while another one stores.
+// then take turns with tiles, so that one multiplies while another one stores. Few filters fill the instruction's rows
+// with two neighbouring positions of each: a column is then every second position, and meets one tap more.
 constexpr int GROUPS_F = @GROUPS_F@, GROUPS_I = @GROUPS_I@, COLUMNS = @COLUMNS@, WC = @WC@, TILES = @TILES@;
 constexpr int GROUPS = GROUPS_F * GROUPS_I, STAGERS = @STAGERS@, CHUNKS = (C + WC - 1) / WC;
 constexpr bool TURNS = CHUNKS == 1;
-constexpr int FILTERS = 64 * GROUPS_F, TILE = TURNS ? COLUMNS : COLUMNS * GROUPS_I;
+constexpr int NEIGHBOURS = @NEIGHBOURS@, OWN = 16 / NEIGHBOURS;  // filters of a warp
+constexpr int FILTERS = 4 * OWN * GROUPS_F, TILE_COLUMNS = TURNS ? COLUMNS : COLUMNS * GROUPS_I;
+constexpr int TILE = TILE_COLUMNS * NEIGHBOURS, STEP = STRIDE * NEIGHBOURS, TAPS = N + NEIGHBOURS - 1;
+static_assert(NEIGHBOURS == 1 || (STRIDE == 1 && DILATION == 1 && N > 1 && !CHANNELS_LAST), "neighbours share taps");
 constexpr int SPAN = TILE * TILES, PATCHES = (L + SPAN - 1) / SPAN, FILTER_BLOCKS = (F + FILTERS - 1) / FILTERS;
-constexpr int OUTER = WC / 16, STEPS = OUTER * N;  // of 16 channels and a tap
+constexpr int OUTER = WC / 16, STEPS = OUTER * TAPS;  // of 16 channels and a tap
 
-// Position i and tap t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i, one more if that aligns pairs of
-// samples. The remainders, as many as the stride, lie apart. Few taps, or far ones, have rows of their own.
-constexpr int UNIT = implicit_divisor(STRIDE, DILATION), NEAR = STRIDE / UNIT, FAR = DILATION / UNIT;
-constexpr long long SHARED_LENGTH = TILE + (long long)(N - 1) * FAR / NEAR;
-constexpr bool APART = (long long)N * TILE <= NEAR * SHARED_LENGTH;
+// Column i and tap t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i, a sample later if that aligns pairs of
+// samples. The remainders, as many as the step, lie apart. Few taps, or far ones, have rows of their own.
+constexpr int UNIT = implicit_divisor(STEP, DILATION), NEAR = STEP / UNIT, FAR = DILATION / UNIT;
+constexpr long long SHARED_LENGTH = TILE_COLUMNS + (long long)(TAPS - 1) * FAR / NEAR;
+constexpr bool APART = (long long)TAPS * TILE_COLUMNS <= NEAR * SHARED_LENGTH;
 constexpr bool PAIRED = !CHANNELS_LAST && !APART && STRIDE == 1 && M % 2 == 0;
 constexpr int SHIFT = PAIRED ? LEFT % 2 : 0;
-constexpr int PHASES = APART ? N : NEAR, LENGTH = APART ? TILE : ((int)SHARED_LENGTH + SHIFT + 1) / 2 * 2;
-constexpr int ROWS = PHASES * LENGTH, ROW_GROUPS = WC / 8, ITEMS = ROW_GROUPS * ROWS / 2;  // of two rows
+constexpr int PHASES = APART ? TAPS : NEAR, LENGTH = APART ? TILE_COLUMNS : ((int)SHARED_LENGTH + SHIFT + 1) / 2 * 2;
+constexpr int ROWS = PHASES * LENGTH, ROW_GROUPS = WC / 8, ITEMS = ROW_GROUPS * ROWS / 2;  // of two samples
+constexpr bool ACROSS = NEIGHBOURS == 2;  // whether these are of both phases
 constexpr int STAGES = @STAGES@, HELD = @HELD@;  // items that a thread fetches at once
 constexpr bool WIDE_ROWS = CHANNELS_LAST && C % 8 == 0;
 
@@ -38,6 +43,7 @@ struct Truth {
 };
 
 __device__ __forceinline__ int implicit_row(int t) {
+  if (ACROSS) return (t + SHIFT) % 2 * LENGTH + (t + SHIFT) / 2;
   return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR + SHIFT;
 }
 
@@ -100,7 +106,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   const int lane = thread % 32, quarter = lane % 4;
   const int group_f = threadIdx.x / 128 % GROUPS_F, group_i = threadIdx.x / 128 / GROUPS_F;
   const int filter = (int)(blockIdx.x % FILTER_BLOCKS) * FILTERS;
-  const int own_filter = 64 * group_f + thread / 32 * 16;  // the first of a warp's 16
+  const int own_filter = (4 * group_f + thread / 32) * OWN;  // the first of a warp's
   const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
   const bool wide_rows = (size_t)x % 16 == 0, paired = (size_t)x % 4 == 0, wide_weights = (size_t)w % 16 == 0;
   auto window_of = [&](int stage) { return shared + stage * WINDOW_WORDS; };
@@ -109,14 +115,19 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   auto full = [&](int stage) { return barriers + 16 * stage; };
   auto empty = [&](int stage) { return barriers + 16 * stage + 8; };
 
+  // The row of an item's first sample, and of the second one.
+  auto row_of = [&](int item, int k) {
+    return ACROSS ? item / LENGTH * ROWS + k * LENGTH + item % LENGTH : 2 * item + k;
+  };
   // Two rows: eight channels, two samples of each in a word.
   auto fetch = [&](auto in_pairs, word (&v)[8], int item, int first, int chunk) {
-    const int group = 2 * item / ROWS, phase = 2 * item % ROWS / LENGTH, j = 2 * item % LENGTH;
-    const int sample = first * STRIDE - LEFT - SHIFT + phase * (APART ? DILATION : UNIT) + j * STRIDE;
+    constexpr int NEXT = ACROSS ? 1 : STEP;
+    const int row = row_of(item, 0), group = row / ROWS, phase = row % ROWS / LENGTH, j = row % LENGTH;
+    const int sample = first * STRIDE - LEFT - SHIFT + phase * (APART ? DILATION : UNIT) + j * STEP;
     const int c = chunk * WC + 8 * group, channels = item >= ITEMS ? 0 : C % 8 == 0 ? (c < C ? 8 : 0) : C - c;
     const char* const from = (const char*)x + implicit_place(b, c, sample, C, M) * SIZE;
-    const bool here = (word)sample < (word)M, next = (word)(sample + STRIDE) < (word)M;
-    constexpr long long CHANNEL = CHANNELS_LAST ? 1 : M, SAMPLE = (CHANNELS_LAST ? C : 1) * (long long)STRIDE;
+    const bool here = (word)sample < (word)M, next = (word)(sample + NEXT) < (word)M;
+    constexpr long long CHANNEL = CHANNELS_LAST ? 1 : M, SAMPLE = (CHANNELS_LAST ? C : 1) * (long long)NEXT;
 #pragma unroll
     for (int e = 0; e < 8; ++e)
       if (in_pairs.value) {
@@ -136,7 +147,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       uint4 row;
       row.x = __byte_perm(v[0], v[1], halves), row.y = __byte_perm(v[2], v[3], halves);
       row.z = __byte_perm(v[4], v[5], halves), row.w = __byte_perm(v[6], v[7], halves);
-      ((uint4*)window)[2 * item + k] = row;
+      ((uint4*)window)[row_of(item, k)] = row;
     }
   };
   word held[2][HELD][8];  // rows on their way, of this part and the next
@@ -157,7 +168,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
 #pragma unroll 4
     for (int k = thread; k < ROW_GROUPS * ROWS; k += STAGERS) {
       const int group = k % ROW_GROUPS, row = k / ROW_GROUPS;
-      const int sample = first * STRIDE - LEFT + row / LENGTH * (APART ? DILATION : UNIT) + row % LENGTH * STRIDE;
+      const int sample = first * STRIDE - LEFT + row / LENGTH * (APART ? DILATION : UNIT) + row % LENGTH * STEP;
       const int c = chunk * WC + 8 * group;
       const bool inside = (word)sample < (word)M && c < C;
       const char* const from = (const char*)x + (inside ? implicit_place(b, c, sample, C, M) * SIZE : 0);
@@ -194,16 +205,17 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
     for (int o = 0; o < OUTER; ++o)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int f = own_filter + lane / 4 + i % 2 * 8, pair = 8 * o + i / 2 * 4 + quarter;
+        const int f = own_filter + lane / 4 + (ACROSS ? 0 : i % 2 * 8), pair = 8 * o + i / 2 * 4 + quarter;
         const word* const from = raw + (f * (PITCH / 2) + pair * N);
         word taps[N];
 #pragma unroll
         for (int t = 0; t < N; ++t) taps[t] = from[t];
 #pragma unroll
-        for (int t = 0; t < N; ++t) {
+        for (int k = 0; k < TAPS; ++k) {
+          const int t = k - (ACROSS ? i % 2 : 0);
           const int low = FLIP ? N - 1 - t : t, high = N + low;
           const word halves = (low % 2 ? 0x32 : 0x10) | (high % 2 ? 0x7600 : 0x5400);
-          a[o * N + t][i] = __byte_perm(taps[low / 2], taps[high / 2], halves);
+          a[o * TAPS + k][i] = t >= 0 && t < N ? __byte_perm(taps[low / 2], taps[high / 2], halves) : 0;
         }
       }
   };
@@ -215,7 +227,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
     implicit_begin();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step)
-      implicit_multiply(sum, a[step], rows + (2 * (step / N) * ROWS + implicit_row(step % N)), add || step > 0);
+      implicit_multiply(sum, a[step], rows + (2 * (step / TAPS) * ROWS + implicit_row(step % TAPS)), add || step > 0);
     implicit_commit();
   };
 
@@ -236,6 +248,27 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
         if (offset < count) element_put<2>((char*)y + (place + offset) * SIZE, v);
       }
     }
+  };
+  // Two neighbours of each of two columns.
+  auto store_four = [&](int i, int j, float bias_value) {
+    const int f = filter + own_filter + lane / 4;
+    if (f >= F || i >= L) return;
+    const long long place = implicit_place(b, f, i, F, L);
+    float v[4];
+    word more[2];
+    if (HAS_RESIDUAL && wide) element_fetch<4 * SIZE>(more, residual_of + place * SIZE, true);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      v[e] = sum[4 * j + e % 2 * 2 + e / 2] + bias_value;
+      if (HAS_RESIDUAL && wide) v[e] += element_at(more, e);
+      else if (HAS_RESIDUAL && i + e < L) v[e] += element_load(residual_of, place + e);
+      v[e] = epilogue_activation(v[e]);
+    }
+    if (wide) element_store<4>((char*)y + place * SIZE, v);
+    else
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (i + e < L) element_store<1>((char*)y + (place + e) * SIZE, v + e);
   };
   auto store = [&](int first) {
     float bias_value[2] = {0.0f, 0.0f};
@@ -258,6 +291,11 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       }
       return element_pack(epilogue_activation(v[0]), epilogue_activation(v[1]));
     };
+    if (ACROSS) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS / 8; ++j) store_four(first + 16 * j + 4 * quarter, j, bias_value[0]);
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < COLUMNS / 8; j += 2)
 #pragma unroll
@@ -327,6 +365,6 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
     implicit_finish(sum);
     __syncwarp();
     if (lane == 0) implicit_arrive(empty(stage));
-    if (chunk == CHUNKS - 1) store(start + part / CHUNKS * TILE + (TURNS ? 0 : COLUMNS * group_i));
+    if (chunk == CHUNKS - 1) store(start + part / CHUNKS * TILE + (TURNS ? 0 : COLUMNS * NEIGHBOURS * group_i));
   }
 }

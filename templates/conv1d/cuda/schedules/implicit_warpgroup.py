@@ -8,6 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.implicit_warpgroup import (
     blocks,
     held,
+    neighbours,
     registers,
     shared_words,
     threads,
@@ -41,6 +42,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "GROUPS_F": config["filter_groups"],
         "GROUPS_I": config["position_groups"],
         "COLUMNS": config["columns"],
+        "NEIGHBOURS": neighbours(workload),
         "WC": config["channels"],
         "TILES": config["tiles"],
         "STAGERS": 128 * config["staging_groups"],
