@@ -4,6 +4,7 @@ from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.cpu.signals import CpuSignals
+from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.blocks import CudaBlocks
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
@@ -30,6 +31,7 @@ TEMPLATES = (
     CudaSignals(),
     CudaWindow(),
     CudaHankel(),
+    CudaBank(),
     CudaImplicit(),
     CudaImplicitWarpgroup(),
     CudaChannels(),

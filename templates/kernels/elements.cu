@@ -79,15 +79,21 @@ __device__ __forceinline__ word element_pack(float a, float b) {
 #endif
 }
 
-// N neighbours, which lie at a multiple of their size.
+// N neighbours as they lie in memory.
 template <int N>
-__device__ __forceinline__ void element_store(char* to, const float* v) {
-  word packed[element_words(N)];
+__device__ __forceinline__ void element_pack_all(word (&packed)[element_words(N)], const float* v) {
 #pragma unroll
   for (int i = 0; i < element_words(N); ++i) {
     if constexpr (IS_FLOAT) packed[i] = __float_as_uint(v[i]);
     else packed[i] = 2 * i + 1 < N ? element_pack(v[2 * i], v[2 * i + 1]) : element_narrow(v[2 * i]);
   }
+}
+
+// N neighbours, which lie at a multiple of their size.
+template <int N>
+__device__ __forceinline__ void element_store(char* to, const float* v) {
+  word packed[element_words(N)];
+  element_pack_all<N>(packed, v);
   element_put<N * SIZE>(to, packed);
 }
 

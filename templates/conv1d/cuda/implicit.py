@@ -26,9 +26,10 @@ class CudaImplicit(Template[Conv1dWorkload]):
     go ``along`` 16 channels or 16 taps, with zeros beyond them; with two ``fragments`` a step's
     operands come while those before it are multiplied. A block takes ``channels`` and ``taps`` at a
     time; with two ``stages`` the next ones are on their way meanwhile. If it takes all at once, it
-    keeps the weights, which come in ``weight_parts``, for several ``tiles`` of positions. A lane
-    has ``neighbours`` side by side, which it stores at once. ``arithmetic`` says in which halves
-    float32 is split. A thread has no more registers than let a unit hold ``resident`` blocks."""
+    keeps the weights for several ``tiles`` of positions; along channels they come in
+    ``weight_parts``. A lane has ``neighbours`` side by side, which it stores at once.
+    ``arithmetic`` says in which halves float32 is split. A thread has no more registers than let a
+    unit hold ``resident`` blocks."""
 
     operator = "conv1d"
     name = "implicit"
@@ -65,22 +66,17 @@ class CudaImplicit(Template[Conv1dWorkload]):
         space.knob("weight_parts", [1, 2, 4])
         space.constraint(
             "no more than a quarter of the filters is added, or as few as can be",
-            lambda c: ceil_div(F, _filters(c)) * _filters(c) <= max(5 * F // 4, _least_filters(F)),
-            ["filter_warps", "filter_tiles"],
+            lambda c: is_filled(workload, c),
+            ["neighbours"],
         )
         space.constraint(
             "positions fill half a block, or it has 16 of them",
-            lambda c: _positions(c) < max(2 * workload.length, 17),
+            lambda c: positions(c) < max(2 * workload.length, 17),
             ["position_warps", "position_tiles"],
         )
         space.constraint(
             "whole runs of neighbours",
             lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
-            ["neighbours"],
-        )
-        space.constraint(
-            "warps overlap by less than half their positions",
-            lambda c: 2 * _overlap(workload, c) < 8 * c["position_tiles"],
             ["neighbours"],
         )
         space.constraint(
@@ -107,7 +103,11 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "parts of weights that stay, each of whole tiles of filters",
             lambda c: (
                 c["weight_parts"] == 1
-                or (chunks(workload, c) == 1 and _filters(c) // 16 % c["weight_parts"] == 0)
+                or (
+                    c["along"] == "channels"
+                    and chunks(workload, c) == 1
+                    and filters(c) // 16 % c["weight_parts"] == 0
+                )
             ),
             ["weight_parts"],
         )
@@ -118,7 +118,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         )
         space.constraint(
             "a block has fewer tiles than there are, or one",
-            lambda c: c["tiles"] == 1 or c["tiles"] * _positions(c) < 2 * workload.length,
+            lambda c: c["tiles"] == 1 or c["tiles"] * positions(c) < 2 * workload.length,
             ["tiles"],
         )
         return space
@@ -129,7 +129,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "template": self.name,
             "arithmetic": _arithmetics(workload, limits)[0],
             "filter_warps": 2 if F > 32 else 1,
-            "filter_tiles": 2 if F > 16 else 1,
+            "filter_tiles": 2 if F > 32 else 1,
             "position_warps": 2 if workload.length > 64 else 1,
             "position_tiles": 4 if workload.length > 64 else 2,
             "fragments": 1,
@@ -142,6 +142,8 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "weight_parts": 1,
             "neighbours": 2,
         }
+        if not is_filled(workload, config):
+            config["filter_warps"] = 1
         for taps in reversed(_taps(way, workload.N)):
             if 2 * 4 * shared_words(workload, config) > limits.shared_memory:
                 config["taps"] = taps
@@ -150,7 +152,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        filters, positions, block = _filters(config), _positions(config), threads(config)
+        block = threads(config)
         shared = 4 * shared_words(workload, config)
         registers = _registers(config) + 8 * held(workload, config)
         resident = min(
@@ -168,12 +170,12 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "products": sums * steps * config["tiles"] * _products(config),
             "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
             "chunks": parts,
-            "packed": count * filters * steps * 16,
+            "packed": count * filters(config) * steps * 16,
             "staged_bytes": 16 * _halves(config) * count * config["tiles"] * parts * rows,
             "padded_share": count
             * config["tiles"]
-            * positions
-            * filters
+            * positions(config)
+            * filters(config)
             * steps
             * 16
             / (workload.B * workload.length * workload.out_channels * workload.taps),
@@ -185,8 +187,41 @@ def threads(config: Config) -> int:
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    patches = ceil_div(workload.length, _tile(workload, config) * config["tiles"])
-    return workload.B * patches * ceil_div(workload.out_channels, _filters(config))
+    reach = workload.length + slack(workload, config)
+    patches = ceil_div(reach, positions(config) * config["tiles"])
+    return workload.B * patches * filter_blocks(workload, config)
+
+
+def positions(config: Config) -> int:
+    """Of a block at a time."""
+    return int(8 * config["position_warps"] * config["position_tiles"])
+
+
+def slack(workload: Conv1dWorkload, config: Config) -> int:
+    """Positions by which warps may begin earlier, so that they store whole runs."""
+    whole = workload.layout == "NWC" or workload.length % config["neighbours"] == 0
+    return 0 if whole else int(config["neighbours"]) - 1
+
+
+def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
+    """Blocks for all filters. Those of a warp are so far apart that their runs begin alike."""
+    run, own = config["neighbours"], 16 * config["filter_tiles"]
+    spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
+    warps = spacing * ceil_div(workload.out_channels, spacing * own)
+    return ceil_div(warps, config["filter_warps"])
+
+
+def is_filled(workload: Conv1dWorkload, config: Config) -> bool:
+    """Whether no more than a quarter of the filters is added, or as few as can be."""
+    F = workload.out_channels
+    least = {"filter_warps": 1, "filter_tiles": 1 if F <= 32 else 2, "neighbours": 2}
+    summed = filter_blocks(workload, config) * filters(config)
+    return summed <= max(5 * F // 4, filter_blocks(workload, least) * filters(least))
+
+
+def filters(config: Config) -> int:
+    """Of a block."""
+    return int(16 * config["filter_warps"] * config["filter_tiles"])
 
 
 def chunks(workload: Conv1dWorkload, config: Config) -> int:
@@ -202,9 +237,11 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     halves = _halves(config)
     window = 4 * halves * _rows(workload, config)
     size = BYTES_PER_ELEMENT[workload.dtype]
-    raw = _filters(config) // config["weight_parts"] * pitch * size // 4
+    raw = filters(config) // config["weight_parts"] * pitch * size // 4
+    if config["along"] == "taps":
+        raw = 0  # they need no packing
     beside = window + raw if chunks(workload, config) > 1 else max(window, raw)
-    return int(config["stages"] * (halves * _filters(config) * _steps(config) * 8 + beside))
+    return int(config["stages"] * (halves * filters(config) * _steps(config) * 8 + beside))
 
 
 def held(workload: Conv1dWorkload, config: Config) -> int:
@@ -246,32 +283,6 @@ def _taps(way: str, N: int) -> list[int]:
     return sorted({each for each in parts if each < N} | {N})
 
 
-def _filters(config: Config) -> int:
-    return int(16 * config["filter_warps"] * config["filter_tiles"])
-
-
-def _least_filters(F: int) -> int:
-    """Filters that some blocks have at least, of 16 or 32 each."""
-    return ceil_div(F, 16) * 16 if F <= 32 else ceil_div(F, 32) * 32
-
-
-def _positions(config: Config) -> int:
-    """Those that the warps of a block sum, of which some may be the same."""
-    return int(8 * config["position_warps"] * config["position_tiles"])
-
-
-def _overlap(workload: Conv1dWorkload, config: Config) -> int:
-    """Positions that a warp and the next one both sum, so that either stores whole runs."""
-    run = config["neighbours"]
-    whole = workload.layout == "NWC" or workload.dtype == "float32" or workload.length % run == 0
-    return 0 if whole else int(run)
-
-
-def _tile(workload: Conv1dWorkload, config: Config) -> int:
-    """Positions of a block at a time."""
-    return _positions(config) - int(config["position_warps"]) * _overlap(workload, config)
-
-
 def _neighbours(workload: Conv1dWorkload) -> list[int]:
     """At most 16 bytes of them."""
     if workload.layout == "NWC":
@@ -304,14 +315,14 @@ def _steps(config: Config) -> int:
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
     """Rows of 16 bytes of a chunk's window."""
     stride, reach = workload.stride, workload.dilation
-    positions = _tile(workload, config) + _overlap(workload, config)
+    columns = positions(config) + slack(workload, config)
     groups, distances = config["channels"] // 8, config["taps"]
     if config["along"] == "taps":
         groups, distances = config["channels"], 2 * ceil_div(distances, 16)
         reach *= 8
     near, far = stride // gcd(stride, reach), reach // gcd(stride, reach)
-    shared = near * (positions + (distances - 1) * far // near)
-    return int(groups * min(distances * positions, shared))
+    shared = near * (columns + (distances - 1) * far // near)
+    return int(groups * min(distances * columns, shared))
 
 
 def _share(config: Config, registers: int) -> int:
@@ -322,9 +333,9 @@ def _share(config: Config, registers: int) -> int:
 
 def _registers(config: Config) -> int:
     """Estimated: sums, fragments and addresses, without rows on their way."""
-    filters, positions = config["filter_tiles"], config["position_tiles"]
-    fragments = 4 * filters + 4 * ceil_div(positions, 2) * (config["fragments"] - 1) + 8
+    own, columns = config["filter_tiles"], config["position_tiles"]
+    fragments = 4 * own + 4 * ceil_div(columns, 2) * (config["fragments"] - 1) + 8
     if config["fragments"] == 2:
-        fragments += 4 * filters
-    fragments += (_halves(config) - 1) * 4 * (filters + ceil_div(positions, 2))
-    return int(4 * filters * positions + fragments + BESIDE + 24 * (config["stages"] - 1))
+        fragments += 4 * own
+    fragments += (_halves(config) - 1) * 4 * (own + ceil_div(columns, 2))
+    return int(4 * own * columns + fragments + BESIDE + 24 * (config["stages"] - 1))

@@ -4,8 +4,9 @@
 // A tap is then a distance in rows, and any row is aligned for ldmatrix. float32 is split into a high and a low half,
 // each with rows and weights of its own; three products are summed.
 constexpr bool ALONG_TAPS = @ALONG_TAPS@;
-constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, HELD = @HELD@;
+constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
 constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
+constexpr int MF = OWN / 16, FILTERS = OWN * WARPS_F, SPAN = TILE * TILES, PATCHES = (L + SLACK + SPAN - 1) / SPAN;
 constexpr int HALVES = @PRODUCTS@ == 3 ? 2 : 1, QUAD = 16 / SIZE;  // elements of 16 bytes
 constexpr int TAP_CHUNKS = (N + WT - 1) / WT, CHUNKS = (C + WC - 1) / WC * TAP_CHUNKS;
 
@@ -15,7 +16,7 @@ constexpr int TAP_CHUNKS = (N + WT - 1) / WT, CHUNKS = (C + WC - 1) / WC * TAP_C
 constexpr int INNER = ALONG_TAPS ? (WT + 15) / 16 : WT;  // steps of 16 along k, in one or 16 channels
 constexpr int REACH = ALONG_TAPS ? 8 * DILATION : DILATION, DISTANCES = ALONG_TAPS ? 2 * INNER : WT;
 constexpr int UNIT = implicit_divisor(STRIDE, REACH), NEAR = STRIDE / UNIT, FAR = REACH / UNIT;
-constexpr int POSITIONS = TILE + OVERLAP;
+constexpr int POSITIONS = TILE + SLACK;
 constexpr long long SHARED_LENGTH = POSITIONS + (long long)(DISTANCES - 1) * FAR / NEAR;
 constexpr bool APART = (long long)DISTANCES * POSITIONS <= NEAR * SHARED_LENGTH;
 constexpr int PHASES = APART ? DISTANCES : NEAR, LENGTH = APART ? POSITIONS : (int)SHARED_LENGTH;
@@ -27,19 +28,40 @@ constexpr bool WIDE_TAPS = DILATION == 1 && (!CHANNELS_LAST || C == 1) && STRIDE
                            LEFT % QUAD == 0 && (TAP_CHUNKS == 1 || WT % QUAD == 0);
 constexpr bool WIDE_ROWS = ALONG_TAPS ? WIDE_TAPS : CHANNELS_LAST && C % 8 == 0;
 
-// Weights come as they lie, and are packed by pairs along k: their pitch keeps both in different banks.
+// Along taps, weights come in eights that lie side by side. Along channels they come as they lie, and are then packed by
+// pairs of channels: their pitch keeps both in different banks.
 typedef @ELEMENT@ element;  // bits
 constexpr int PIECE = WC * WT;
 constexpr int implicit_pitch(int pitch) { return pitch % 32 == 16 ? pitch : implicit_pitch(pitch + 8); }
 constexpr int PITCH = implicit_pitch((PIECE + 7) / 8 * 8);
-constexpr bool WIDE_WEIGHTS = WT == N ? C * (long long)N % QUAD == 0 && PIECE % QUAD == 0 : N % QUAD == 0 && WT % QUAD == 0;
+constexpr bool WIDE_WEIGHTS = ALONG_TAPS || WT < N ? N % QUAD == 0 && WT % QUAD == 0
+                                                   : C * (long long)N % QUAD == 0 && PIECE % QUAD == 0;
+constexpr int WEIGHT_ITEMS = FILTERS * STEPS * 2;  // of eight taps
 constexpr int PARTS = @PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
 constexpr int PACKED_HALF = FILTERS * STEPS * 8, PACKED_WORDS = HALVES * PACKED_HALF;
-constexpr int WINDOW_WORDS = HALVES * 4 * ITEMS, RAW_WORDS = PART * PITCH * SIZE / 4;
+constexpr int WINDOW_WORDS = HALVES * 4 * ITEMS, RAW_WORDS = ALONG_TAPS ? 0 : PART * PITCH * SIZE / 4;
 constexpr int LARGER_WORDS = WINDOW_WORDS > RAW_WORDS ? WINDOW_WORDS : RAW_WORDS;
 constexpr int BESIDE_WORDS = CHUNKS > 1 ? WINDOW_WORDS + RAW_WORDS : LARGER_WORDS;
 static_assert(CHUNKS == 1 || PARTS == 1, "parts are for weights that stay");
 static_assert(STAGES * (PACKED_WORDS + BESIDE_WORDS) == @WORDS@, "the template's estimate of shared memory");
+
+// Eight elements, each in a word, as they come if they lie side by side.
+__device__ __forceinline__ void implicit_pack_row(word (&v)[8]) {
+#pragma unroll
+  for (int e = 0; e < 4 && !IS_FLOAT; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
+}
+
+// Writes eight elements, PACKED or each in a word, as halves; the low ones some rows behind.
+template <bool PACKED>
+__device__ __forceinline__ void implicit_put_row(uint4* to, int behind, const word (&v)[8]) {
+  word high[4], low[4];
+#pragma unroll
+  for (int e = 0; e < 4; ++e)
+    if (IS_FLOAT) halves_split(__uint_as_float(v[2 * e]), __uint_as_float(v[2 * e + 1]), high[e], low[e]);
+    else high[e] = PACKED ? v[e] : v[2 * e] | v[2 * e + 1] << 16;
+  to[0] = {high[0], high[1], high[2], high[3]};
+  if (HALVES == 2) to[behind] = {low[0], low[1], low[2], low[3]};
+}
 
 __device__ __forceinline__ int implicit_row(int t) {
   return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR;
@@ -50,21 +72,22 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int warp_f = warp % WARPS_F, warp_i = warp / WARPS_F;
-  const int filter = (int)(blockIdx.x % FILTER_BLOCKS) * FILTERS;
+  const int first_warp = (int)(blockIdx.x % FILTER_BLOCKS) * WARPS_F, own_filter = implicit_filter(first_warp + warp_f, 0);
   const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
   const bool wide_rows = (size_t)x % 16 == 0, wide_weights = (size_t)w % 16 == 0;
 
+  auto filter_of = [&](int f) { return implicit_filter(first_warp + f / OWN, f % OWN); };  // of a block's
   auto packed_of = [&](int stage) { return shared + stage * PACKED_WORDS; };
   auto window_of = [&](int stage) { return shared + STAGES * PACKED_WORDS + stage * WINDOW_WORDS; };
   auto raw_of = [&](int stage) {  // in the window's place if weights are packed before there is a window
     return shared + STAGES * (PACKED_WORDS + (CHUNKS > 1 ? WINDOW_WORDS : 0)) + stage * RAW_WORDS;
   };
 
-  // One row, for outputs from the first one on: eight elements, each in a word, or packed if it is wide.
+  // One row, for outputs from the first one on, less what warps may lead by: eight elements, each in a word, or packed if it is wide.
   auto fetch = [&](word (&v)[8], int item, int first, int chunk) {
     const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT;
     const int group = item / ROWS, phase = item % ROWS / LENGTH, j = item % LENGTH;
-    const int sample = first * STRIDE - LEFT + t0 * DILATION + phase * (APART ? REACH : UNIT) + j * STRIDE;
+    const int sample = (first - SLACK) * STRIDE - LEFT + t0 * DILATION + phase * (APART ? REACH : UNIT) + j * STRIDE;
     const int c = c0 + (ALONG_TAPS ? group : 8 * group), channels = item < ITEMS ? C - c : 0;
     const char* const from = (const char*)x + implicit_place(b, c, sample, C, M) * SIZE;
     const bool sampled = (word)sample < (word)M;
@@ -83,22 +106,10 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       const bool here = ALONG_TAPS ? (word)(sample + e * DILATION) < (word)M : sampled;
       element_fetch<SIZE>(v + e, from + e * STEP * SIZE, here && channels > (ALONG_TAPS ? 0 : e));
     }
-    if (WIDE_ROWS && !IS_FLOAT)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
+    if (WIDE_ROWS) implicit_pack_row(v);
   };
   auto put = [&](word* window, const word (&v)[8], int item) {
-    if (item >= ITEMS) return;
-    uint4 row, low;
-    if (IS_FLOAT) {
-      auto split = [&](int e, word& high, word& low) {
-        halves_split(__uint_as_float(v[e]), __uint_as_float(v[e + 1]), high, low);
-      };
-      split(0, row.x, low.x), split(2, row.y, low.y), split(4, row.z, low.z), split(6, row.w, low.w);
-      if (HALVES == 2) ((uint4*)window)[ITEMS + item] = low;
-    } else if (WIDE_ROWS) row.x = v[0], row.y = v[1], row.z = v[2], row.w = v[3];
-    else row.x = v[0] | v[1] << 16, row.y = v[2] | v[3] << 16, row.z = v[4] | v[5] << 16, row.w = v[6] | v[7] << 16;
-    ((uint4*)window)[item] = row;
+    if (item < ITEMS) implicit_put_row<WIDE_ROWS>((uint4*)window + item, ITEMS, v);
   };
   word held[HELD > 0 ? HELD : 1][8];  // rows on their way while the rows before them are multiplied
   auto fetch_held = [&](int first, int chunk) {
@@ -120,13 +131,52 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     }
   };
 
+  // Eight taps of a filter; the first of them is the last in memory if the kernel is flipped.
+  auto fetch_weights = [&](word (&v)[8], int item, int chunk) {
+    const int f = filter_of(item / 2 % FILTERS), step = item / 2 / FILTERS;
+    const int c = chunk / TAP_CHUNKS * WC + step / INNER, t0 = chunk % TAP_CHUNKS * WT;
+    const int t = t0 + step % INNER * 16 + item % 2 * 8;
+    const int count = item < WEIGHT_ITEMS && f < F && c < C ? min(t0 + WT, N) - t : 0;
+    const char* const from = (const char*)w + (((long long)f * C + c) * N + (FLIP ? N - 8 - t : t)) * SIZE;
+    if (WIDE_WEIGHTS && wide_weights) {
+      word lying[8];
+#pragma unroll
+      for (int e = 0; e < 8; e += QUAD)
+        element_fetch<16>(lying + element_words(e), from + e * SIZE, FLIP ? e >= 8 - count : e < count);
+#pragma unroll
+      for (int k = 0; k < element_words(8); ++k)
+        v[k] = !FLIP ? lying[k] : IS_FLOAT ? lying[7 - k] : __byte_perm(lying[3 - k % 4], 0, 0x1032);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) element_fetch<SIZE>(v + e, from + (FLIP ? 7 - e : e) * SIZE, e < count);
+      if (WIDE_WEIGHTS) implicit_pack_row(v);
+    }
+  };
+  // To 16 along k of each filter; the halves of a filter's 32 bytes change places so that ldmatrix meets all banks.
+  auto stage_weights = [&](word* packed, int chunk) {
+    constexpr int BATCH = 4;
+#pragma unroll 1
+    for (int start = thread; start < WEIGHT_ITEMS; start += BATCH * THREADS) {
+      word v[BATCH][8];
+#pragma unroll
+      for (int i = 0; i < BATCH; ++i) fetch_weights(v[i], start + i * THREADS, chunk);
+#pragma unroll
+      for (int i = 0; i < BATCH; ++i) {
+        const int item = start + i * THREADS, row = item / 2;
+        if (item < WEIGHT_ITEMS)
+          implicit_put_row<WIDE_WEIGHTS>((uint4*)packed + 2 * row + (item % 2 ^ row / 4 % 2), PACKED_HALF / 4, v[i]);
+      }
+    }
+  };
+
   auto copy = [&](word* raw, int chunk, int part) {
     const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT, m0 = FLIP ? N - t0 - WT : t0;
-    const int before = filter + part * PART;
+    const int before = part * PART;
     auto weight = [&](int f, int r, bool& inside) {
       const int c = c0 + r / WT, m = m0 + r % WT;
-      inside = before + f < F && c < C && m >= 0 && m < N;
-      return (const char*)w + (inside ? ((long long)(before + f) * C + c) * N + m : 0) * SIZE;
+      const int own = filter_of(before + f);
+      inside = own < F && c < C && m >= 0 && m < N;
+      return (const char*)w + (inside ? ((long long)own * C + c) * N + m : 0) * SIZE;
     };
     auto place = [&](int f, int r) { return (char*)raw + (f * PITCH + r) * SIZE; };
     if (WIDE_WEIGHTS && wide_weights) {
@@ -148,20 +198,17 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       }
     }
   };
-  // To 16 along k of each filter; the halves of a filter's 32 bytes change places so that ldmatrix meets all banks.
   auto pack = [&](word* packed, const word* raw, int part) {
-    constexpr int OUTER = STEPS / INNER, FORWARD = FLIP ? -1 : 1, NEXT = (ALONG_TAPS ? 16 : 1) * FORWARD;
+    constexpr int OUTER = STEPS / INNER;
 #pragma unroll 1
     for (int k = thread; k < PART * OUTER * 8; k += THREADS) {
       const int pair = k % 8, f = k / 8 % PART, outer = k / 8 / PART;
-      const int c = ALONG_TAPS ? outer : 16 * outer + 2 * pair, t = ALONG_TAPS ? 2 * pair : 0;
-      const element* const from = (const element*)raw + f * PITCH + c * WT + (FLIP ? WT - 1 - t : t);
+      const element* const from = (const element*)raw + f * PITCH + (16 * outer + 2 * pair) * WT + (FLIP ? WT - 1 : 0);
       word* const to = packed + (outer * INNER * FILTERS + part * PART + f) * 8 + (pair / 4 ^ f / 4 % 2) * 4 + pair % 4;
 #pragma unroll 8
       for (int inner = 0; inner < INNER; ++inner) {
-        const int left = ALONG_TAPS ? WT - t - 16 * inner : 2;
-        const word first = left > 0 ? from[inner * NEXT] : 0;
-        const word second = left > 1 ? from[inner * NEXT + (ALONG_TAPS ? FORWARD : WT)] : 0;
+        const int t = FLIP ? -inner : inner;
+        const word first = from[t], second = from[t + WT];
         word high = first | second << 16, low;
         if (IS_FLOAT) halves_split(__uint_as_float(first), __uint_as_float(second), high, low);
         to[inner * FILTERS * 8] = high;
@@ -169,8 +216,21 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       }
     }
   };
+  // The weights of a chunk, of which a part was copied if they are along channels.
+  auto place_weights = [&](int stage, int chunk, int part) {
+    if (ALONG_TAPS) stage_weights(packed_of(stage), chunk);
+    else pack(packed_of(stage), raw_of(stage), part);
+  };
+  auto copy_weights = [&](int stage, int chunk, int part) {
+    if (!ALONG_TAPS) copy(raw_of(stage), chunk, part);
+  };
+  auto await_weights = [&] {
+    if (ALONG_TAPS) return;
+    implicit_copied();
+    __syncthreads();
+  };
 
-  Sums sum;
+  float sum[MF][NI][4];
   auto clear = [&] {
 #pragma unroll
     for (int m = 0; m < MF; ++m)
@@ -179,11 +239,12 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
 #pragma unroll
         for (int i = 0; i < 4; ++i) sum[m][j][i] = 0.0f;
   };
-  auto multiply = [&](const word* packed, const word* window) {
+  auto multiply = [&](const word* packed, const word* window, int first) {
     const int half = lane / 8 % 2;
     const word weights = (word)__cvta_generic_to_shared(packed) + (warp_f * MF * 16 + lane % 16) * 32
                          + (lane / 16 ^ lane / 4 % 2) * 16;
-    const word mine = (word)__cvta_generic_to_shared(window) + 16 * warp_i * STEP_I;
+    const int lead = implicit_lead(y, b, own_filter, first + warp_i * 8 * NI);
+    const word mine = (word)__cvta_generic_to_shared(window) + 16 * (warp_i * 8 * NI + SLACK - lead);
     const word positions = mine + 16 * implicit_position(lane / 16, lane % 8);
     const int back = 16 * (implicit_position(lane / 16, 0) - implicit_position(0, 0));  // the last tile may be alone
     typedef word Weights[HALVES][MF][4];
@@ -236,29 +297,29 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   };
 
   auto store = [&](int first) {
-    const Outputs to = {(char*)y, bias_of, residual_of, b, filter + warp_f * MF * 16, first + warp_i * STEP_I};
-    if (SHIFTED) implicit_store_shifted(sum, to);
-    else implicit_store(sum, to);
+    const int start = first + warp_i * 8 * NI, from = start - implicit_lead(y, b, own_filter, start);
+#pragma unroll
+    for (int m = 0; m < MF; ++m)
+      implicit_store(sum[m], {(char*)y, bias_of, residual_of, b, own_filter + 16 * SPACING * m, from});
   };
 
   int first = patch * SPAN;
   if (CHUNKS == 1) {
 #pragma unroll 1
     for (int part = 0; part < PARTS; ++part) {
-      copy(raw_of(0), 0, part);
-      implicit_copied();
-      __syncthreads();
-      pack(packed_of(0), raw_of(0), part);
-      __syncthreads();
+      copy_weights(0, 0, part);
+      await_weights();
+      place_weights(0, 0, part);
+      if (!ALONG_TAPS) __syncthreads();
     }
     stage_from(0, window_of(0), first, 0);
 #pragma unroll 1
     for (int tile = 1;; ++tile) {
       __syncthreads();
-      const bool more = tile < TILES && first + TILE < L;
+      const bool more = tile < TILES && first + TILE < L + SLACK;
       if (more) fetch_held(first + TILE, 0);
       clear();
-      multiply(packed_of(0), window_of(0));
+      multiply(packed_of(0), window_of(0), first);
       store(first);
       if (!more) break;
       __syncthreads();
@@ -273,34 +334,32 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
 #pragma unroll 1
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       if (chunk > 0) __syncthreads();
-      copy(raw_of(0), chunk, 0);
+      copy_weights(0, chunk, 0);
       stage_from(0, window_of(0), first, chunk);
-      implicit_copied();
+      await_weights();
+      place_weights(0, chunk, 0);
       __syncthreads();
-      pack(packed_of(0), raw_of(0), 0);
-      __syncthreads();
-      multiply(packed_of(0), window_of(0));
+      multiply(packed_of(0), window_of(0), first);
     }
   } else {
-    copy(raw_of(0), 0, 0);
+    copy_weights(0, 0, 0);
     stage_from(0, window_of(0), first, 0);
-    implicit_copied();
-    __syncthreads();
-    pack(packed_of(0), raw_of(0), 0);
-    copy(raw_of(1), 1, 0);
+    await_weights();
+    place_weights(0, 0, 0);
+    copy_weights(1, 1, 0);
 #pragma unroll 1
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       const int here = chunk % 2, next = 1 - here;
       implicit_copied();
       __syncthreads();
       const bool more = chunk + 1 < CHUNKS;
-      if (chunk + 2 < CHUNKS) copy(raw_of(here), chunk + 2, 0);
+      if (chunk + 2 < CHUNKS) copy_weights(here, chunk + 2, 0);
       if (more) {
         fetch_held(first, chunk + 1);
         stage_from(HELD * THREADS, window_of(next), first, chunk + 1);
-        pack(packed_of(next), raw_of(next), 0);
+        place_weights(next, chunk + 1, 0);
       }
-      multiply(packed_of(here), window_of(here));
+      multiply(packed_of(here), window_of(here), first);
       if (more) put_held(window_of(next));
     }
   }

@@ -46,7 +46,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "ALONG_TAPS": config["along"] == "taps",
         "WARPS_F": config["filter_warps"],
         "WARPS_I": config["position_warps"],
-        "MF": config["filter_tiles"],
+        "TILES_F": config["filter_tiles"],
         "NI": config["position_tiles"],
         "RUN": config["neighbours"],
         "WC": config["channels"],

@@ -1,126 +1,108 @@
-// Outputs of the implicit product: which of them a block, a warp and a lane sum, and how they are stored.
-constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, MF = @MF@, NI = @NI@, RUN = @RUN@, TILES = @TILES@;
-constexpr int PER_RUN = RUN / 2;  // tiles of eight positions in which a lane has RUN neighbours
+// Outputs of products of filters by positions: which of them a warp and a lane sum, and how they are stored.
+constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, NI = @NI@, RUN = @RUN@;
+constexpr int OWN = 16 * @TILES_F@;  // filters of a warp
+constexpr int PER_RUN = RUN / 2;     // tiles of eight positions in which a lane has RUN neighbours
+constexpr int THREADS = 32 * WARPS_F * WARPS_I, TILE = 8 * NI * WARPS_I;
 static_assert(NI % PER_RUN == 0, "whole runs");
 
-// If a filter's outputs may begin between two multiples of a run's bytes, a warp and the next one overlap by a run.
-constexpr bool SHIFTED = !CHANNELS_LAST && !IS_FLOAT && L % RUN != 0;
-constexpr int OVERLAP = SHIFTED ? RUN : 0, STEP_I = 8 * NI - OVERLAP;
-constexpr int THREADS = 32 * WARPS_F * WARPS_I, FILTERS = 16 * MF * WARPS_F, TILE = STEP_I * WARPS_I;
-constexpr int SPAN = TILE * TILES, PATCHES = (L + SPAN - 1) / SPAN, FILTER_BLOCKS = (F + FILTERS - 1) / FILTERS;
+// A run is stored at once if it begins at a multiple of its bytes. Filters whose length is no multiple of it begin
+// there at different positions. A warp therefore takes filters SPACING apart, which begin alike, and LEAD positions
+// earlier, up to SLACK.
+constexpr bool SHIFTED = !CHANNELS_LAST && L % RUN != 0;
+constexpr int SPACING = SHIFTED ? RUN / implicit_divisor(L, RUN) : 1, SLACK = SHIFTED ? RUN - 1 : 0;
+constexpr int WARP_FILTERS = (F + SPACING * OWN - 1) / (SPACING * OWN) * SPACING;  // warps for all filters
+constexpr int FILTER_BLOCKS = (WARP_FILTERS + WARPS_F - 1) / WARPS_F;
+
+// Filter i of those of a warp, which is one of those for all filters.
+__device__ __forceinline__ int implicit_filter(int warp, int i) {
+  return warp % SPACING + SPACING * (warp / SPACING * OWN + i);
+}
+
+__device__ __forceinline__ int implicit_lead(const void* y, int b, int filter, int first) {
+  return SHIFTED ? (int)(((size_t)y / SIZE + implicit_place(b, filter, first, F, L)) % RUN) : 0;
+}
 
 // Where column n of tile j is among a warp's positions.
 __device__ __forceinline__ constexpr int implicit_position(int j, int n) {
   return j / PER_RUN * 8 * PER_RUN + n / 2 * RUN + j % PER_RUN * 2 + n % 2;
 }
 
-typedef float Sums[MF][NI][4];
-
 struct Outputs {
   char* y;
   const char *bias, *residual;  // or null
-  int b, filter, first;         // of a warp: the signal, and the first filter and position
+  int b, filter, first;         // the signal, and the first filter and position, less what it leads by
 };
 
-__device__ __forceinline__ float implicit_bias(const Outputs& to, int f) {
-  return HAS_BIAS && f < F ? element_load(to.bias, f) : 0.0f;
-}
-
-// The first elements of a run, which may lie anywhere.
-__device__ __forceinline__ void implicit_put_some(char* to, const word* run, int count) {
+// A run of a lane's filter, from position i on, as it is stored. A residual lies alike if it can be read so.
+__device__ __forceinline__ void implicit_complete(float (&v)[RUN], const Outputs& to, int f, int i, float bias_value,
+                                                bool alike) {
+  const bool whole = alike && i >= 0 && i + RUN <= L;
+  const long long place = implicit_place(to.b, f, i, F, L), step = CHANNELS_LAST ? F : 1;
+  word more[element_words(RUN)];
+  if (HAS_RESIDUAL && whole) element_fetch<RUN * SIZE>(more, to.residual + place * SIZE, f < F);
 #pragma unroll
   for (int e = 0; e < RUN; ++e) {
-    const word v[1] = {run[e / 2] >> (e % 2 * 16)};
-    if (e < count) element_put<2>(to + 2 * e, v);
+    if (HAS_BIAS) v[e] += bias_value;
+    if (HAS_RESIDUAL && whole) v[e] += element_at(more, e);
+    else if (HAS_RESIDUAL && f < F && (word)(i + e) < (word)L) v[e] += element_load(to.residual, place + e * step);
+    v[e] = epilogue_activation(v[e]);
   }
 }
 
-__device__ __forceinline__ void implicit_store(const Sums& sum, const Outputs& to) {
-  const int lane = threadIdx.x % 32;
-  const bool wide = !CHANNELS_LAST && L % RUN == 0 && ((size_t)to.y | (size_t)to.residual) % (RUN * SIZE) == 0;
+__device__ __forceinline__ void implicit_put_run(const Outputs& to, int f, int i, const word (&run)[element_words(RUN)]) {
+  char* const at = to.y + implicit_place(to.b, f, i, F, L) * SIZE;
+  if (f >= F || i >= L) return;
+  if (i >= 0 && i + RUN <= L) {
+    element_put<RUN * SIZE>(at, run);
+    return;
+  }
 #pragma unroll
-  for (int m = 0; m < MF; ++m)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int f = to.filter + 16 * m + 8 * r + lane / 4;
-      const float bias_value = implicit_bias(to, f);
-#pragma unroll
-      for (int j = 0; j < NI; j += PER_RUN) {
-        const int i = to.first + implicit_position(j, 2 * (lane % 4));
-        if (f >= F || i >= L) continue;
-        const long long place = implicit_place(to.b, f, i, F, L);
-        const int step = CHANNELS_LAST ? F : 1;
-        float v[RUN];
-        word more[element_words(RUN)];
-        if (HAS_RESIDUAL && wide) element_fetch<RUN * SIZE>(more, to.residual + place * SIZE, true);
-#pragma unroll
-        for (int e = 0; e < RUN; ++e) {
-          v[e] = sum[m][j + e / 2][2 * r + e % 2] + bias_value;
-          if (HAS_RESIDUAL && wide) v[e] += element_at(more, e);
-          else if (HAS_RESIDUAL && i + e < L) v[e] += element_load(to.residual, place + (long long)e * step);
-          v[e] = epilogue_activation(v[e]);
-        }
-        if (wide) element_store<RUN>(to.y + place * SIZE, v);
-        else
-#pragma unroll
-          for (int e = 0; e < RUN; ++e)
-            if (i + e < L) element_store<1>(to.y + (place + (long long)e * step) * SIZE, v + e);
-      }
-    }
+  for (int e = 0; e < RUN; ++e) {
+    const word v[1] = {IS_FLOAT ? run[e] : run[e / 2] >> (e % 2 * 16)};
+    if ((word)(i + e) < (word)L) element_put<SIZE>(at + e * SIZE, v);
+  }
 }
 
-// The runs that begin at a multiple of their bytes, put together from those of two lanes. The last lane lacks the next
-// run: the next warp has it.
-__device__ __forceinline__ void implicit_store_shifted(const Sums& sum, const Outputs& to) {
-  constexpr int RUNS = NI / PER_RUN, WORDS = RUN / 2;
-  const int lane = threadIdx.x % 32, quarter = lane % 4;
+// Of 16 filters. Four lanes have neighbouring runs of a filter; they and the four of the next filter change every
+// second one, so that eight lanes store neighbouring runs, which takes half the requests to memory.
+__device__ __forceinline__ void implicit_store(const float (&sum)[NI][4], const Outputs& to) {
+  const int lane = threadIdx.x % 32, odd = lane / 4 % 2;
+  const bool wide = SHIFTED || (!CHANNELS_LAST && (size_t)to.y % (RUN * SIZE) == 0);
+  const bool alike = wide && (to.y - to.residual) % (RUN * SIZE) == 0;
 #pragma unroll
-  for (int m = 0; m < MF; ++m)
+  for (int r = 0; r < 2; ++r) {
+    const int f = to.filter + SPACING * (8 * r + lane / 4), even_f = f - SPACING * odd, odd_f = even_f + SPACING;
+    const float bias_value = HAS_BIAS && f < F ? element_load(to.bias, f) : 0.0f;
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int f = to.filter + 16 * m + 8 * r + lane / 4;
-      const float bias_value = implicit_bias(to, f);
-      const long long place = implicit_place(to.b, f, 0, F, L);
-      word runs[RUNS + 1][WORDS];
+    for (int j = 0; j < NI; j += 2 * PER_RUN) {
+      constexpr int WORDS = element_words(RUN);
+      word runs[2][WORDS];
 #pragma unroll
-      for (int g = 0; g < RUNS; ++g)
+      for (int k = 0; k < 2; ++k) {
+        const int tile = j + k * PER_RUN, i = to.first + implicit_position(tile, 2 * (lane % 4));
+        if (tile >= NI) continue;
+        float v[RUN];
 #pragma unroll
-        for (int k = 0; k < WORDS; ++k) {
-          float v[2];
+        for (int e = 0; e < RUN; ++e) v[e] = sum[tile + e / 2][2 * r + e % 2];
+        implicit_complete(v, to, f, i, bias_value, alike);
+        element_pack_all<RUN>(runs[k], v);
+        if (wide && NI % (2 * PER_RUN) > 0 && tile + PER_RUN >= NI) implicit_put_run(to, f, i, runs[k]);
+        if (wide || f >= F) continue;
 #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int i = to.first + (4 * g + quarter) * RUN + 2 * k + e;
-            v[e] = sum[m][g * PER_RUN + k][2 * r + e] + bias_value;
-            if (HAS_RESIDUAL && f < F && i < L) v[e] += element_load(to.residual, place + i);
-            v[e] = epilogue_activation(v[e]);
-          }
-          runs[g][k] = element_pack(v[0], v[1]);
-        }
-#pragma unroll
-      for (int k = 0; k < WORDS; ++k) runs[RUNS][k] = 0;
-
-      char* const outputs = to.y + place * SIZE;
-      const int shift = (int)(-((size_t)outputs / SIZE + to.first) % RUN);  // to the first one aligned
-      if (f < F && to.first == 0 && quarter == 0) implicit_put_some(outputs, runs[0], min(shift, L));
-#pragma unroll
-      for (int g = 0; g < RUNS; ++g) {
-        word run[2 * WORDS];
-#pragma unroll
-        for (int k = 0; k < WORDS; ++k) {
-          run[k] = runs[g][k];
-          const word next = quarter == 0 ? runs[g + 1][k] : runs[g][k];
-          run[WORDS + k] = __shfl_sync(0xffffffffu, next, lane / 4 * 4 + (quarter + 1) % 4);
-        }
-#pragma unroll
-        for (int by = RUN / 2; by > 1; by /= 2)
-#pragma unroll
-          for (int k = 0; k < WORDS + by / 2; ++k) run[k] = shift & by ? run[k + by / 2] : run[k];
-#pragma unroll
-        for (int k = 0; k < WORDS; ++k) run[k] = __funnelshift_r(run[k], run[k + 1], shift % 2 * 16);
-        const int at = 4 * g + quarter, i = to.first + at * RUN + shift;
-        if (f >= F || i >= L || at == 4 * RUNS - 1) continue;
-        if (i + RUN <= L) element_put<RUN * SIZE>(outputs + i * SIZE, run);
-        else implicit_put_some(outputs + i * SIZE, run, L - i);
+        for (int e = 0; e < RUN; ++e)
+          if (i + e < L) element_store<1>(to.y + implicit_place(to.b, f, i + e, F, L) * SIZE, v + e);
       }
+      if (!wide || j + PER_RUN >= NI) continue;
+      const int i = to.first + implicit_position(j + PER_RUN * odd, 2 * (lane % 4));
+      word other[WORDS], even_run[WORDS], odd_run[WORDS];
+#pragma unroll
+      for (int k = 0; k < WORDS; ++k) {
+        other[k] = __shfl_xor_sync(0xffffffffu, odd ? runs[0][k] : runs[1][k], 4);
+        even_run[k] = odd ? other[k] : runs[0][k];
+        odd_run[k] = odd ? runs[1][k] : other[k];
+      }
+      implicit_put_run(to, even_f, i, even_run);
+      implicit_put_run(to, odd_f, i, odd_run);
     }
+  }
 }

@@ -1,0 +1,43 @@
+"""A bank of filters with few taps on tensor cores: see ``bank.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.bank import blocks, threads
+from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import HALVES
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+
+SIGNAL = Path(__file__).with_name("implicit_signal.cu")
+OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
+SOURCE = Path(__file__).with_name("bank.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_bank",
+        _source(workload, config),
+        blocks=blocks(workload, config),
+        threads=threads(config),
+        words=0,
+    )
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    values = {
+        **elements(workload.dtype, config["stores"], kept=True),
+        **shape(workload),
+        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        "PRODUCTS": 1,
+        "WARPS_F": config["filter_warps"],
+        "TILES_F": config["filter_tiles"],
+        "WARPS_I": config["position_warps"],
+        "NI": config["position_tiles"],
+        "RUN": config["neighbours"],
+    }
+    sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
+    return filled(values, *sources) + resident(config["resident"])

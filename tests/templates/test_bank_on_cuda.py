@@ -1,0 +1,142 @@
+"""Banks of filters on tensor cores: what the forms serve, and which filters and positions a warp
+has."""
+
+from math import gcd
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from templates.conv1d.cuda.bank import CudaBank
+from templates.conv1d.cuda.implicit import (
+    CudaImplicit,
+    filter_blocks,
+    filters,
+    is_filled,
+    positions,
+    slack,
+)
+from templates.conv1d.workload import Conv1dWorkload
+from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.devices import H200, T4
+from tuner.build.cuda_compile import cubin
+
+LAYER = {"F": 512, "M": 16000, "N": 10, "stride": 5, "mode": "valid", "dtype": "float16"}
+
+
+def workload(**fields: Any) -> Conv1dWorkload:
+    return Conv1dWorkload.model_validate(LAYER | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "served"),
+    [
+        ({}, True),
+        ({"B": 3, "F": 16, "N": 64, "dilation": 3, "residual": True, "activation": "silu"}, True),
+        ({"dtype": "float32"}, False),
+        ({"N": 65}, False),
+        ({"F": 15}, False),
+        ({"C": 2, "groups": 1}, False),
+        ({"layout": "NWC"}, False),
+    ],
+    ids=str,
+)
+def test_it_serves_few_taps_of_many_filters(fields: dict[str, Any], served: bool) -> None:
+    assert CudaBank().applies(workload(**fields), H200) is served
+
+
+@pytest.mark.parametrize("template", [CudaBank(), CudaImplicit()], ids=lambda each: each.name)
+def test_bfloat16_needs_newer_tensor_cores(template: CudaBank | CudaImplicit) -> None:
+    layer = workload(dtype="bfloat16")
+    assert [template.applies(layer, limits) for limits in (T4, H200)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"N": 400}, ["bf16x3"]),
+        ({"N": 400, "max_error": 1e-2}, ["bf16x3", "bf16"]),
+        ({"max_error": 2e-5}, ["bf16x3"]),
+        ({}, []),  # products of few taps are not right to 1e-5
+    ],
+    ids=str,
+)
+def test_float32_is_split_where_that_is_right(fields: dict[str, Any], expected: list[str]) -> None:
+    template, layer = CudaImplicit(), workload(dtype="float32", **fields)
+    assert template.applies(layer, H200) is bool(expected)
+    assert not template.applies(layer, T4)  # which has no bfloat16
+    found = {each["arithmetic"] for each in template.space(layer, H200)} if expected else set()
+    assert found == set(expected)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(
+    F=st.integers(1, 300),
+    M=st.integers(1, 300),
+    neighbours=st.sampled_from([2, 4, 8]),
+    filter_warps=st.integers(1, 4),
+    filter_tiles=st.integers(1, 4),
+)
+def test_every_filter_and_position_is_summed(
+    F: int, M: int, neighbours: int, filter_warps: int, filter_tiles: int
+) -> None:
+    layer = workload(F=F, M=M, N=1, stride=1)
+    config = {
+        "neighbours": neighbours,
+        "filter_warps": filter_warps,
+        "filter_tiles": filter_tiles,
+        "position_warps": 1,
+        "position_tiles": 4,
+    }
+    # as implicit_outputs.cu has it
+    length, own = layer.length, 16 * filter_tiles
+    spacing = neighbours // gcd(length, neighbours)
+    warps = filter_blocks(layer, config) * filter_warps
+    summed = [
+        warp % spacing + spacing * (warp // spacing * own + i)
+        for warp in range(warps)
+        for i in range(own)
+    ]
+    assert len(set(summed)) == len(summed) == filter_blocks(layer, config) * filters(config)
+    assert set(range(F)) <= set(summed)
+    starts = {(f * length) % neighbours for f in summed[:own]}
+    assert len(starts) == 1  # all filters of a warp begin alike
+    assert slack(layer, config) >= neighbours - gcd(length, neighbours)
+    assert positions(config) == 32
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_blocks_can_run(data: st.DataObject) -> None:
+    layer = workload(
+        F=data.draw(st.integers(16, 300)),
+        M=data.draw(st.integers(64, 5000)),
+        N=data.draw(st.integers(1, 64)),
+        stride=data.draw(st.integers(1, 9)),
+        kind=data.draw(st.sampled_from(["convolve", "correlate"])),
+    )
+    for template in (CudaBank(), CudaImplicit()):
+        for limits in (T4, H200):
+            space = template.space(layer, limits)
+            assert template.default(layer, limits) in space
+            config = space[data.draw(st.integers(0, len(space) - 1))]
+            assert is_filled(layer, config)
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+def test_no_register_is_spilled(limits: Any) -> None:
+    template, layer = CudaBank(), workload()
+    config = template.default(layer, limits) | {
+        "filter_warps": 2,
+        "filter_tiles": 2,
+        "position_warps": 4,
+        "position_tiles": 8,
+        "neighbours": 8,
+        "resident": 2,
+    }
+    assert config in template.space(layer, limits)
+    registers, stack = registers_and_stack(
+        cubin(source(template, layer, config, limits), limits.arch)
+    )
+    assert (registers <= 128, stack) == (True, 0)
