@@ -68,6 +68,15 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(
         B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"
     ),
+    DepthwiseConv2dWorkload(
+        B=3, C=5, H=29, W=31, K=13, bias=True, residual=True, activation="gelu"
+    ),
+    DepthwiseConv2dWorkload(
+        B=2, C=6, H=30, W=36, K=9, stride=2, dtype="bfloat16", residual=True, activation="silu"
+    ),
+    DepthwiseConv2dWorkload(
+        B=5, C=8, H=28, W=28, K=7, dtype="float16", bias=True, residual=True, activation="relu6"
+    ),
     Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
     Conv1dWorkload(M=100003, N=4099, mode="same", kind="correlate", dtype="bfloat16"),
     Conv1dWorkload(M=5003, N=5, dtype="bfloat16", bias=True, activation="silu"),

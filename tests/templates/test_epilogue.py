@@ -31,8 +31,8 @@ BY_HAND: dict[str, Callable[[float], float]] = {
     "hardswish": lambda v: v * min(max(v + 3, 0.0), 6.0) / 6,
 }
 SHAPES: dict[str, dict[str, Any]] = {
-    "conv1d": {"M": 307, "N": 130},  # long enough for all templates
-    "depthwise_conv2d": {"B": 2, "C": 3, "H": 9, "W": 19, "K": 3},
+    "conv1d": {"M": 307, "N": 130},  # long enough for all templates, as K is
+    "depthwise_conv2d": {"B": 2, "C": 3, "H": 9, "W": 19, "K": 5},
 }
 
 

@@ -65,6 +65,12 @@ WORKLOADS = [
     Conv1dWorkload(B=16, C=12, M=202, N=31, mode="same", kind="correlate", dtype="float16"),
     Conv1dWorkload(B=5, C=3, M=501, N=96, F=6, dtype="bfloat16", bias=True, residual=True),
     DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=9, dtype="bfloat16"),
+    DepthwiseConv2dWorkload(
+        B=3, C=5, H=29, W=31, K=13, bias=True, residual=True, activation="silu"
+    ),
+    DepthwiseConv2dWorkload(
+        B=2, C=6, H=30, W=36, K=9, stride=2, dtype="bfloat16", residual=True, activation="gelu"
+    ),
 ]
 
 

@@ -39,8 +39,8 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for kernels of five near taps or more along either side, without an epilogue."""
-        return limits.kind == "cuda" and max(workload.near) >= 5 and workload.is_plain
+        """On CUDA, for basic workloads with five near taps or more along either side."""
+        return limits.kind == "cuda" and max(workload.near) >= 5 and workload.is_basic
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width

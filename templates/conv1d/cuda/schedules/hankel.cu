@@ -169,9 +169,7 @@ __device__ __forceinline__ void hankel_plain(const char* x, const char* w, float
       const int place = f * N + (FLIP ? N - 1 - t : t);
       if (at >= 0 && at < M) sum = fmaf(element_load(x, row + at), element_load(w, place), sum);
     }
-    if (HAS_BIAS) sum += offset;
-    if (HAS_RESIDUAL) sum += element_load(residual, out);
-    sum = epilogue_activation(sum);
+    epilogue_finish<1>(&sum, offset, residual + out * SIZE);
     element_store<1>(y + out * SIZE, &sum);
   }
 }
@@ -182,8 +180,8 @@ __device__ __forceinline__ void conv1d_hankel(const void* __restrict__ x, const 
   if (F * RUNS % WARPS != 0 && warp >= F * RUNS) return;
   // Warp after warp is channel after channel: neighbours in memory at the same time.
   const int f = warp % F, run = warp / F, first = run * TILES;
-  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
-  const float offset = HAS_BIAS ? element_load(bias_of, f) : 0.0f;
+  const char* const residual_of = (const char*)@RESIDUAL@;
+  const float offset = epilogue_bias(@BIAS@, f);
   const size_t outside = (size_t)y | (size_t)residual_of;
   if (((size_t)x & (V * SIZE - 1)) == 0 && (outside & (VO * SIZE - 1)) == 0)
     hankel_tiles((const char*)x, (const char*)w, offset, residual_of, (char*)y, f, first, min(first + TILES, COUNT));

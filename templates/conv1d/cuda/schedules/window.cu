@@ -75,15 +75,7 @@ __device__ __forceinline__ void window_leave(float (&sum)[R], float offset, cons
   for (int o = 0; o < R; o += VO) {
     if (L % R != 0 || L % (R * STEPS) != 0)
       if (i + o >= L) return;
-    word residuals[element_words(VO)];
-    if (HAS_RESIDUAL) element_fetch<VO * SIZE>(residuals, residual + (long long)(i + o) * SIZE, true);
-#pragma unroll
-    for (int n = 0; n < VO; ++n) {
-      float v = sum[o + n];
-      if (HAS_BIAS) v += offset;
-      if (HAS_RESIDUAL) v += element_at(residuals, n);
-      sum[o + n] = epilogue_activation(v);
-    }
+    epilogue_finish<VO>(sum + o, offset, residual + (long long)(i + o) * SIZE);
     element_store<VO>(y + (long long)(i + o) * SIZE, sum + o);
   }
 }
@@ -101,9 +93,7 @@ __device__ __forceinline__ void window_plain(const char* row, const char* weight
       const int at = i * STRIDE + t * DILATION - LEFT;
       if (at >= 0 && at < M) sum = fmaf(element_load(row, at), element_load(weights, FLIP ? N - 1 - t : t), sum);
     }
-    if (HAS_BIAS) sum += offset;
-    if (HAS_RESIDUAL) sum += element_load(residual, i);
-    sum = epilogue_activation(sum);
+    epilogue_finish<1>(&sum, offset, residual + (long long)i * SIZE);
     element_store<1>(y + (long long)i * SIZE, &sum);
   }
 }
@@ -115,9 +105,9 @@ __device__ __forceinline__ void conv1d_window(const void* __restrict__ x, const 
   const int number = (int)(mine / GROUPS), filter = number % F, first = (int)(mine % GROUPS) * R;
   const char* const row = (const char*)x + (long long)(number / SEVERAL) * M * SIZE;
   const char* const weights = (const char*)w + (long long)filter * N * SIZE;
-  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
+  const char* const residual_of = (const char*)@RESIDUAL@;
   const long long out = (long long)number * L * SIZE;
-  const float offset = HAS_BIAS ? element_load(bias_of, filter) : 0.0f;
+  const float offset = epilogue_bias(@BIAS@, filter);
   const char* const residuals = residual_of + (HAS_RESIDUAL ? out : 0);
   const size_t outside = (size_t)y | (size_t)residual_of;
   if (((size_t)x & (V * SIZE - 1)) != 0 || (outside & (VO * SIZE - 1)) != 0 || ((size_t)w & (VW * SIZE - 1)) != 0) {

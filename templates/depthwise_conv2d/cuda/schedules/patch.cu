@@ -223,6 +223,19 @@ __device__ __forceinline__ void patch_at(int place, float (&sum)[ROWS][COLUMNS],
     patch_at<NEXT>(place, sum, xs, ws, i);
 }
 
+// The epilogue of a patch, once for all widths of stores; the residual is its plane's.
+__device__ __forceinline__ void patch_finish(float (&sum)[ROWS][COLUMNS], float bias, const char* residual, int i,
+                                             int j) {
+  constexpr int V = OUT_W % 4 == 0 ? 4 : OUT_W % 2 == 0 ? 2 : 1;
+  const bool aligned = patch_aligned<V>(residual);
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+    for (int q = 0; q < COLUMNS; q += V)
+      if (i + r < OUT_H && j + q < OUT_W)
+        epilogue_finish<V>(&sum[r][q], bias, residual + ((i + r) * OUT_W + j + q) * SIZE, aligned);
+}
+
 // V neighbours out of registers or shared memory.
 template <int V>
 __device__ __forceinline__ void patch_put(patch_element* to, const float* from) {
@@ -242,13 +255,16 @@ __device__ __forceinline__ void patch_put_sums(patch_element* y, const float (&s
 }
 
 template <int V>
-__device__ __forceinline__ void patch_put_tile(patch_element* y, const float* ys, int image, int channel, int i,
-                                               int j) {
+__device__ __forceinline__ void patch_put_tile(patch_element* y, const float* ys, const void* bias,
+                                               const char* residual, int image, int channel, int i, int j) {
+  const bool aligned = patch_aligned<V>(residual);
   patch_share<PLANES, Y_ROWS, (TILES_X == 1 ? OUT_W : ACROSS * COLUMNS) / V>([&](int p, int r, int group) {
     const int b = image + p % IMAGES, c = channel + p / IMAGES, q = group * V;
     if (b < B && c < C && i + r < OUT_H && j + q < OUT_W) {
-      const patch_floats<V> v = *(const patch_floats<V>*)(ys + p * Y_PLANE + r * Y_PITCH + q);
-      patch_put<V>(y + ((b * C + c) * OUT_H + i + r) * OUT_W + j + q, v.e);
+      patch_floats<V> v = *(const patch_floats<V>*)(ys + p * Y_PLANE + r * Y_PITCH + q);
+      patch_element* const to = y + ((b * C + c) * OUT_H + i + r) * OUT_W + j + q;
+      epilogue_finish<V>(v.e, epilogue_bias(bias, c), residual + (to - y) * SIZE, aligned);
+      patch_put<V>(to, v.e);
     }
   });
 }
@@ -262,11 +278,12 @@ __device__ __forceinline__ int patch_mirrored(int r, int count) {
 }
 
 __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ input,
-                                                       const void* __restrict__ weight,
+                                                       const void* __restrict__ weight, @ADDED@
                                                        void* __restrict__ output, void* shared) {
   const patch_element* const x = (const patch_element*)input;
   const patch_element* const w = (const patch_element*)weight;
   patch_element* const y = (patch_element*)output;
+  const char* const residual_of = (const char*)@RESIDUAL@;
   float* const xs = (float*)shared;
   float* const ws = xs + STAGE;
   const int thread = threadIdx.x;
@@ -330,13 +347,15 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
     __syncthreads();
     const int first_i = tile_y * ROWS, first_j = tile_x * COLUMNS;
     if (OUT_W % 4 == 0 && patch_aligned<4>(y))
-      patch_put_tile<OUT_W % 4 == 0 ? 4 : 1>(y, xs, image, channel, first_i, first_j);
+      patch_put_tile<OUT_W % 4 == 0 ? 4 : 1>(y, xs, @BIAS@, residual_of, image, channel, first_i, first_j);
     else if (OUT_W % 2 == 0 && patch_aligned<2>(y))
-      patch_put_tile<OUT_W % 2 == 0 ? 2 : 1>(y, xs, image, channel, first_i, first_j);
+      patch_put_tile<OUT_W % 2 == 0 ? 2 : 1>(y, xs, @BIAS@, residual_of, image, channel, first_i, first_j);
     else
-      patch_put_tile<1>(y, xs, image, channel, first_i, first_j);
+      patch_put_tile<1>(y, xs, @BIAS@, residual_of, image, channel, first_i, first_j);
   } else if (active) {
-    patch_element* const to = y + (b * C + c) * OUT_H * OUT_W;
+    const int begin = (b * C + c) * OUT_H * OUT_W;  // of the plane
+    patch_finish(sum, epilogue_bias(@BIAS@, c), residual_of + (long long)begin * SIZE, i, j);
+    patch_element* const to = y + begin;
     if (OUT_W % 4 == 0 && patch_aligned<4>(y))
       patch_put_sums<OUT_W % 4 == 0 ? 4 : 1>(to, sum, i, j);
     else if (OUT_W % 2 == 0 && patch_aligned<2>(y))

@@ -7,7 +7,14 @@ from typing import Any
 
 from templates.depthwise_conv2d.cuda.patch import Layout, row_sums
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, elements, filled, program
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+)
 
 SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 
@@ -48,7 +55,8 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "ROW_SUMS": row_sums(workload),
         "OUT_STAGED": config["output"] == "shared",
         **elements(workload.dtype, "cached", kept=False),
+        **epilogue(workload),
         "WORDS": layout.words,
         "THREADS": layout.threads,
     }
-    return filled(values, ELEMENTS, *SOURCES)
+    return filled(values, ELEMENTS, EPILOGUE, *SOURCES)

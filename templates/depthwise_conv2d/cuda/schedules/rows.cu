@@ -75,23 +75,6 @@ __device__ __forceinline__ void depthwise_bulk_read() {
 
 __device__ __forceinline__ int depthwise_channel(int plane) { return PLANES == C ? plane : plane % C; }
 
-// What is stored for sums of a channel. Rows of whole planes have no residual.
-__device__ __forceinline__ float depthwise_bias(const void* bias, int channel) {
-  return HAS_BIAS ? element_load((const char*)bias, channel) : 0.0f;
-}
-
-template <int N>
-__device__ __forceinline__ void depthwise_finish(float* sum, float bias, const char* residual) {
-  word added[element_words(N)];
-  if (HAS_RESIDUAL) element_fetch<N * SIZE>(added, residual, true);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (HAS_BIAS) sum[i] += bias;
-    if (HAS_RESIDUAL) sum[i] += element_at(added, i);
-    sum[i] = epilogue_activation(sum[i]);
-  }
-}
-
 // Where tap t of a channel is.
 __device__ __forceinline__ int depthwise_tap(int channel, int t) {
   return channel * (K * K) + (K / 2 - TOP + t / TAPS_W) * K + K / 2 - LEFT + t % TAPS_W;

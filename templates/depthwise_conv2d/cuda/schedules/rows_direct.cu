@@ -40,7 +40,7 @@ __device__ __forceinline__ void depthwise_plain(const char* x, const char* w, co
         if (h >= 0 && h < H && v >= 0 && v < W)
           sum = fmaf(element_load(x, h * W + v), element_load(w, depthwise_tap(channel, t)), sum);
       }
-      depthwise_finish<1>(&sum, bias, residual + (r * WO + c) * SIZE);
+      epilogue_finish<1>(&sum, bias, residual + (r * WO + c) * SIZE);
       element_store<1>(y + (r * WO + c) * SIZE, &sum);
     }
 }
@@ -56,7 +56,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const long long begin = (long long)plane * (HO * WO) * SIZE;
   char* const y_plane = (char*)y + begin;
   const char* const residual_of = HAS_RESIDUAL ? (const char*)@RESIDUAL@ + begin : nullptr;
-  const float bias_of = depthwise_bias(@BIAS@, channel);
+  const float bias_of = epilogue_bias(@BIAS@, channel);
   if ((LOADED > 1 && ((size_t)x & (LOADED * SIZE - 1)) != 0) ||
       (STORED > 1 && (((size_t)y | (size_t)@RESIDUAL@) & (STORED * SIZE - 1)) != 0)) {
     depthwise_plain(x_plane, (const char*)w, residual_of, y_plane, bias_of, channel, strip * R, group * V);
@@ -121,7 +121,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
         for (int c = 0; c < V; c += STORED)
           if ((GROUPS - 1) * V + c < WO || group * V + c < WO) {
             const int place = start + (r * WO + c) * SIZE;
-            depthwise_finish<STORED>(&sum[r][c], bias_of, residual_of + place);
+            epilogue_finish<STORED>(&sum[r][c], bias_of, residual_of + place);
             element_store<STORED>(y_plane + place, &sum[r][c]);
           }
     }

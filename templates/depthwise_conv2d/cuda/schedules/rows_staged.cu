@@ -235,9 +235,9 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   if constexpr (EACH_STRIP) depthwise_own<0>(here, weights + plane % CHANNELS * TAPS, strip, sum);
   else depthwise_sum<-1>(here, weights + plane % CHANNELS * TAPS, strip, sum);
   if (whole || plane < count) {
-    const float bias_of = depthwise_bias(@BIAS@, depthwise_channel(first + plane % CHANNELS));
+    const float bias_of = epilogue_bias(@BIAS@, depthwise_channel(first + plane % CHANNELS));
 #pragma unroll
-    for (int r = 0; r < R; ++r) depthwise_finish<V>(sum[r], bias_of, nullptr);
+    for (int r = 0; r < R; ++r) epilogue_finish<V>(sum[r], bias_of, nullptr);  // none is staged with a residual
   }
   depthwise_leave(planes, sum, y);
 }
