@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -34,6 +35,12 @@ class WithEpilogue(Workload):
     @property
     def is_plain(self) -> bool:
         return not self.has_epilogue
+
+    def error_of_sums(self, taps: int) -> float:
+        """What max_error leaves to sums of so many taps, relative to the largest. relu6 cuts them
+        off at 6, but not their errors, and on normal input they reach 5 sqrt(taps)."""
+        share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
+        return self.max_error * min(1.0, share)
 
     def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
         """The arguments that are added to the sums, in the order in which they are."""

@@ -1,5 +1,5 @@
 // What is done to sums before they are stored; it follows elements.cu. A NaN stays one.
-constexpr bool HAS_BIAS = @HAS_BIAS@, HAS_RESIDUAL = @HAS_RESIDUAL@;
+constexpr bool HAS_EPILOGUE = @HAS_EPILOGUE@, HAS_BIAS = @HAS_BIAS@, HAS_RESIDUAL = @HAS_RESIDUAL@;
 
 __device__ __forceinline__ float epilogue_none(float v) { return v; }
 __device__ __forceinline__ float epilogue_relu(float v) { return v < 0.0f ? 0.0f : v; }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from templates.epilogue import WithEpilogue
 from templates.limits import DeviceLimits
-from templates.workload import Workload
 
 HALVES = Path(__file__).with_suffix(".cu")
 """The beginning of their sources. It needs TYPE, IS_BF16 and PRODUCTS."""
@@ -24,19 +24,20 @@ def capability(limits: DeviceLimits) -> int:
     return int(limits.arch.removeprefix("sm_").rstrip("af"))
 
 
-def arithmetics(workload: Workload, taps: int, limits: DeviceLimits) -> list[str]:
+def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list[str]:
     """The arithmetics that keep max_error if ``taps`` of an output's taps meet the input. A product
-    of float16 or bfloat16 is exact. bf16 needs compute capability 8.0: none, if it must be that."""
+    of float16 or bfloat16 is exact. bf16 needs compute capability 8.0: there may be none."""
     bf16 = capability(limits) >= 80
     if workload.dtype == "bfloat16":
         return ["bf16"] if bf16 else []
     if workload.dtype == "float16":
         return ["fp16"]
-    admitted = ["fp16x3"]
-    if bf16 and workload.max_error >= (1e-5 if taps >= BF16_TAPS else 2e-5):
+    error = workload.error_of_sums(taps)
+    admitted = ["fp16x3"] if error >= 1e-6 else []
+    if bf16 and error >= (1e-5 if taps >= BF16_TAPS else 2e-5):
         admitted.append("bf16x3")
-    if workload.max_error >= 2e-4:
+    if error >= 2e-4:
         admitted.append("fp16")
-    if bf16 and workload.max_error >= 2e-3:
+    if bf16 and error >= 2e-3:
         admitted.append("bf16")
     return admitted

@@ -62,6 +62,7 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
     parameters = [f"const void* __restrict__ {names[name]}, " for name in added if added[name]]
     return {
         **{f"HAS_{name}": there for name, there in added.items()},
+        "HAS_EPILOGUE": workload.has_epilogue,
         **names,
         "ADDED": "".join(parameters),
         "ACTIVATION": workload.activation,

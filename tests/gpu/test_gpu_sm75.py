@@ -40,6 +40,7 @@ WORKLOADS = [
     Conv1dWorkload(B=5, C=12, M=202, N=31, mode="same", dtype="float16", residual=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="bfloat16", bias=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16", layout="NHWC"),
+    DepthwiseConv2dWorkload(B=4, C=7, H=15, W=17, K=9, residual=True, activation="silu"),
     DepthwiseConv2dWorkload(
         B=2,
         C=24,

@@ -13,6 +13,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
 from templates.kernels.epilogue_exact import finished
+from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
 from tests.templates.compiled import Compiled
 from tests.templates.cuda_source import registers_and_stack, source
@@ -106,6 +107,18 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
     exact = finished(work, x[:-1].astype(np.float64), (), axis=1)
     np.testing.assert_allclose(y[:-1], exact, rtol=5e-6, atol=5e-7)
     assert np.isnan(y[-1])
+
+
+def test_relu6_admits_less_on_tensor_cores() -> None:
+    """It cuts off sums of many taps, but not their errors."""
+
+    def admitted(activation: str, max_error: float) -> list[str]:
+        fields = {"M": 999, "N": 400, "activation": activation, "max_error": max_error}
+        return arithmetics(Conv1dWorkload.model_validate(fields), 400, H200)
+
+    assert admitted("relu", 1e-3) == ["fp16x3", "bf16x3", "fp16"]
+    assert admitted("relu6", 1e-3) == ["fp16x3", "bf16x3"]
+    assert admitted("relu6", 1e-5) == []
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)

@@ -192,7 +192,7 @@ def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
     """Whether each row of taps is summed separately, because one sum of all is too inexact."""
     taps_h, taps_w = workload.near
     met = min(taps_h, workload.H) * min(taps_w, workload.W)
-    return CHAIN_ERROR * math.sqrt(met) > workload.max_error
+    return CHAIN_ERROR * math.sqrt(met) > workload.error_of_sums(met)
 
 
 class Layout:

@@ -18,7 +18,7 @@ MIN_KERNEL = 5
 MAX_TILES = 8
 STEPS_PER_ERROR = {"short": 4.8e6, "long": 3e7}
 """Steps that the tensor cores, which truncate (2.3e-8 of a sum of positive terms for each step),
-may sum for each unit of max_error."""
+may sum for each unit of error."""
 
 
 class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
@@ -40,11 +40,10 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; for kernels
-        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet; without
-        an epilogue."""
+        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet."""
         return (
             limits.kind == "cuda"
-            and workload.is_plain
+            and workload.is_basic
             and capability(limits) >= 75
             and bool(_arithmetics(workload, limits))
             and workload.kernel[0] >= MIN_KERNEL
@@ -255,11 +254,12 @@ class Layout:
 
     @property
     def tap_rows_per_sum(self) -> int:
-        """All, or so many that truncation stays well below max_error."""
+        """All, or so many that truncation stays well below the error."""
         return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
 
     def _tap_rows(self, sums: str) -> int:
-        steps = int(STEPS_PER_ERROR[sums] * self._workload.max_error)
+        error = self._workload.error_of_sums(_met(self._workload))
+        steps = int(STEPS_PER_ERROR[sums] * error)
         return max(1, steps // (self.products * ceil_div(self.distances, 2)))
 
     @property
@@ -307,9 +307,12 @@ def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
 
 
 def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
-    """By the taps that an output at the middle of the plane meets."""
-    height, width = min(workload.kernel[0], workload.H), min(workload.kernel[0], workload.W)
-    return arithmetics(workload, height * width, limits)
+    return arithmetics(workload, _met(workload), limits)
+
+
+def _met(workload: DepthwiseConv2dWorkload) -> int:
+    """Taps that an output at the middle of the plane meets."""
+    return min(workload.kernel[0], workload.H) * min(workload.kernel[0], workload.W)
 
 
 def _neighbours(workload: DepthwiseConv2dWorkload, config: Config) -> bool:

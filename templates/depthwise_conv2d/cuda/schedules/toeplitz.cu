@@ -111,10 +111,12 @@ __device__ __forceinline__ void conv2d_store_halves(char* place, const word (&v)
 #endif
 }
 
-__device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_any, const void* __restrict__ w_any,
+__device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_any,
+                                                   const void* __restrict__ w_any, @ADDED@
                                                    void* __restrict__ y_any, word* shared) {
   const element* const x = (const element*)x_any;
   element* const y = (element*)y_any;
+  const char* const residual_of = (const char*)@RESIDUAL@;
   char* const staged = (char*)shared;
   char* const zeros = staged + IMAGES * IMAGE_PITCH;
   word* const taps = (word*)(zeros + ZEROS);
@@ -125,6 +127,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   const int c = blockIdx.x / (ACROSS * DOWN) % C, b_first = blockIdx.x / (ACROSS * DOWN) / C * IMAGES;
   const int u_first = max(0, S * i_first - REACH);
   const element* const w = (const element*)w_any + c * (K * K);
+  const float bias_of = epilogue_bias(@BIAS@, c);
 
   // Stage the input: where it is scaled, as floats first, which the same thread splits once the largest is known.
   for (int i = thread; i < ZEROS / 4; i += THREADS) ((word*)zeros)[i] = 0;
@@ -306,6 +309,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   }
 
   const bool paired = WO % 2 == 0 && ((size_t)y & (2 * sizeof(element) - 1)) == 0;
+  const bool added_paired = WO % 2 == 0 && ((size_t)residual_of & (2 * sizeof(element) - 1)) == 0;
 #pragma unroll
   for (int g = 0; g < GROUPS; ++g)
 #pragma unroll
@@ -316,18 +320,20 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
       if (b >= B || i >= HO) continue;
       const int j = j_first + lane % 4 * 2;
       element* const to_row = y + (size_t)(b * C + c) * (HO * WO) + (size_t)i * WO + j;
+      const char* const residual = residual_of + (to_row - y) * SIZE;
 #pragma unroll
       for (int tile = 0; tile < TILES; ++tile) {
-        const float u = total[g][tile][2 * part] * undo_x * undo_w;
-        const float v = total[g][tile][2 * part + 1] * undo_x * undo_w;
+        float v[2] = {total[g][tile][2 * part] * undo_x * undo_w, total[g][tile][2 * part + 1] * undo_x * undo_w};
+        if (HAS_EPILOGUE && j + 8 * tile < WO)
+          epilogue_finish<2>(v, bias_of, residual + 8 * tile * SIZE, added_paired, WO - j - 8 * tile);
 #if @IS_HALF@
-        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = halves_pack(u, v);
-        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = halves_narrow(u);
-        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = halves_narrow(v);
+        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = halves_pack(v[0], v[1]);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = halves_narrow(v[0]);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = halves_narrow(v[1]);
 #else
-        if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(u, v);
-        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(u);
-        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = __float_as_uint(v);
+        if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(v[0], v[1]);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(v[0]);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = __float_as_uint(v[1]);
 #endif
       }
     }

@@ -8,7 +8,14 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.toeplitz import Layout
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import ARITHMETICS, HALVES
-from templates.kernels.written import filled, program
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+)
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 
@@ -27,7 +34,9 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
     kind, products = ARITHMETICS[config["arithmetic"]]
+    ends = epilogue(workload)
     values = {
+        **ends,
         "WARPS": config["warps"],
         "FRAGMENT_ROWS": config["fragment_rows"],
         "GROUPS": config["groups_per_warp"],
@@ -48,4 +57,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "S": workload.stride,
         "WORDS": layout.shared_words,
     }
-    return filled(values, HALVES, SOURCE)
+    ends |= elements(workload.dtype, "cached", kept=False)
+    return filled(ends, ELEMENTS, EPILOGUE) + filled(values, HALVES, SOURCE)
