@@ -23,18 +23,43 @@ __device__ __forceinline__ float epilogue_bias(const void* bias, int channel) {
   return HAS_BIAS ? element_load((const char*)bias, channel) : 0.0f;
 }
 
-// N neighbouring sums as they are stored. The first one's residual is at an address, from which all are read at once if
-// that is `whole`: a multiple of their size, and all in the tensor. Otherwise the first `inside` are.
+// What is stored for N neighbouring sums, whose residual lies at a multiple of their size.
 template <int N>
-__device__ __forceinline__ void epilogue_finish(float* sum, float bias, const char* residual, bool whole = true,
-                                                int inside = N) {
+__device__ __forceinline__ void epilogue_finish(float* sum, float bias, const char* residual) {
   word added[element_words(N)];
-  if (HAS_RESIDUAL && whole) element_fetch<N * SIZE>(added, residual, true);
+  if (HAS_RESIDUAL) element_fetch<N * SIZE>(added, residual, true);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if (HAS_BIAS) sum[i] += bias;
-    if (HAS_RESIDUAL && whole) sum[i] += element_at(added, i);
-    else if (HAS_RESIDUAL && i < inside) sum[i] += element_load(residual, i);
+    if (HAS_RESIDUAL) sum[i] += element_at(added, i);
     sum[i] = epilogue_activation(sum[i]);
   }
+}
+
+// Neighbours in a tensor: the first one's element, and how many of them the tensor has.
+struct epilogue_run {
+  long long at;
+  int inside;
+};
+
+// The same for RUNS times N sums in registers, of which N are neighbours, at place(run). Residuals are read as vectors
+// where they can be, and without a branch, so that all of them are on their way together.
+template <int N, int RUNS, typename Place>
+__device__ __forceinline__ void epilogue_finish_runs(float* sum, float bias, const char* residual, Place place) {
+#pragma unroll
+  for (int r = 0; r < (HAS_RESIDUAL ? RUNS : 0); ++r) {
+    const epilogue_run run = place(r);
+    const char* const from = residual + run.at * SIZE;
+    const bool whole = ((size_t)from & (N * SIZE - 1)) == 0 && run.inside >= N;
+    word vector[element_words(N)];
+    element_fetch<N * SIZE>(vector, from, whole);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      word one[1] = {};
+      if (N > 1) element_fetch<SIZE>(one, from + i * SIZE, !whole && i < run.inside);
+      sum[N * r + i] += element_at(vector, i) + element_at(one, 0);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N * RUNS; ++i) sum[i] = epilogue_activation(HAS_BIAS ? sum[i] + bias : sum[i]);
 }

@@ -223,19 +223,6 @@ __device__ __forceinline__ void patch_at(int place, float (&sum)[ROWS][COLUMNS],
     patch_at<NEXT>(place, sum, xs, ws, i);
 }
 
-// The epilogue of a patch, once for all widths of stores; the residual is its plane's.
-__device__ __forceinline__ void patch_finish(float (&sum)[ROWS][COLUMNS], float bias, const char* residual, int i,
-                                             int j) {
-  constexpr int V = OUT_W % 4 == 0 ? 4 : OUT_W % 2 == 0 ? 2 : 1;
-  const bool aligned = patch_aligned<V>(residual);
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r)
-#pragma unroll
-    for (int q = 0; q < COLUMNS; q += V)
-      if (i + r < OUT_H && j + q < OUT_W)
-        epilogue_finish<V>(&sum[r][q], bias, residual + ((i + r) * OUT_W + j + q) * SIZE, aligned);
-}
-
 // V neighbours out of registers or shared memory.
 template <int V>
 __device__ __forceinline__ void patch_put(patch_element* to, const float* from) {
@@ -257,13 +244,14 @@ __device__ __forceinline__ void patch_put_sums(patch_element* y, const float (&s
 template <int V>
 __device__ __forceinline__ void patch_put_tile(patch_element* y, const float* ys, const void* bias,
                                                const char* residual, int image, int channel, int i, int j) {
-  const bool aligned = patch_aligned<V>(residual);
   patch_share<PLANES, Y_ROWS, (TILES_X == 1 ? OUT_W : ACROSS * COLUMNS) / V>([&](int p, int r, int group) {
     const int b = image + p % IMAGES, c = channel + p / IMAGES, q = group * V;
     if (b < B && c < C && i + r < OUT_H && j + q < OUT_W) {
       patch_floats<V> v = *(const patch_floats<V>*)(ys + p * Y_PLANE + r * Y_PITCH + q);
       patch_element* const to = y + ((b * C + c) * OUT_H + i + r) * OUT_W + j + q;
-      epilogue_finish<V>(v.e, epilogue_bias(bias, c), residual + (to - y) * SIZE, aligned);
+      if (HAS_EPILOGUE)
+        epilogue_finish_runs<V, 1>(v.e, epilogue_bias(bias, c), residual,
+                                   [&](int) -> epilogue_run { return {to - y, V}; });
       patch_put<V>(to, v.e);
     }
   });
@@ -353,9 +341,15 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
     else
       patch_put_tile<1>(y, xs, @BIAS@, residual_of, image, channel, first_i, first_j);
   } else if (active) {
-    const int begin = (b * C + c) * OUT_H * OUT_W;  // of the plane
-    patch_finish(sum, epilogue_bias(@BIAS@, c), residual_of + (long long)begin * SIZE, i, j);
-    patch_element* const to = y + begin;
+    if (HAS_EPILOGUE) {
+      constexpr int V = OUT_W % 4 == 0 ? 4 : OUT_W % 2 == 0 ? 2 : 1;
+      epilogue_finish_runs<V, ROWS * COLUMNS / V>(
+          sum[0], epilogue_bias(@BIAS@, c), residual_of, [&](int run) -> epilogue_run {
+            const int h = i + run * V / COLUMNS, v = j + run * V % COLUMNS;
+            return {((b * C + c) * OUT_H + h) * OUT_W + v, h < OUT_H && v < OUT_W ? V : 0};
+          });
+    }
+    patch_element* const to = y + (b * C + c) * OUT_H * OUT_W;
     if (OUT_W % 4 == 0 && patch_aligned<4>(y))
       patch_put_sums<OUT_W % 4 == 0 ? 4 : 1>(to, sum, i, j);
     else if (OUT_W % 2 == 0 && patch_aligned<2>(y))

@@ -308,8 +308,21 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     }
   }
 
+  if (HAS_EPILOGUE) {
+    float* const sum = total[0][0];
+#pragma unroll
+    for (int i = 0; i < GROUPS * TILES * 4; ++i) sum[i] = sum[i] * undo_x * undo_w;
+    undo_x = undo_w = 1.0f;  // done
+    epilogue_finish_runs<2, 2 * GROUPS * TILES>(sum, bias_of, residual_of, [&](int run) -> epilogue_run {
+      const int group = warp * GROUPS + run / 2 / TILES, row = lane / 4 + run % 2 * 8;
+      const int b = b_first + group % IMAGE_GROUPS * IMAGES_OF_GROUP + row / FRAGMENT_ROWS;
+      const int i = i_first + group / IMAGE_GROUPS * FRAGMENT_ROWS + row % FRAGMENT_ROWS;
+      const int j = j_first + run / 2 % TILES * 8 + lane % 4 * 2;
+      return {((long long)(b * C + c) * HO + i) * WO + j, b < B && i < HO ? WO - j : 0};
+    });
+  }
+
   const bool paired = WO % 2 == 0 && ((size_t)y & (2 * sizeof(element) - 1)) == 0;
-  const bool added_paired = WO % 2 == 0 && ((size_t)residual_of & (2 * sizeof(element) - 1)) == 0;
 #pragma unroll
   for (int g = 0; g < GROUPS; ++g)
 #pragma unroll
@@ -320,20 +333,18 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
       if (b >= B || i >= HO) continue;
       const int j = j_first + lane % 4 * 2;
       element* const to_row = y + (size_t)(b * C + c) * (HO * WO) + (size_t)i * WO + j;
-      const char* const residual = residual_of + (to_row - y) * SIZE;
 #pragma unroll
       for (int tile = 0; tile < TILES; ++tile) {
-        float v[2] = {total[g][tile][2 * part] * undo_x * undo_w, total[g][tile][2 * part + 1] * undo_x * undo_w};
-        if (HAS_EPILOGUE && j + 8 * tile < WO)
-          epilogue_finish<2>(v, bias_of, residual + 8 * tile * SIZE, added_paired, WO - j - 8 * tile);
+        const float u = total[g][tile][2 * part] * undo_x * undo_w;
+        const float v = total[g][tile][2 * part + 1] * undo_x * undo_w;
 #if @IS_HALF@
-        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = halves_pack(v[0], v[1]);
-        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = halves_narrow(v[0]);
-        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = halves_narrow(v[1]);
+        if (paired && j + 8 * tile < WO) *(word*)(to_row + 8 * tile) = halves_pack(u, v);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = halves_narrow(u);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = halves_narrow(v);
 #else
-        if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(v[0], v[1]);
-        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(v[0]);
-        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = __float_as_uint(v[1]);
+        if (paired && j + 8 * tile < WO) *(float2*)(to_row + 8 * tile) = make_float2(u, v);
+        if (!paired && j + 8 * tile < WO) to_row[8 * tile] = __float_as_uint(u);
+        if (!paired && j + 8 * tile + 1 < WO) to_row[8 * tile + 1] = __float_as_uint(v);
 #endif
       }
     }
