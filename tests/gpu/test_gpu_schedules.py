@@ -43,6 +43,11 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=1, C=2, H=67, W=71, K=63, dtype="float16"),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="float16"),
     Conv1dWorkload(M=16381, N=61, bias=True, residual=True, activation="gelu"),
+    Conv1dWorkload(M=20011, N=1031, mode="same", residual=True, activation="silu"),
+    Conv1dWorkload(M=16384, N=255, mode="same", dtype="bfloat16", bias=True, residual=True),
+    Conv1dWorkload(
+        B=3, C=5, F=10, M=3001, N=100, dtype="float16", bias=True, residual=True, activation="relu6"
+    ),
     Conv1dWorkload(M=5003, N=5, activation="hardswish", dtype="float16"),
     DepthwiseConv2dWorkload(
         B=3, C=5, H=16, W=31, K=3, stride=2, bias=True, residual=True, activation="silu"

@@ -38,6 +38,7 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16"),
     Conv1dWorkload(M=16381, N=61, dtype="bfloat16"),
     Conv1dWorkload(B=5, C=12, M=202, N=31, mode="same", dtype="float16", residual=True),
+    Conv1dWorkload(M=20011, N=1031, mode="same", bias=True, residual=True, activation="silu"),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="bfloat16", bias=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16", layout="NHWC"),
     DepthwiseConv2dWorkload(B=4, C=7, H=15, W=17, K=9, residual=True, activation="silu"),

@@ -64,6 +64,7 @@ WORKLOADS = [
     Conv1dWorkload(B=3, C=2, M=5003, N=100, F=6),
     Conv1dWorkload(B=16, C=12, M=202, N=31, mode="same", kind="correlate", dtype="float16"),
     Conv1dWorkload(B=5, C=3, M=501, N=96, F=6, dtype="bfloat16", bias=True, residual=True),
+    Conv1dWorkload(M=20011, N=1031, mode="same", bias=True, residual=True, activation="silu"),
     DepthwiseConv2dWorkload(B=2, C=24, H=31, W=29, K=9, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=3, C=5, H=29, W=31, K=13, bias=True, residual=True, activation="silu"

@@ -27,13 +27,8 @@ class CudaRegisters(Template[Conv1dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Up to 512 taps, because all taps of a lane are in registers; without an epilogue."""
-        return (
-            limits.kind == "cuda"
-            and workload.N <= MAX_TAPS
-            and workload.is_rows
-            and not workload.has_epilogue
-        )
+        """Up to 512 taps, because all taps of a lane are in registers."""
+        return limits.kind == "cuda" and workload.N <= MAX_TAPS and workload.is_rows
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

@@ -26,13 +26,11 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; without an
-        epilogue."""
+        """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles."""
         return (
             limits.kind == "cuda"
             and capability(limits) >= 75
             and workload.is_rows
-            and not workload.has_epilogue
             and bool(arithmetics(workload, workload.N, limits))
         )
 

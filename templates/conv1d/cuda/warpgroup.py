@@ -31,12 +31,12 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On compute capability 9.0, the only one with these instructions; without an epilogue."""
+        """On compute capability 9.0, the only one with these instructions."""
         return (
             limits.kind == "cuda"
             and limits.arch == "sm_90"
             and workload.is_rows
-            and not workload.has_epilogue
+            and bool(arithmetics(workload, workload.N, limits))
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:

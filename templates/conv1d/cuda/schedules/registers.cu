@@ -119,8 +119,8 @@ __device__ __forceinline__ void conv1d_sums(float (&sum)[OUTPUTS], const void* x
   }
 }
 
-__device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, const void* __restrict__ w,
-                                                 void* __restrict__ y, unsigned int*) {
+__device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, const void* __restrict__ w, float bias,
+                                                 const char* residual, void* __restrict__ y, word*) {
   const int thread = conv1d_block() * THREADS + threadIdx.x, share = thread % SHARES;
   const int first = thread / SHARES * OUTPUTS;
   float sum[OUTPUTS];
@@ -147,6 +147,10 @@ __device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, con
     }
   }
   if (SHARES > OUTPUTS && share % (SHARES > OUTPUTS ? SHARES / OUTPUTS : 1) != 0) return;
+  if (HAS_EPILOGUE)
+    epilogue_finish_runs<STORED, KEPT / STORED>(sum, bias, residual, [&](int run) -> epilogue_run {
+      return {to + run * STORED, L - to - run * STORED};
+    });
   const bool vectors = STORED > 1 && conv1d_aligned(y, STORED);
 #pragma unroll
   for (int r = 0; r < KEPT; r += STORED) {

@@ -8,7 +8,6 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, elements
 
 SOURCE = Path(__file__).with_name("registers.cu")
 
@@ -24,13 +23,11 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         "L": workload.length,
         "LEFT": workload.left,
         "FLIP": workload.kind == "convolve",
-        **elements(workload.dtype, "cached", kept=False),
     }
     return by_row(
         workload,
         "registers",
         values,
-        ELEMENTS,
         SOURCE,
         blocks=ceil_div(workload.length, outputs),
         threads=config["threads"],

@@ -8,7 +8,14 @@ from typing import Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.written import filled, program
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    epilogue,
+    filled,
+    program,
+)
 
 SOURCE = Path(__file__).with_name("rows.cu")
 
@@ -23,9 +30,12 @@ def by_row(
     words: int,
 ) -> Any:
     """A grid of ``blocks`` for each row, which call ``conv1d_<name>`` of the files, filled in, with
-    their row's input, kernel and output and with ``words`` of shared memory."""
+    their row's tensors and with ``words`` of shared memory. The files may use elements and
+    epilogue."""
     rows = filled(
         {
+            **elements(workload.dtype, "cached", kept=False),
+            **epilogue(workload),
             "NAME": name,
             "ROWS": workload.rows,
             "F": workload.out_channels,
@@ -38,6 +48,8 @@ def by_row(
                 )
             },
         },
+        ELEMENTS,
+        EPILOGUE,
         SOURCE,
     )
     return program(

@@ -21,8 +21,8 @@ __device__ __forceinline__ float conv1d_load(const void* from, int place) {
   return HALF_IO ? halves_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
 }
 
-__device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, const void* __restrict__ w,
-                                                void* __restrict__ y, word* shared) {
+__device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, const void* __restrict__ w, float bias,
+                                                const char* residual, void* __restrict__ y, word* shared) {
   word* const x_high = shared;
   word* const x_low = x_high + X_WINDOW / 2;
   word* const w_high = x_high + HALVES * (X_WINDOW / 2);  // and its odd copy, one element on
@@ -195,6 +195,10 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
   }
 
   const int place = first + 128 * warp * MT + 2 * lane;
+  if (HAS_EPILOGUE)
+    epilogue_finish_runs<2, 2 * MT>(total[0], bias, residual, [&](int run) -> epilogue_run {
+      return {place + 64 * run, L - place - 64 * run};
+    });
   if (HALF_IO) {
     unsigned short* const to = (unsigned short*)y;
 #pragma unroll

@@ -37,8 +37,8 @@ __device__ __forceinline__ void conv1d_multiply(float (&sum)[COLUMNS / 2], descr
       : "l"(w), "l"(x), "r"(add));
 }
 
-__device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, const void* __restrict__ w,
-                                                 void* __restrict__ y, word* unaligned) {
+__device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, const void* __restrict__ w, float bias,
+                                                 const char* residual, void* __restrict__ y, word* unaligned) {
   char* const shared = (char*)(((size_t)unaligned + 1023) & ~(size_t)1023);
   char* const x_high = shared;
   char* const w_high = shared + HALVES * X_BYTES;
@@ -201,9 +201,13 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
   }
   const int row = thread % 128 / 32 * 16 + lane / 4;
   const int place = first + 64 * (COLUMNS * group + lane % 4 * 2) + 63 - row;
+  auto place_of = [&](int i) { return place + 512 * (i / 4) + 64 * (i % 2) - 8 * (i / 2 % 2); };
+  if (HAS_EPILOGUE)
+    epilogue_finish_runs<1, COLUMNS / 2>(
+        total, bias, residual, [&](int i) -> epilogue_run { return {place_of(i), L - place_of(i)}; });
 #pragma unroll
   for (int i = 0; i < COLUMNS / 2; ++i) {
-    const int to = place + 512 * (i / 4) + 64 * (i % 2) - 8 * (i / 2 % 2);
+    const int to = place_of(i);
     if (to < L) {
       if (HALF_IO)
         ((unsigned short*)y)[to] = halves_narrow(total[i]);
