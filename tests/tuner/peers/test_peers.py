@@ -228,6 +228,25 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"B": 2, "C": 6, "M": 50, "N": 4, "mode": "causal", "activation": "silu", "bias": True},
+        {"B": 2, "C": 6, "F": 12, "M": 50, "N": 3, "padding": (0, 4), "dilation": 2},
+        {"B": 3, "C": 4, "F": 10, "groups": 1, "M": 33, "N": 5, "stride": 2, "mode": "same"},
+        {"F": 5, "M": 64, "N": 9, "mode": "valid", "residual": True, "kind": "correlate"},
+    ],
+)
+def test_pytorch_signals_channels_last_as_images_of_one_row(
+    shape: dict[str, Any], layout: str
+) -> None:
+    work = workload("conv1d", **shape, layout=layout)
+    for peer in pytorch_peers(work, "pytorch NCW", "pytorch NWC"):
+        assert max(errors(peer, work)) < 1e-5
+
+
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("h", "w", "k"), [(1, 1, 1), (5, 6, 3), (9, 4, 7), (2, 3, 11)])
 def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
