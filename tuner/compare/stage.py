@@ -29,12 +29,16 @@ from tuner.measure.trial import RunOrder, clock_for, read_cases
 from tuner.peers import peers
 from tuner.peers.peer import Peer
 from tuner.peers.torch_arrays import to_tensor
+from tuner.process.deadline import deadline
 
 EMPTY = "empty"
 KERNEL, CALL = "kernel", "call"
 """What a time is of: the kernel, or the call from Python that reaches it."""
 SLOW_SECONDS = 2.0
 """A subject whose call takes longer is timed once."""
+PREPARE_SECONDS = 60.0
+"""A peer that is not ready to be timed after that is dropped. The first that PyTorch compiles on a
+machine takes up to half of it."""
 SAMPLE_SECONDS = 20e-3
 COLD_SAMPLES = 10
 
@@ -97,8 +101,8 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
 
 
 def enter_peers(order: RunOrder, group: str) -> Entered:
-    """Enter a group of peers. One that fails is dropped. One that is wrong is timed all the same,
-    and its error is reported with its time."""
+    """Enter a group of peers. One that fails, or takes too long to be ready, is dropped. One that
+    is wrong is timed all the same, and its error is reported with its time."""
     workload = templates.parse_key(order.workload_key)
     case = read_cases(order.workload_key, order.cases)[0]
     subjects: dict[str, Subject] = {}
@@ -227,8 +231,9 @@ def _called(
 
 
 def _prepared(peer: Peer, case: Case) -> tuple[Kernel, float]:
-    kernel = peer.prepare(*case.given)
-    return kernel, relative_error(peer.output(), case.reference)
+    with deadline(PREPARE_SECONDS):
+        kernel = peer.prepare(*case.given)
+        return kernel, relative_error(peer.output(), case.reference)
 
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:

@@ -35,22 +35,16 @@ ONE_THREAD = 0.5
 @dataclass(frozen=True)
 class Form:
     """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
-    ``layouts`` are the names of the formats worth trying, none if there is one only;
+    ``layouts`` are the names of the formats worth trying, none if there is one only; ``name`` is
+    that of the peer, before its layout;
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
     ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
     call: Callable[..., Callable[[], Any]]
     float16_on_cpu: float
     layouts: tuple[str, ...] = ("",)
+    name: str = "pytorch"
     ordered: Callable[[Any, Any], Any] = lambda _, y: y
-
-
-def _listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
-    if not ready(kind):
-        return
-    for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
-        for layout in form.layouts:
-            yield PytorchPeer(form, workload, kind, layout, threads)
 
 
 def ready(kind: str) -> bool:
@@ -85,7 +79,7 @@ class PytorchPeer:
         all_threads = host_threads()
         self._threads = threads or all_threads
         alone = self._threads == 1 < all_threads
-        self.name = " ".join(filter(None, ["pytorch", layout, "1 thread" if alone else ""]))
+        self.name = " ".join(filter(None, [form.name, layout, "1 thread" if alone else ""]))
         self._channels_last = layout in CHANNELS_LAST
         rate = FLOPS_PER_SECOND[kind]
         if self._channels_last:
@@ -230,21 +224,26 @@ def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
     return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)
 
 
-def _conv1d_listed(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
+def conv1d(workload: Conv1dWorkload) -> Form:
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
-    form = Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=_signals_in_layout)
-    return _listed(form, workload, kind)
+    return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=_signals_in_layout)
+
+
+def depthwise_conv2d(workload: DepthwiseConv2dWorkload) -> Form:
+    layouts = ("NCHW", "NHWC")
+    return Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=layouts, ordered=_in_layout)
+
+
+def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
+    if not ready(kind):
+        return
+    form = form_of(workload)
+    for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
+        for layout in form.layouts:
+            yield PytorchPeer(form, workload, kind, layout, threads)
 
 
 BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": _conv1d_listed,
-    "depthwise_conv2d": partial(
-        _listed,
-        Form(
-            _depthwise_conv2d,
-            float16_on_cpu=2e7,
-            layouts=("NCHW", "NHWC"),
-            ordered=_in_layout,
-        ),
-    ),
+    "conv1d": partial(_listed, conv1d),
+    "depthwise_conv2d": partial(_listed, depthwise_conv2d),
 }

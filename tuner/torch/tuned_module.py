@@ -248,8 +248,8 @@ def _parameter(given: Any) -> Any:
 
 def _faster_pytorch(best: Best, channels_last: bool) -> str | None:
     """What PyTorch took in the round, where it was faster called as a module calls it: on what
-    comes, without transforms, and not in another layout. To convert would cost more than it gains.
-    """
+    comes, as it is written, without transforms, and not in another layout. To convert would cost
+    more than it gains."""
     fastest = best.fastest
     if fastest is None or not fastest.name.startswith("pytorch"):
         return None
@@ -258,7 +258,7 @@ def _faster_pytorch(best: Best, channels_last: bool) -> str | None:
         row["speedup"]
         for row in best.model_dump()["baselines"] or ()
         if row["name"].startswith("pytorch") and row.get("speedup")
-        if not any(each in row["name"].split() for each in (*others, "fft"))
+        if not any(each in row["name"].split() for each in (*others, "fft", "compiled"))
     ]
     if min(speedups, default=0) >= 1:
         return None

@@ -1,5 +1,6 @@
 """What failed or is wrong stands beside a best as such, and never hides."""
 
+import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -204,16 +205,23 @@ class Planted:
             raise RuntimeError(f"no {step} today")
 
 
+class Slow(Planted):
+    def prepare(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> Kernel:
+        time.sleep(30)
+        return super().prepare(x, w)
+
+
 def test_a_peer_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = Conv1dWorkload(M=64, N=8)
     write_cases(work.key, tmp_path, 0)
     planted = [Planted(step or "right", step) for step in ("prepare", "output", "call", "wrong")]
-    monkeypatch.setattr(stage, "peers", lambda *_: [*planted, Planted("right")])
+    monkeypatch.setattr(stage, "peers", lambda *_: [*planted, Slow("slow"), Planted("right")])
+    monkeypatch.setattr(stage, "PREPARE_SECONDS", 0.5)
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
     found = stage.enter_peers(order, "host")
     assert found.dropped == {
         step: f"RuntimeError: no {step} today" for step in ("prepare", "output", "call")
-    }
+    } | {"slow": "TimeoutError: not done after 0.5 s"}
     assert found.subjects.keys() == {"wrong", "right"}
     right, wrong = (found.subjects[name].max_error for name in ("right", "wrong"))
     assert right is not None and right < 1e-6

@@ -296,6 +296,7 @@ def peers(**times_us: float) -> list[dict[str, Any]]:
         ("same-serial", peers(pytorch=12.0, numpy=15.0), "pytorch"),
         ("same-serial", peers(pytorch=25.0, numpy=12.0), "tuned"),
         ("same-serial", peers(pytorch=25.0, pytorch_fft=12.0), "tuned"),
+        ("same-serial", peers(pytorch=25.0, pytorch_compiled=12.0), "tuned"),
         ("same-serial", peers(pytorch=25.0, default=12.0), "tuned"),
         ("depthwise-serial", peers(pytorch_NHWC=12.0), "pytorch"),
         ("depthwise-serial", peers(pytorch_NHWC=12.0, pytorch_NCHW=15.0), "pytorch"),

@@ -20,7 +20,9 @@ from tuner.peers import (
     cupy_peer,
     groups,
     peers,
+    pytorch_compiled_peer,
     pytorch_fft_peer,
+    pytorch_peer,
     scipy_peer,
     triton_peer,
 )
@@ -53,6 +55,12 @@ HALVES = [
     ("conv1d", {"M": 5, "N": 5}),
     ("depthwise_conv2d", {"B": 2, "C": 3, "H": 9, "W": 4, "K": 7, "stride": 2}),
 ]
+
+
+def quickly_ready(work: Workload) -> list[Peer]:
+    """All but those that are compiled first, which have tests of their own."""
+    slow = {peer.name for peer in pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu")}
+    return [peer for peer in peers(work, "cpu") if peer.name not in slow]
 
 
 def errors(peer: Peer, work: Workload) -> list[float]:
@@ -95,7 +103,7 @@ def test_a_peer_takes_and_gives_short_floats(
     operator: str, shape: dict[str, Any], dtype: str
 ) -> None:
     work = workload(operator, **shape, dtype=dtype)
-    for peer in peers(work, "cpu"):
+    for peer in quickly_ready(work):
         assert max(errors(peer, work)) < work.max_error
 
 
@@ -105,7 +113,7 @@ def test_a_peer_ends_as_the_workload_does(
     operator: str, shape: dict[str, Any], activation: str
 ) -> None:
     work = workload(operator, **shape, bias=True, residual=True, activation=activation)
-    for peer in peers(work, "cpu"):
+    for peer in quickly_ready(work):
         assert max(errors(peer, work)) < 1e-5
 
 
@@ -117,7 +125,7 @@ def test_a_signals_library_has_no_depthwise_convolution() -> None:
 def test_a_peer_keeps_its_inputs() -> None:
     """They may be mapped from files that are gone when it is timed."""
     work = workload("conv1d", M=9, N=3)
-    for peer in peers(work, "cpu"):
+    for peer in quickly_ready(work):
         x, w = draw(work, "normal", np.random.default_rng(0))
         peer.prepare(x, w)
         before = peer.output()
@@ -190,7 +198,7 @@ def torch() -> Any:
 def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
     """All of them, which must have these names, and, where there are several threads, these names
     with one."""
-    found = [each for each in peers(work, "cpu") if isinstance(each, PytorchPeer)]
+    found: Any = list(pytorch_peer.BY_OPERATOR[work.operator](work, "cpu"))
     alone = [f"{name} 1 thread" for name in names] if host_threads() > 1 else []
     assert [peer.name for peer in found] == [*names, *alone]
     return found
@@ -259,7 +267,7 @@ def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns(torch: Any) -> Non
     work = workload("conv1d", M=64, N=8)
     x, w = draw(work, "normal", np.random.default_rng(5))
     torch.set_num_threads(1)
-    calls = {peer.name: peer.prepare(x, w).call for peer in peers(work, "cpu")}
+    calls = {peer.name: peer.prepare(x, w).call for peer in quickly_ready(work)}
     for _ in range(2):
         for name, threads in (("pytorch", host_threads()), ("pytorch 1 thread", 1)):
             if name in calls:

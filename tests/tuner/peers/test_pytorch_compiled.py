@@ -1,0 +1,83 @@
+"""What torch.compile makes computes what the workload asks for; without a compiler it is no peer.
+
+It is compiled for the CPU here, which takes seconds for each shape."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from templates.workload import Workload
+from tuner.compare.stage import enter_peers
+from tuner.measure.cases import CASES, draw
+from tuner.measure.check import relative_error
+from tuner.measure.trial import RunOrder, write_cases
+from tuner.peers import PYTORCH, pytorch_compiled_peer
+from tuner.process.child import Child
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's compiler warns of PyTorch
+
+SIGNALS = {"B": 2, "C": 8, "M": 50, "N": 4, "mode": "causal", "bias": True, "activation": "silu"}
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew() -> Iterator[None]:
+    """PyTorch compiles a function for so many shapes in a process, and no more."""
+    yield
+    torch.compiler.reset()
+
+
+def workload(operator: str, **shape: Any) -> Any:
+    return templates.operator(operator).workload.model_validate(shape)
+
+
+def compiled(work: Workload) -> list[Any]:
+    return list(pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "layouts"),
+    [
+        ("conv1d", SIGNALS, [" NCW", " NWC"]),
+        ("conv1d", SIGNALS | {"layout": "NWC", "residual": True}, [" NCW", " NWC"]),
+        ("conv1d", SIGNALS | {"F": 6, "groups": 1, "dtype": "bfloat16"}, [" NCW", " NWC"]),
+        ("conv1d", {"M": 100, "N": 7, "mode": "same", "activation": "gelu"}, [""]),
+        (
+            "depthwise_conv2d",
+            {"B": 2, "C": 3, "H": 9, "W": 4, "K": 3, "stride": 2, "activation": "relu6"},
+            [" NCHW", " NHWC"],
+        ),
+    ],
+)
+def test_it_is_right_in_both_layouts(
+    operator: str, shape: dict[str, Any], layouts: list[str]
+) -> None:
+    work = workload(operator, **shape)
+    found = compiled(work)
+    assert [peer.name for peer in found] == [f"pytorch compiled{layout}" for layout in layouts]
+    for name in CASES:
+        given = draw(work, name, np.random.default_rng(3))
+        exact = templates.operator(operator).reference(work, *given)
+        for peer in found:
+            kernel = peer.prepare(*given)
+            kernel.call()
+            output = peer.output()
+            assert (output.shape, output.dtype) == (work.output.shape, work.dtype)
+            assert relative_error(output, exact) < work.max_error
+
+
+def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> None:
+    work = workload("conv1d", **SIGNALS)
+    write_cases(work.key, tmp_path, 0)
+    order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
+    nothing = {"CXX": "/nowhere/g++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+    with closing(Child(nothing)) as child:
+        found = child.call(enter_peers, order, PYTORCH, timeout=200)
+    assert {"pytorch NCW", "pytorch NWC"} <= found.subjects.keys()
+    assert found.dropped.keys() == {"pytorch compiled NCW", "pytorch compiled NWC"}
+    assert all("/nowhere/g++" in reason for reason in found.dropped.values())
