@@ -98,13 +98,27 @@ def test_every_library_that_is_installed_can_be_used() -> None:
     found = list(peers(workload("conv1d", {"M": 64, "N": 8}), "cuda"))
     broken = {each.name: repr(each._error) for each in found if isinstance(each, Broken)}
     assert broken == {}
-    assert {plain(each.name) for each in found} == EXPECTED
+    shifts = {"pytorch compiled shifts"} if installed("torch") else set()
+    assert {plain(each.name) for each in found} == EXPECTED | shifts
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
 def test_signals(shape: dict[str, Any]) -> None:
     errors = {peer.name: error for peer, _, error in prepared(workload("conv1d", shape))}
     assert {name: error for name, error in errors.items() if not error < 1e-5} == {}
+
+
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    ends = {"mode": "causal", "bias": True, "activation": "silu"}
+    shape = {"B": 2, "C": 64, "M": 1000, "N": 4, "layout": layout, "dtype": dtype, **ends}
+    work = workload("conv1d", shape)
+    errors = {peer.name: error for peer, _, error in prepared(work)}
+    names = {f"pytorch{how} {each}" for how in ("", " compiled") for each in ("NCW", "NWC")}
+    assert {*names, "pytorch compiled shifts"} <= errors.keys()
+    assert {name: error for name, error in errors.items() if not error < work.max_error} == {}
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -1,5 +1,6 @@
 """PyTorch's convolutions as ``torch.compile`` makes them, at the end of which bias, residual and
-activation are in one kernel. On a CPU with all threads: their number is part of what is compiled.
+activation are in one kernel; and the sum of shifted signals, all of which is. On a CPU with all
+threads: their number is part of what is compiled.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from templates.conv1d.workload import Conv1dWorkload
 from templates.workload import Workload
+from tuner.peers.epilogue import in_torch
 from tuner.peers.peer import Listing
-from tuner.peers.pytorch_peer import Form, PytorchPeer, conv1d, depthwise_conv2d, ready
+from tuner.peers.pytorch_peer import (
+    Form,
+    PytorchPeer,
+    bias_and_residual,
+    channels_first,
+    conv1d,
+    depthwise_conv2d,
+    ready,
+)
+
+MOST_SHIFTS = 16
 
 
-def compiled(form: Form) -> Form:
+def compiled(form: Form, name: str = "pytorch compiled") -> Form:
     """The same, compiled at its first call, without CUDA graphs of PyTorch's own: what is timed is
     captured as other peers are."""
-    return replace(
-        form,
-        name="pytorch compiled",
-        call=lambda *given: _compiled(form.call(*given)),
-    )
+    return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)))
 
 
 def _compiled(call: Callable[[], Any]) -> Callable[[], Any]:
@@ -33,6 +42,45 @@ def _compiled(call: Callable[[], Any]) -> Callable[[], Any]:
     return result
 
 
+def sum_of_shifts(
+    workload: Conv1dWorkload, _: Any, x: Any, w: Any, *added: Any
+) -> Callable[[], Any]:
+    """Each tap times the signals from its place on, summed in float32: what people write for few
+    taps, to be compiled, in the workload's layout."""
+    from torch.nn import functional
+
+    channels_last = workload.layout == "NWC"
+    signals = x if channels_last else channels_first(workload, x)
+    ends = (0, 0, *workload.pads) if channels_last else workload.pads
+    # beside each channel the axis of its kernels
+    kernels_at = 3 if channels_last else 2
+    place = (workload.C, workload.multiplier, *(() if channels_last else (1,)))
+    kernels = w.reshape(workload.out_channels, workload.N)
+    order = range(workload.N) if workload.kind == "correlate" else range(workload.N)[::-1]
+    bias, residual = bias_and_residual(workload, added)
+    finish = in_torch(workload, residual)
+
+    def call() -> Any:
+        padded = functional.pad(signals, ends).unsqueeze(kernels_at)
+        sums: Any = 0.0 if bias is None else bias.float().reshape(place)
+        for number, tap in enumerate(order):
+            first = number * workload.dilation
+            end = first + (workload.length - 1) * workload.stride + 1
+            reached = slice(first, end, workload.stride)
+            shifted = padded[:, reached] if channels_last else padded[..., reached]
+            sums = sums + kernels[:, tap].float().reshape(place) * shifted.float()
+        return finish(sums.reshape(workload.output.shape)).to(x.dtype)
+
+    return call
+
+
+def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
+    yield from _listed(conv1d, workload, kind)
+    if ready(kind) and not workload.is_dense and workload.N <= MOST_SHIFTS:
+        form = compiled(Form(sum_of_shifts, float16_on_cpu=1e9), "pytorch compiled shifts")
+        yield PytorchPeer(form, workload, kind, "")
+
+
 def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
     if not ready(kind):
         return
@@ -42,6 +90,6 @@ def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> It
 
 
 BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": partial(_listed, conv1d),
+    "conv1d": _conv1d,
     "depthwise_conv2d": partial(_listed, depthwise_conv2d),
 }

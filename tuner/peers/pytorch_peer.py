@@ -149,12 +149,12 @@ def _conv1d(
     def laid_out(signals: Any) -> Any:
         return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
 
-    bias, residual = _added(workload, added)
+    bias, residual = bias_and_residual(workload, added)
     finish = in_torch(
-        workload, None if residual is None else laid_out(_channels_first(workload, residual))
+        workload, None if residual is None else laid_out(channels_first(workload, residual))
     )
     taps = w.reshape(workload.out_channels, workload.summed, workload.N)
-    signals = laid_out(_channels_first(workload, x))
+    signals = laid_out(channels_first(workload, x))
     ones, zeros = ((1,), (0,)) if images else ((), ())
     call = partial(
         functional.conv2d if images else functional.conv1d,
@@ -173,7 +173,7 @@ def _conv1d(
     return lambda: finish(call(functional.pad(signals, (left, right))))
 
 
-def _channels_first(workload: Conv1dWorkload, tensor: Any) -> Any:
+def channels_first(workload: Conv1dWorkload, tensor: Any) -> Any:
     """The same memory as signals by channels by samples."""
     if workload.is_one_signal:
         return tensor[None, None]
@@ -192,7 +192,7 @@ def _depthwise_conv2d(
     from torch.nn import functional
 
     to_nchw = workload.axes(range(4))
-    bias, residual = _added(workload, added)
+    bias, residual = bias_and_residual(workload, added)
     if residual is not None:
         residual = residual.permute(to_nchw).contiguous(memory_format=layout)
     finish = in_torch(workload, residual)
@@ -218,7 +218,7 @@ def _in_layout(workload: DepthwiseConv2dWorkload, y: Any) -> Any:
     return y.permute(workload.place(0, 1, 2, 3))
 
 
-def _added(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
+def bias_and_residual(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
     """Bias and residual of what is added; None for what is not."""
     rest = list(added)
     return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)

@@ -17,6 +17,7 @@ from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.measure.trial import RunOrder, write_cases
 from tuner.peers import PYTORCH, pytorch_compiled_peer
+from tuner.peers.torch_arrays import to_array, to_tensor
 from tuner.process.child import Child
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -41,25 +42,23 @@ def compiled(work: Workload) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("operator", "shape", "layouts"),
+    ("operator", "shape", "forms"),
     [
-        ("conv1d", SIGNALS, [" NCW", " NWC"]),
-        ("conv1d", SIGNALS | {"layout": "NWC", "residual": True}, [" NCW", " NWC"]),
-        ("conv1d", SIGNALS | {"F": 6, "groups": 1, "dtype": "bfloat16"}, [" NCW", " NWC"]),
-        ("conv1d", {"M": 100, "N": 7, "mode": "same", "activation": "gelu"}, [""]),
+        ("conv1d", SIGNALS, ["NCW", "NWC", "shifts"]),
+        ("conv1d", SIGNALS | {"layout": "NWC", "residual": True}, ["NCW", "NWC", "shifts"]),
+        ("conv1d", SIGNALS | {"F": 6, "groups": 1, "dtype": "bfloat16"}, ["NCW", "NWC"]),
+        ("conv1d", {"M": 100, "N": 17, "mode": "same", "activation": "gelu"}, [""]),
         (
             "depthwise_conv2d",
             {"B": 2, "C": 3, "H": 9, "W": 4, "K": 3, "stride": 2, "activation": "relu6"},
-            [" NCHW", " NHWC"],
+            ["NCHW", "NHWC"],
         ),
     ],
 )
-def test_it_is_right_in_both_layouts(
-    operator: str, shape: dict[str, Any], layouts: list[str]
-) -> None:
+def test_it_is_right_in_each_form(operator: str, shape: dict[str, Any], forms: list[str]) -> None:
     work = workload(operator, **shape)
     found = compiled(work)
-    assert [peer.name for peer in found] == [f"pytorch compiled{layout}" for layout in layouts]
+    assert [peer.name for peer in found] == [f"pytorch compiled {form}".strip() for form in forms]
     for name in CASES:
         given = draw(work, name, np.random.default_rng(3))
         exact = templates.operator(operator).reference(work, *given)
@@ -71,6 +70,28 @@ def test_it_is_right_in_both_layouts(
             assert relative_error(output, exact) < work.max_error
 
 
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        SIGNALS | {"dtype": "float16", "residual": True},
+        {"B": 2, "C": 3, "F": 6, "M": 40, "N": 5, "padding": (3, 9), "stride": 2, "dilation": 3},
+        {"B": 1, "C": 3, "M": 9, "N": 16, "bias": True, "kind": "correlate"},
+        {"M": 64, "N": 1, "activation": "hardswish"},
+    ],
+)
+def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) -> None:
+    """Uncompiled here; compiled it is another case above."""
+    work = workload("conv1d", **shape, layout=layout)
+    for name in CASES:
+        given = draw(work, name, np.random.default_rng(3))
+        tensors = [to_tensor(array, "cpu") for array in given]
+        y = to_array(pytorch_compiled_peer.sum_of_shifts(work, None, *tensors)())
+        assert (y.shape, y.dtype) == (work.output.shape, work.dtype)
+        exact = templates.operator("conv1d").reference(work, *given)
+        assert relative_error(y, exact) < work.max_error
+
+
 def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> None:
     work = workload("conv1d", **SIGNALS)
     write_cases(work.key, tmp_path, 0)
@@ -79,5 +100,5 @@ def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> Non
     with closing(Child(nothing)) as child:
         found = child.call(enter_peers, order, PYTORCH, timeout=200)
     assert {"pytorch NCW", "pytorch NWC"} <= found.subjects.keys()
-    assert found.dropped.keys() == {"pytorch compiled NCW", "pytorch compiled NWC"}
+    assert found.dropped.keys() == {f"pytorch compiled {form}" for form in ("NCW", "NWC", "shifts")}
     assert all("/nowhere/g++" in reason for reason in found.dropped.values())
