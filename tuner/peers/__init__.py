@@ -19,6 +19,7 @@ LIBRARIES = {
     "pytorch_fft_peer": PYTORCH,
     "cupy_peer": DEVICE,
     "triton_peer": DEVICE,
+    "causal_conv1d_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
 

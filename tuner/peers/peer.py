@@ -50,6 +50,10 @@ class Broken:
         raise self._error
 
 
+class NotServed(Exception):
+    """Why a library can't compute what else it is for."""
+
+
 def installed(library: str) -> bool:
     return find_spec(library) is not None
 

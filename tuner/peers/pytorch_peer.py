@@ -41,7 +41,7 @@ class Form:
     ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
     call: Callable[..., Callable[[], Any]]
-    float16_on_cpu: float
+    float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
     layouts: tuple[str, ...] = ("",)
     name: str = "pytorch"
     ordered: Callable[[Any, Any], Any] = lambda _, y: y
@@ -69,7 +69,7 @@ def take_threads(threads: int) -> None:
 
 
 class PytorchPeer:
-    """A function of ``torch.nn.functional``; on CUDA captured in a graph, for float32 with tf32
+    """A function of PyTorch's tensors; on CUDA captured in a graph, for float32 with tf32
     where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
     then. ``threads`` are a CPU's."""
 
@@ -180,7 +180,7 @@ def channels_first(workload: Conv1dWorkload, tensor: Any) -> Any:
     return tensor.transpose(1, 2) if workload.layout == "NWC" else tensor
 
 
-def _signals_in_layout(workload: Conv1dWorkload, y: Any) -> Any:
+def signals_in_layout(workload: Conv1dWorkload, y: Any) -> Any:
     """PyTorch's output as the workload has it."""
     y = y.reshape(workload.B, workload.out_channels, workload.length)
     return y.transpose(1, 2) if workload.layout == "NWC" else y
@@ -226,7 +226,7 @@ def bias_and_residual(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any
 
 def conv1d(workload: Conv1dWorkload) -> Form:
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
-    return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=_signals_in_layout)
+    return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=signals_in_layout)
 
 
 def depthwise_conv2d(workload: DepthwiseConv2dWorkload) -> Form:
