@@ -116,7 +116,7 @@ def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
     shape = {"B": 2, "C": 64, "M": 1000, "N": 4, "layout": layout, "dtype": dtype, **ends}
     work = workload("conv1d", shape)
     errors = {peer.name: error for peer, _, error in prepared(work)}
-    libraries = ["pytorch", "pytorch compiled", *filter(installed, ["causal_conv1d"])]
+    libraries = ["pytorch", "pytorch compiled", *filter(installed, ["causal_conv1d", "cudnn"])]
     names = {f"{library} {each}" for library in libraries for each in ("NCW", "NWC")}
     assert {*names, "pytorch compiled shifts"} <= errors.keys()
     assert {name: error for name, error in errors.items() if not error < work.max_error} == {}

@@ -20,6 +20,7 @@ LIBRARIES = {
     "cupy_peer": DEVICE,
     "triton_peer": DEVICE,
     "causal_conv1d_peer": DEVICE,
+    "cudnn_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
 

@@ -12,13 +12,13 @@ from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
-from tuner.peers import causal_conv1d_peer
+from tuner.peers import causal_conv1d_peer, cudnn_peer
 from tuner.peers.causal_conv1d_peer import WITHIN, causal
 from tuner.peers.peer import Broken, Peer
 from tuner.peers.pytorch_peer import signals_in_layout
 from tuner.peers.torch_arrays import to_array, to_tensor
 
-LIBRARIES = {"causal_conv1d": causal_conv1d_peer}
+LIBRARIES = {"causal_conv1d": causal_conv1d_peer, "cudnn": cudnn_peer}
 SIGNALS: dict[str, Any] = {"B": 2, "C": 16, "M": 50, "N": 4, "mode": "causal"}
 
 
@@ -108,6 +108,9 @@ def test_one_that_is_not_there_is_no_peer(library: str, monkeypatch: pytest.Monk
         ("causal_conv1d", {"F": 32}, ["NCW", "NWC"], "one kernel for each channel"),
         ("causal_conv1d", {"dilation": 2}, ["NCW", "NWC"], "neither stride nor dilation"),
         ("causal_conv1d", {"stride": 2}, ["NCW", "NWC"], "neither stride nor dilation"),
+        ("cudnn", {"N": 1}, ["NCW", "NWC"], "it takes 2 to"),
+        ("cudnn", {"N": 200, "M": 400}, ["NWC"], "it takes 2 to 128 taps"),
+        ("cudnn", {"F": 32}, ["NCW", "NWC"], "one kernel for each channel"),
     ],
 )
 def test_it_says_what_it_does_not_take(

@@ -1,0 +1,49 @@
+"""cuDNN's causal convolution as its Python frontend has it, on a GPU. PyTorch's own convolutions
+call cuDNN too, but not this one. It takes signals as PyTorch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from templates.conv1d.workload import Conv1dWorkload
+from tuner.peers.causal_conv1d_peer import causal, offered, refusal
+from tuner.peers.peer import Listing
+from tuner.peers.pytorch_peer import Form, signals_in_layout
+
+TAPS = {"NCW": range(2, 257), "NWC": range(2, 129)}
+
+
+def _call(workload: Conv1dWorkload, layout: Any, *given: Any) -> Callable[[], Any]:
+    import torch
+
+    bind = _channels_last if layout is torch.channels_last else _channels_first
+    return causal(bind, workload, layout, *given)
+
+
+def _channels_first(kernels: Any, bias: Any, activation: str) -> Callable[[Any], Any]:
+    function = import_module("cudnn").ops.causal_conv1d
+    return partial(function, weight=kernels, **_end(kernels, bias, activation))
+
+
+def _channels_last(kernels: Any, bias: Any, activation: str) -> Callable[[Any], Any]:
+    function = import_module("cudnn").ops.causal_conv1d_nwh
+    call = partial(function, weight=kernels.T.contiguous(), **_end(kernels, bias, activation))
+    return lambda signals: call(signals.transpose(1, 2)).transpose(1, 2)
+
+
+def _end(kernels: Any, bias: Any, activation: str) -> dict[str, Any]:
+    """Without a bias the frontend would fill one with zeros in each call."""
+    bias = kernels.new_zeros(len(kernels)) if bias is None else bias
+    return {"bias": bias, "activation": "identity" if activation == "none" else activation}
+
+
+def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
+    return refusal(workload, TAPS[layout])
+
+
+_FORM = Form(_call, name="cudnn", ordered=signals_in_layout)
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": partial(offered, "cudnn", _FORM, _refusal)}
