@@ -1,17 +1,14 @@
 """PyTorch's convolutions as ``torch.compile`` makes them, at the end of which bias, residual and
-activation are in one kernel; and the sum of shifted signals, all of which is. On a CPU with all
-threads: their number is part of what is compiled.
-"""
+activation are in one kernel; and the sum of shifted signals, all of which is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.workload import Workload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from tuner.peers.epilogue import in_torch
 from tuner.peers.peer import Listing
 from tuner.peers.pytorch_peer import (
@@ -21,6 +18,7 @@ from tuner.peers.pytorch_peer import (
     channels_first,
     conv1d,
     depthwise_conv2d,
+    listed,
     ready,
 )
 
@@ -75,21 +73,17 @@ def sum_of_shifts(
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
-    yield from _listed(conv1d, workload, kind)
-    if ready(kind) and not workload.is_dense and workload.N <= MOST_SHIFTS:
-        form = compiled(Form(sum_of_shifts, float16_on_cpu=1e9), "pytorch compiled shifts")
-        yield PytorchPeer(form, workload, kind, "")
-
-
-def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
     if not ready(kind):
         return
-    form = compiled(form_of(workload))
-    for layout in form.layouts:
-        yield PytorchPeer(form, workload, kind, layout)
+    yield from listed(compiled(conv1d(workload)), workload, kind)
+    if not workload.is_dense and workload.N <= MOST_SHIFTS:
+        form = Form(sum_of_shifts, float16_on_cpu=1e9)
+        yield from listed(compiled(form, "pytorch compiled shifts"), workload, kind)
 
 
-BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": _conv1d,
-    "depthwise_conv2d": partial(_listed, depthwise_conv2d),
-}
+def _depthwise_conv2d(workload: DepthwiseConv2dWorkload, kind: str) -> Iterator[PytorchPeer]:
+    if ready(kind):
+        yield from listed(compiled(depthwise_conv2d(workload)), workload, kind)
+
+
+BY_OPERATOR: dict[str, Listing] = {"conv1d": _conv1d, "depthwise_conv2d": _depthwise_conv2d}

@@ -234,13 +234,16 @@ def depthwise_conv2d(workload: DepthwiseConv2dWorkload) -> Form:
     return Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=layouts, ordered=_in_layout)
 
 
-def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
-    if not ready(kind):
-        return
-    form = form_of(workload)
+def listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
+    """The form in each of its layouts, on a CPU with all threads and with one."""
     for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
         for layout in form.layouts:
             yield PytorchPeer(form, workload, kind, layout, threads)
+
+
+def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
+    if ready(kind):
+        yield from listed(form_of(workload), workload, kind)
 
 
 BY_OPERATOR: dict[str, Listing] = {

@@ -2,7 +2,7 @@
 
 It is compiled for the CPU here, which takes seconds for each shape."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 import templates
 from templates.workload import Workload
 from tuner.compare.stage import enter_peers
+from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.measure.trial import RunOrder, write_cases
@@ -37,8 +38,19 @@ def workload(operator: str, **shape: Any) -> Any:
     return templates.operator(operator).workload.model_validate(shape)
 
 
-def compiled(work: Workload) -> list[Any]:
-    return list(pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu"))
+def compiled(work: Workload, *forms: str) -> list[Any]:
+    """All of them, which must have these names, and, where there are several threads, these names
+    with one."""
+    found = list(pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu"))
+    names = expected(forms)
+    assert sorted(peer.name for peer in found) == sorted(names)
+    return found
+
+
+def expected(forms: Sequence[str]) -> list[str]:
+    names = [f"pytorch compiled {form}".strip() for form in forms]
+    alone = [f"{name} 1 thread" for name in names] if host_threads() > 1 else []
+    return [*names, *alone]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +69,7 @@ def compiled(work: Workload) -> list[Any]:
 )
 def test_it_is_right_in_each_form(operator: str, shape: dict[str, Any], forms: list[str]) -> None:
     work = workload(operator, **shape)
-    found = compiled(work)
-    assert [peer.name for peer in found] == [f"pytorch compiled {form}".strip() for form in forms]
+    found = compiled(work, *forms)
     for name in CASES:
         given = draw(work, name, np.random.default_rng(3))
         exact = templates.operator(operator).reference(work, *given)
@@ -100,5 +111,5 @@ def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> Non
     with closing(Child(nothing)) as child:
         found = child.call(enter_peers, order, PYTORCH, timeout=200)
     assert {"pytorch NCW", "pytorch NWC"} <= found.subjects.keys()
-    assert found.dropped.keys() == {f"pytorch compiled {form}" for form in ("NCW", "NWC", "shifts")}
+    assert found.dropped.keys() == {*expected(["NCW", "NWC", "shifts"])}
     assert all("/nowhere/g++" in reason for reason in found.dropped.values())
