@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.bank import blocks, threads
-from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident

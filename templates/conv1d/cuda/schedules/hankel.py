@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
-from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
 from templates.kernels.written import (

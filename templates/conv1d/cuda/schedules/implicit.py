@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.implicit import blocks, held, shared_words, threads
-from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import ARITHMETICS, HALVES
 from templates.kernels.written import (

@@ -13,7 +13,7 @@ from templates.conv1d.cuda.implicit_warpgroup import (
     shared_words,
     threads,
 )
-from templates.conv1d.cuda.schedules.shape import shape
+from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.schedules.shape import shape
 from templates.conv1d.cuda.signals import blocks
+from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program
 
