@@ -104,7 +104,7 @@ def test_tune_is_stopped_and_goes_on(
     assert complained.endswith("; --retune searches on\n")
     assert json.loads(called(["best", *shape, "--json"], database, capsys)) == tuned
     shown = called(["best", *shape], database, capsys)
-    for part in ("lanes=", "default", "naive", "numpy.convolve", "cold"):
+    for part in ("template=", "default", "naive", "numpy.convolve", "cold"):
         assert part in shown
 
 
