@@ -20,7 +20,10 @@ def captured(call: Call, copies: int, stream: int) -> Call:
     ours = torch.cuda.ExternalStream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.inference_mode():
-        ours.wait_stream(torch.cuda.current_stream())
+        # A transform's first call writes its tables on the default stream, for which ours does not
+        # wait: it would read addresses from tables that are not there yet.
+        call()
+        torch.cuda.synchronize()
         with torch.cuda.stream(ours):
             call()  # what is made at a stream's first call can't be captured
         torch.cuda.synchronize()
