@@ -95,6 +95,7 @@ WORKLOADS = [
     Conv1dWorkload(B=2, C=32, M=4002, N=11, groups=1, mode="same", dtype="float16", bias=True),
     Conv1dWorkload(M=5001, N=10, F=65, stride=5, mode="valid", dtype="bfloat16", activation="gelu"),
     Conv1dWorkload(B=2, M=16000, N=400, F=65, stride=160, mode="valid", residual=True),
+    Conv1dWorkload(B=2, M=9001, N=101, F=270, stride=4, bias=True, activation="silu"),
     Conv1dWorkload(B=2, C=20, M=502, N=7, F=50, groups=1, layout="NWC", bias=True),
     Conv1dWorkload(B=3, C=2, M=5003, N=100, F=6),
     Conv1dWorkload(B=16, C=12, M=202, N=31, mode="same", kind="correlate", dtype="float16"),

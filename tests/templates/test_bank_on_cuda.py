@@ -140,3 +140,47 @@ def test_no_register_is_spilled(limits: Any) -> None:
         cubin(source(template, layer, config, limits), limits.arch)
     )
     assert (registers <= 128, stack) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "streams"),
+    [
+        ({}, True),
+        ({"layout": "NWC", "kind": "convolve", "dilation": 4}, True),
+        ({"stride": 160, "N": 401}, True),
+        ({"stride": 3}, False),  # a step's second row may lie before its first
+        ({"N": 16}, False),
+        ({"dtype": "float16", "max_error": 1e-3}, False),
+        ({"C": 2, "groups": 1}, False),
+    ],
+    ids=str,
+)
+def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> None:
+    bank = {"dtype": "float32", "N": 400, "F": 257, "stride": 1, "max_error": 1e-2}
+    layer = workload(**bank | fields)
+    found = [each for each in CudaImplicit().space(layer, H200) if each.get("streamed")]
+    assert bool(found) is streams
+    for config in found:
+        whole = (config["taps"], config["tiles"], config["stages"], config["position_warps"])
+        assert whole == (layer.N, 1, 1, 1), config
+        assert slack(layer, config) == 0
+
+
+def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
+    """A block of 320 filters and 128 positions, of which an H200 has one for each unit."""
+    template = CudaImplicit()
+    layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
+    config = template.default(layer, H200) | {
+        "streamed": 32,
+        "stream_stages": 2,
+        "filter_warps": 20,
+        "filter_tiles": 1,
+        "position_warps": 1,
+        "position_tiles": 16,
+        "taps": 400,
+    }
+    assert config in template.space(layer, H200)
+    code = cubin(source(template, layer, config, H200), H200.arch)
+    registers, stack = registers_and_stack(code)
+    assert registers <= 96
+    assert stack == 0

@@ -16,8 +16,12 @@ from templates.template import Config, Template
 
 BESIDE = 52  # registers for addresses and the like
 MOST_HELD = 4
-AIM = 208
-"""Registers a thread that rows on their way must not exceed."""
+AIM = 208  # registers a thread that rows on their way must not exceed
+STREAMED = (16, 32, 48)  # taps at a time
+STREAM_GAP = 8  # with which filters lie in different banks
+STREAM_BESIDE = 24  # registers
+WARPS_OF_GROUPS = (8, 12, 16, 20)
+COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usual ones
 
 
 class CudaImplicit(Template[Conv1dWorkload]):
@@ -28,8 +32,10 @@ class CudaImplicit(Template[Conv1dWorkload]):
     time; with two ``stages`` the next ones are on their way meanwhile. If it takes all at once, it
     keeps the weights for several ``tiles`` of positions; along channels they come in
     ``weight_parts``. A lane has ``neighbours`` side by side, which it stores at once.
-    ``arithmetic`` says in which halves float32 is split. A thread has no more registers than let a
-    unit hold ``resident`` blocks."""
+    ``arithmetic`` says in which halves float32 is split. For one channel its weights may come
+    ``streamed``, so many taps at a time, the next of ``stream_stages`` meanwhile (0: they are
+    staged); whole warpgroups then multiply them by a window that stays. A thread has no more
+    registers than let a unit hold ``resident`` blocks."""
 
     operator = "conv1d"
     name = "implicit"
@@ -51,10 +57,17 @@ class CudaImplicit(Template[Conv1dWorkload]):
         along = _along(workload)
         space = ConfigSpace(self.name, self.version)
         space.knob("arithmetic", _arithmetics(workload, limits))
-        space.knob("filter_warps", [1, 2, 3, 4])
-        space.knob("filter_tiles", [1, 2] if F <= 32 else [2, 3, 4])
+        warps, own = [1, 2, 3, 4], [1, 2] if F <= 32 else [2, 3, 4]
+        across = [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8]
+        if streams := _streams(workload, limits):
+            space.knob("streamed", [0, *STREAMED])
+            space.knob("stream_stages", [2, 3], when={"streamed": list(STREAMED)})
+            warps, own = [*warps, *WARPS_OF_GROUPS], sorted({1, *own})
+            across = [*across, *(n for n in COLUMNS if 4 * n < workload.length)]
+        space.knob("filter_warps", warps)
+        space.knob("filter_tiles", own)
         space.knob("position_warps", [1, 2, 4, 5, 8])
-        space.knob("position_tiles", [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8])
+        space.knob("position_tiles", across)
         space.knob("neighbours", _neighbours(workload))
         space.knob("fragments", [1, 2])
         space.knob("stages", [1, 2])
@@ -64,6 +77,17 @@ class CudaImplicit(Template[Conv1dWorkload]):
         space.knob("taps", sorted({each for way in along for each in _taps(way, N)}))
         space.knob("tiles", [1, 2, 4, 8, 15])
         space.knob("weight_parts", [1, 2, 4])
+        if streams:
+            space.constraint(
+                "warpgroups have a tile of filters for each warp, and all positions",
+                lambda c: _is_of_groups(c) if c["streamed"] else _is_of_warps(c, F),
+                ["neighbours", "fragments", "stages"],
+            )
+            space.constraint(
+                "streamed weights meet all taps of one tile's positions",
+                lambda c: c["streamed"] == 0 or (c["taps"], c["tiles"]) == (N, 1),
+                ["taps", "tiles"],
+            )
         space.constraint(
             "no more than a quarter of the filters is added, or as few as can be",
             lambda c: is_filled(workload, c),
@@ -125,7 +149,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         F, way = workload.out_channels, _along(workload)[0]
-        config = {
+        config: Config = {
             "template": self.name,
             "arithmetic": _arithmetics(workload, limits)[0],
             "filter_warps": 2 if F > 32 else 1,
@@ -142,6 +166,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "weight_parts": 1,
             "neighbours": 2,
         }
+        config |= {"streamed": 0} if _streams(workload, limits) else {}
         if not is_filled(workload, config):
             config["filter_warps"] = 1
         for taps in reversed(_taps(way, workload.N)):
@@ -200,7 +225,7 @@ def positions(config: Config) -> int:
 def slack(workload: Conv1dWorkload, config: Config) -> int:
     """Positions by which warps may begin earlier, so that they store whole runs."""
     whole = workload.layout == "NWC" or workload.length % config["neighbours"] == 0
-    return 0 if whole else int(config["neighbours"]) - 1
+    return 0 if whole or config.get("streamed") else int(config["neighbours"]) - 1
 
 
 def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
@@ -236,6 +261,9 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
         pitch += 8
     halves = _halves(config)
     window = 4 * halves * _rows(workload, config)
+    if config.get("streamed"):
+        stage = filters(config) * (config["streamed"] + STREAM_GAP)
+        return int(window + config["stream_stages"] * stage)
     size = BYTES_PER_ELEMENT[workload.dtype]
     raw = filters(config) // config["weight_parts"] * pitch * size // 4
     if config["along"] == "taps":
@@ -251,6 +279,29 @@ def held(workload: Conv1dWorkload, config: Config) -> int:
     rows = ceil_div(_rows(workload, config), threads(config))
     budget = min(AIM, _share(config, 2**16)) - _registers(config)
     return max(0, min(MOST_HELD, rows, budget // 8))
+
+
+def _streams(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+    """Whether weights may come as they lie: those of float32, for warpgroups, whose instruction
+    finds the second row of a step by its distance from the first, which must not be negative."""
+    near, far = _steps_of_rows(workload, 8 * workload.dilation)
+    even = [2 * step * far % near for step in range(ceil_div(workload.N, 16))]
+    return (
+        limits.arch == "sm_90"
+        and (workload.C, workload.dtype) == (1, "float32")
+        and STREAMED[0] < workload.N
+        and all((first + far) % near >= first for first in even)
+    )
+
+
+def _is_of_groups(config: Config) -> bool:
+    others = ("filter_tiles", "position_warps", "neighbours", "stages", "fragments")
+    return [config[each] for each in others] == [1, 1, 2, 1, 1] and config["filter_warps"] % 4 == 0
+
+
+def _is_of_warps(config: Config, F: int) -> bool:
+    of_groups = config["filter_warps"] in WARPS_OF_GROUPS or config["position_tiles"] in COLUMNS
+    return not of_groups and (config["filter_tiles"] > 1 or F <= 32)
 
 
 def _along(workload: Conv1dWorkload) -> list[str]:
@@ -314,15 +365,21 @@ def _steps(config: Config) -> int:
 
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
     """Rows of 16 bytes of a chunk's window."""
-    stride, reach = workload.stride, workload.dilation
+    reach = workload.dilation
     columns = positions(config) + slack(workload, config)
     groups, distances = config["channels"] // 8, config["taps"]
     if config["along"] == "taps":
         groups, distances = config["channels"], 2 * ceil_div(distances, 16)
         reach *= 8
-    near, far = stride // gcd(stride, reach), reach // gcd(stride, reach)
+    near, far = _steps_of_rows(workload, reach)
     shared = near * (columns + (distances - 1) * far // near)
     return int(groups * min(distances * columns, shared))
+
+
+def _steps_of_rows(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
+    """The stride and a distance in samples, in the largest steps that both are whole numbers of."""
+    step = gcd(workload.stride, reach)
+    return workload.stride // step, reach // step
 
 
 def _share(config: Config, registers: int) -> int:
@@ -334,6 +391,8 @@ def _share(config: Config, registers: int) -> int:
 def _registers(config: Config) -> int:
     """Estimated: sums, fragments and addresses, without rows on their way."""
     own, columns = config["filter_tiles"], config["position_tiles"]
+    if config.get("streamed"):
+        return int(4 * columns + 4 * _halves(config) + STREAM_BESIDE)
     fragments = 4 * own + 4 * ceil_div(columns, 2) * (config["fragments"] - 1) + 8
     if config["fragments"] == 2:
         fragments += 4 * own

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.bank import blocks, threads
+from templates.conv1d.cuda.implicit import slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
@@ -38,6 +39,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "WARPS_I": config["position_warps"],
         "NI": config["position_tiles"],
         "RUN": config["neighbours"],
+        "SHIFTED": slack(workload, config) > 0,
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
     return filled(values, *sources) + resident(config["resident"])

@@ -1,71 +1,7 @@
 // Dense channels and banks as a matrix product on tensor cores: D[f, i] = sum over k of A[f, k] Z[k, i], where k goes
-// over channels and taps. No matrix of windows is in memory: shared memory holds the signal as rows of 16 bytes.
-// Along channels a row is eight channels of one sample; along taps it is what eight taps meet of one channel.
-// A tap is then a distance in rows, and any row is aligned for ldmatrix. float32 is split into a high and a low half,
-// each with rows and weights of its own; three products are summed.
-constexpr bool ALONG_TAPS = @ALONG_TAPS@;
-constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
+// over channels and taps. No matrix of windows is in memory: the rows that shared memory holds (implicit_layout.cu) are
+// read where a tap meets them. Of float32's halves three products are summed.
 constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
-constexpr int MF = OWN / 16, FILTERS = OWN * WARPS_F, SPAN = TILE * TILES, PATCHES = (L + SLACK + SPAN - 1) / SPAN;
-constexpr int HALVES = @PRODUCTS@ == 3 ? 2 : 1, QUAD = 16 / SIZE;  // elements of 16 bytes
-constexpr int TAP_CHUNKS = (N + WT - 1) / WT, CHUNKS = (C + WC - 1) / WC * TAP_CHUNKS;
-
-// Position i and distance t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i. The remainders, as many as the
-// stride, lie apart, so neighbouring positions have neighbouring rows at any stride. Few taps, or far ones, have
-// rows of their own.
-constexpr int INNER = ALONG_TAPS ? (WT + 15) / 16 : WT;  // steps of 16 along k, in one or 16 channels
-constexpr int REACH = ALONG_TAPS ? 8 * DILATION : DILATION, DISTANCES = ALONG_TAPS ? 2 * INNER : WT;
-constexpr int UNIT = implicit_divisor(STRIDE, REACH), NEAR = STRIDE / UNIT, FAR = REACH / UNIT;
-constexpr int POSITIONS = TILE + SLACK;
-constexpr long long SHARED_LENGTH = POSITIONS + (long long)(DISTANCES - 1) * FAR / NEAR;
-constexpr bool APART = (long long)DISTANCES * POSITIONS <= NEAR * SHARED_LENGTH;
-constexpr int PHASES = APART ? DISTANCES : NEAR, LENGTH = APART ? POSITIONS : (int)SHARED_LENGTH;
-constexpr int ROWS = PHASES * LENGTH, GROUPS = ALONG_TAPS ? WC : WC / 8, ITEMS = GROUPS * ROWS;
-constexpr int STEPS = (ALONG_TAPS ? WC : WC / 16) * INNER;
-constexpr int BATCH = ITEMS > 3 * THREADS ? 4 : (ITEMS + THREADS - 1) / THREADS;  // rows that a thread fetches at once
-// Whether a row's elements lie side by side, at a multiple of 16 bytes, and no 16 of them are partly outside.
-constexpr bool WIDE_TAPS = DILATION == 1 && (!CHANNELS_LAST || C == 1) && STRIDE % QUAD == 0 && M % QUAD == 0 &&
-                           LEFT % QUAD == 0 && (TAP_CHUNKS == 1 || WT % QUAD == 0);
-constexpr bool WIDE_ROWS = ALONG_TAPS ? WIDE_TAPS : CHANNELS_LAST && C % 8 == 0;
-
-// Along taps, weights come in eights that lie side by side. Along channels they come as they lie, and are then packed by
-// pairs of channels: their pitch keeps both in different banks.
-typedef @ELEMENT@ element;  // bits
-constexpr int PIECE = WC * WT;
-constexpr int implicit_pitch(int pitch) { return pitch % 32 == 16 ? pitch : implicit_pitch(pitch + 8); }
-constexpr int PITCH = implicit_pitch((PIECE + 7) / 8 * 8);
-constexpr bool WIDE_WEIGHTS = ALONG_TAPS || WT < N ? N % QUAD == 0 && WT % QUAD == 0
-                                                   : C * (long long)N % QUAD == 0 && PIECE % QUAD == 0;
-constexpr int WEIGHT_ITEMS = FILTERS * STEPS * 2;  // of eight taps
-constexpr int PARTS = @PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
-constexpr int PACKED_HALF = FILTERS * STEPS * 8, PACKED_WORDS = HALVES * PACKED_HALF;
-constexpr int WINDOW_WORDS = HALVES * 4 * ITEMS, RAW_WORDS = ALONG_TAPS ? 0 : PART * PITCH * SIZE / 4;
-constexpr int LARGER_WORDS = WINDOW_WORDS > RAW_WORDS ? WINDOW_WORDS : RAW_WORDS;
-constexpr int BESIDE_WORDS = CHUNKS > 1 ? WINDOW_WORDS + RAW_WORDS : LARGER_WORDS;
-static_assert(CHUNKS == 1 || PARTS == 1, "parts are for weights that stay");
-static_assert(STAGES * (PACKED_WORDS + BESIDE_WORDS) == @WORDS@, "the template's estimate of shared memory");
-
-// Eight elements, each in a word, as they come if they lie side by side.
-__device__ __forceinline__ void implicit_pack_row(word (&v)[8]) {
-#pragma unroll
-  for (int e = 0; e < 4 && !IS_FLOAT; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
-}
-
-// Writes eight elements, PACKED or each in a word, as halves; the low ones some rows behind.
-template <bool PACKED>
-__device__ __forceinline__ void implicit_put_row(uint4* to, int behind, const word (&v)[8]) {
-  word high[4], low[4];
-#pragma unroll
-  for (int e = 0; e < 4; ++e)
-    if (IS_FLOAT) halves_split(__uint_as_float(v[2 * e]), __uint_as_float(v[2 * e + 1]), high[e], low[e]);
-    else high[e] = PACKED ? v[e] : v[2 * e] | v[2 * e + 1] << 16;
-  to[0] = {high[0], high[1], high[2], high[3]};
-  if (HALVES == 2) to[behind] = {low[0], low[1], low[2], low[3]};
-}
-
-__device__ __forceinline__ int implicit_row(int t) {
-  return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR;
-}
 
 __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                 void* __restrict__ y, word* shared) {
@@ -304,6 +240,24 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   };
 
   int first = patch * SPAN;
+#if @IS_STREAMED@
+  auto slot = [&](int chunk) { return shared + chunk % STREAM_STAGES * STREAM_WORDS; };
+#pragma unroll 1
+  for (int chunk = 0; chunk < STREAM_STAGES - 1; ++chunk) stream_weights(slot(chunk), w, first_warp, chunk);
+  stage_from(0, window_of(0), first, 0);
+  stream_publish();
+  clear();
+#pragma unroll 1
+  for (int chunk = 0; chunk < STREAM_CHUNKS; ++chunk) {
+    stream_await();
+    __syncthreads();
+    const int next = chunk + STREAM_STAGES - 1;
+    stream_weights(slot(next), w, first_warp, next);  // zeros beyond the last
+    stream_multiply(sum[0], slot(chunk), window_of(0), chunk);
+  }
+  store(first);
+  return;
+#endif
   if (CHUNKS == 1) {
 #pragma unroll 1
     for (int part = 0; part < PARTS; ++part) {

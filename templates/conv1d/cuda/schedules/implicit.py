@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.implicit import blocks, held, shared_words, threads
+from templates.conv1d.cuda.implicit import blocks, held, shared_words, slack, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import ARITHMETICS, HALVES
@@ -20,6 +20,8 @@ from templates.kernels.written import (
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
+STREAMED = Path(__file__).with_name("implicit_streamed.cu")
+LAYOUT = Path(__file__).with_name("implicit_layout.cu")
 SOURCE = Path(__file__).with_name("implicit.cu")
 
 
@@ -49,15 +51,28 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "TILES_F": config["filter_tiles"],
         "NI": config["position_tiles"],
         "RUN": config["neighbours"],
+        "SHIFTED": slack(workload, config) > 0,
         "WC": config["channels"],
         "WT": config["taps"],
         "STAGES": config["stages"],
+        "STREAMED": config.get("streamed", 0),
+        "IS_STREAMED": int(config.get("streamed", 0) > 0),
+        "STREAM_STAGES": config.get("stream_stages", 1),
         "TILES": config["tiles"],
         "HELD": held(workload, config),
         "PARTS": config["weight_parts"],
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE) + resident(
-        config["resident"]
-    )
+    sources = [ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SOURCE]
+    if config.get("streamed"):
+        sources.insert(-1, STREAMED)
+        sums = 4 * config["position_tiles"]  # of the instruction's operands the first
+        values |= {
+            "COLUMNS": 8 * config["position_tiles"],
+            "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),
+            "SUMS": ", ".join(f'"+f"(sum[{i // 4}][{i % 4}])' for i in range(sums)),
+            "WEIGHTS": ", ".join(f"%{sums + i}" for i in range(4)),
+            "ROWS": sums + 4,
+        }
+    return filled(values, *sources) + resident(config["resident"])

@@ -8,7 +8,7 @@ static_assert(NI % PER_RUN == 0, "whole runs");
 // A run is stored at once if it begins at a multiple of its bytes. Filters whose length is no multiple of it begin
 // there at different positions. A warp therefore takes filters SPACING apart, which begin alike, and LEAD positions
 // earlier, up to SLACK.
-constexpr bool SHIFTED = !CHANNELS_LAST && L % RUN != 0;
+constexpr bool SHIFTED = @SHIFTED@;
 constexpr int SPACING = SHIFTED ? RUN / implicit_divisor(L, RUN) : 1, SLACK = SHIFTED ? RUN - 1 : 0;
 constexpr int WARP_FILTERS = (F + SPACING * OWN - 1) / (SPACING * OWN) * SPACING;  // warps for all filters
 constexpr int FILTER_BLOCKS = (WARP_FILTERS + WARPS_F - 1) / WARPS_F;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void implicit_put_run(const Outputs& to, int f, int i
 // second one, so that eight lanes store neighbouring runs, which takes half the requests to memory.
 __device__ __forceinline__ void implicit_store(const float (&sum)[NI][4], const Outputs& to) {
   const int lane = threadIdx.x % 32, odd = lane / 4 % 2;
-  const bool wide = SHIFTED || (!CHANNELS_LAST && (size_t)to.y % (RUN * SIZE) == 0);
+  const bool wide = SHIFTED || (!CHANNELS_LAST && L % RUN == 0 && (size_t)to.y % (RUN * SIZE) == 0);
   const bool alike = wide && (to.y - to.residual) % (RUN * SIZE) == 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

@@ -1,0 +1,85 @@
+// Weights of float32 that come a few taps at a time, as they lie, while those before them are multiplied. A warp splits
+// them as it reads them. A warpgroup multiplies 64 filters by all positions of a block, whose window stays: it reads the
+// rows in shared memory, wherever they begin.
+static_assert(OWN == 16 && WARPS_F % 4 == 0 && WARPS_I == 1 && RUN == 2, "sums are as the instruction leaves them");
+static_assert(IS_FLOAT && C == 1 && CHUNKS == 1, "a window of all taps of one channel");
+typedef unsigned long long descriptor;
+
+// A group of copies: a block's filters' weights for the taps of a chunk, in the order in which they lie.
+__device__ __forceinline__ void stream_weights(word* to, const void* w, int first_warp, int chunk) {
+  constexpr int QUADS = STREAMED / 4;
+  const bool wide = N % 4 == 0 && (size_t)w % 16 == 0;
+#pragma unroll 2
+  for (int k = threadIdx.x; k < FILTERS * QUADS; k += THREADS) {
+    const int own = k / QUADS, f = implicit_filter(first_warp + own / OWN, own % OWN);
+    const int tap = (FLIP ? N - (chunk + 1) * STREAMED : chunk * STREAMED) + k % QUADS * 4;
+    const char* const from = (const char*)w + ((long long)f * N + tap) * SIZE;
+    word* const place = to + own * STREAM_PITCH + k % QUADS * 4;
+    if (wide) {
+      const bool inside = f < F && (word)tap < (word)N;
+      implicit_copy(place, inside ? from : (const char*)w, inside);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        word one[1];
+        element_fetch<SIZE>(one, from + e * SIZE, f < F && (word)(tap + e) < (word)N);
+        place[e] = one[0];
+      }
+    }
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Until all but the last STREAM_STAGES - 2 groups of copies are there.
+__device__ __forceinline__ void stream_await() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(STREAM_STAGES - 2) : "memory");
+}
+
+// What was written is seen by the instructions of warpgroups after the next barrier.
+__device__ __forceinline__ void stream_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// 16 filters by 16 taps from `weights` on, as halves, in the order of a fragment.
+__device__ __forceinline__ void stream_split(word (&high)[4], word (&low)[4], const word* weights, int step) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int tap = 16 * step + 8 * (i / 2) + lane % 4 * 2;
+    const word* const from = weights + (lane / 4 + 8 * (i % 2)) * STREAM_PITCH + (FLIP ? STREAMED - 2 - tap : tap);
+    const uint2 pair = *(const uint2*)from;
+    halves_split(__uint_as_float(FLIP ? pair.y : pair.x), __uint_as_float(FLIP ? pair.x : pair.y), high[i], low[i]);
+  }
+}
+
+__device__ __forceinline__ void stream_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void stream_add(float (&sum)[NI][4], const word (&a)[4], descriptor rows) {
+  asm volatile(
+      "{ .reg .pred add; setp.eq.b32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n@COLUMNS@k16.f32.@TYPE@.@TYPE@ {@REGISTERS@}, {@WEIGHTS@}, %@ROWS@, add, 1, 1, "
+      "0; }"
+      : @SUMS@
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows));
+}
+
+__device__ __forceinline__ void stream_finish(float (&sum)[NI][4]) {
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < 4 * NI; ++i) asm volatile("" : "+f"(sum[i / 4][i % 4])::"memory");  // read after the wait
+}
+
+// A chunk of taps: its two rows of a step are an even and the next odd distance, which lies behind it.
+__device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word* weights, const word* window, int chunk) {
+  const word first = (word)__cvta_generic_to_shared(window) / 16;
+  const word* const own = weights + threadIdx.x / 32 * OWN * STREAM_PITCH;
+#pragma unroll
+  for (int k = 0; k < STREAMED / 16 && chunk * (STREAMED / 16) + k < STEPS; ++k) {
+    const int even = 2 * (chunk * (STREAMED / 16) + k), row = implicit_row(even), behind = implicit_row(even + 1) - row;
+    const descriptor rows = first + row | (descriptor)behind << 16 | 8ull << 32;
+    word high[4], low[4];
+    stream_split(high, low, own, k);
+    stream_begin();
+    stream_add(sum, high, rows);
+    if (HALVES == 2) stream_add(sum, high, rows + ITEMS), stream_add(sum, low, rows);
+    stream_finish(sum);
+  }
+}
