@@ -29,6 +29,8 @@ TITLES = {
     "depthwise_s2_b1": "Depthwise with stride 2, batch of 1",
     "depthwise_NHWC_float16_b32": "Depthwise, channels last, float16, batch of 32",
     "depthwise_NHWC_bfloat16_b32": "Depthwise, channels last, bfloat16, batch of 32",
+    "depthwise_NHWC_bfloat16_b1": "Depthwise, channels last, bfloat16, batch of 1",
+    "depthwise_NHWC_bfloat16_s2_b32": "The same with stride 2, batch of 32",
     "depthwise_NHWC_ReLU6_b1": "Depthwise, channels last, with bias and ReLU6, batch of 1",
     "depthwise_NHWC_ReLU6_s2_b1": "The same with stride 2",
     "conv1d_channels": "conv1d, a kernel for each channel",

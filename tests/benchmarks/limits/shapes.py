@@ -152,6 +152,8 @@ SHAPES: dict[str, list[Shape]] = {
         *_layers(1, STRIDE_2, "s2", stride=2),
         *_layers(32, LAYERS, "NHWC float16", **_last("float16")),
         *_layers(32, LAYERS, "NHWC bfloat16", **_last("bfloat16")),
+        *_layers(1, LAYERS, "NHWC bfloat16", **_last("bfloat16")),
+        *_layers(32, STRIDE_2, "NHWC bfloat16 s2", stride=2, **_last("bfloat16")),
         *_OF_MODELS,
     ],
     "cpu": [
@@ -323,6 +325,29 @@ BARS: dict[str, list[Bar]] = {
         ),
         *_channels_last("float16"),
         *_channels_last("bfloat16"),
+        Bar(
+            "depthwise NHWC bfloat16 B=32 96×56² k7: at most 13 µs",
+            "depthwise NHWC bfloat16 B=32 96×56² k7",
+            "µs",
+            13,
+        ),
+        Bar(
+            "depthwise NHWC bfloat16 B=1: twice the faster of PyTorch's layouts, geometric mean",
+            "depthwise NHWC bfloat16 B=1 *",
+            "× as fast",
+            2,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise NHWC bfloat16 with stride 2 at B=32: none slower than PyTorch",
+            "depthwise NHWC bfloat16 s2 B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
         *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _OF_MODELS_MOST),
     ],
     "cpu": [
