@@ -21,7 +21,7 @@ class CpuDirect(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "direct"
     kind = "cpu"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

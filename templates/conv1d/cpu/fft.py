@@ -29,7 +29,7 @@ class CpuFft(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "fft"
     kind = "cpu"
-    version = 1
+    version = 2
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

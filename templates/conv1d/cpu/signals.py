@@ -31,7 +31,7 @@ class CpuSignals(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "signals"
     kind = "cpu"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

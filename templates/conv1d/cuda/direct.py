@@ -25,7 +25,7 @@ class CudaDirect(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "direct"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

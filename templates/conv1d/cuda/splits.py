@@ -24,7 +24,7 @@ class CudaSplits(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "splits"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
     by_default = False
 

@@ -25,7 +25,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cpu"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -32,7 +32,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "planes"
     kind = "cpu"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -22,7 +22,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "tiled"
     kind = "cpu"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:

@@ -22,7 +22,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "direct"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

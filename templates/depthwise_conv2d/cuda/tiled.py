@@ -25,7 +25,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "tiled"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
