@@ -69,6 +69,32 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(
         B=2, C=48, H=14, W=14, K=3, layout="NHWC", dtype="bfloat16", bias=True, activation="gelu"
     ),
+    DepthwiseConv2dWorkload(
+        B=5,
+        C=72,
+        H=30,
+        W=61,
+        K=7,
+        layout="NHWC",
+        dtype="bfloat16",
+        residual=True,
+        activation="silu",
+    ),
+    DepthwiseConv2dWorkload(
+        B=3,
+        C=40,
+        H=19,
+        W=23,
+        KH=3,
+        KW=9,
+        stride=2,
+        dilation=2,
+        padding=(0, 9, 5, 3),
+        layout="NHWC",
+        dtype="float16",
+        bias=True,
+    ),
+    DepthwiseConv2dWorkload(B=9, C=192, H=7, W=7, K=5, layout="NHWC", dtype="bfloat16"),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"

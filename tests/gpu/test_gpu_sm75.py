@@ -41,6 +41,9 @@ WORKLOADS = [
     Conv1dWorkload(M=20011, N=1031, mode="same", bias=True, residual=True, activation="silu"),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="bfloat16", bias=True),
     DepthwiseConv2dWorkload(B=4, C=32, H=14, W=14, K=5, dtype="float16", layout="NHWC"),
+    DepthwiseConv2dWorkload(
+        B=3, C=40, H=15, W=17, K=9, dtype="float16", layout="NHWC", bias=True, residual=True
+    ),
     DepthwiseConv2dWorkload(B=4, C=7, H=15, W=17, K=9, residual=True, activation="silu"),
     DepthwiseConv2dWorkload(
         B=2,

@@ -56,6 +56,9 @@ WORKLOADS = [
     DepthwiseConv2dWorkload(
         B=2, C=40, H=31, W=29, K=13, layout="NHWC", residual=True, activation="silu"
     ),
+    DepthwiseConv2dWorkload(
+        B=2, C=40, H=31, W=29, K=9, stride=2, layout="NHWC", dtype="bfloat16", residual=True
+    ),
     Conv1dWorkload(M=20011, N=61, dtype="bfloat16"),
     Conv1dWorkload(B=2, C=24, M=509, N=4, mode="causal", dtype="bfloat16", activation="silu"),
     Conv1dWorkload(B=2, C=24, M=510, N=5, mode="same", layout="NWC", dtype="float16"),

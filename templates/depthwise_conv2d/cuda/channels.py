@@ -182,8 +182,8 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether it is of this form. No other template for CUDA serves it: `tiled` took 1.3 to 5.5
-    times as long in all 22 layers of docs/benchmarks/h200.md, in float16 and bfloat16."""
+    """Whether it is of this form, which the templates for planes leave alone: `tiled` took 1.3 to
+    5.5 times as long in all 22 layers of docs/benchmarks/h200.md, in float16 and bfloat16."""
     return workload.layout == "NHWC" and workload.multiplier == 1
 
 

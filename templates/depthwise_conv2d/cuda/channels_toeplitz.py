@@ -1,0 +1,319 @@
+"""The space of the tensor-core form for channels last on CUDA."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.halves import capability
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+VECTOR = 8  # channels in 16 bytes
+SIZE = 2  # bytes of an element
+CHANNELS = (32, 256)  # of a block: fewer are short pieces of memory
+STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # of a plane
+MAX_REGISTERS = 232  # as estimated
+BESIDE = 34  # registers for addresses and the like
+SPARED = 16  # of these, if it must be
+MAX_RESIDENT = 2048  # threads of a unit
+
+
+class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
+    """Channels last in 16 bits: products of pairs of channels of an input row and a Toeplitz matrix
+    (``schedules/channels_toeplitz.cu``). A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. A
+    block goes down a strip of ``rows`` rows of ``walks`` images, ``lines`` times eight columns of
+    ``channels`` channels, of which a warp has ``warp_channels`` in ``fragments`` fragments of 16
+    tiles. Input rows are copied ``stages`` - 1 steps ahead; ``resident`` blocks at least have room
+    on a unit."""
+
+    operator = "depthwise_conv2d"
+    name = "channels_toeplitz"
+    kind = "cuda"
+    version = 1
+    arithmetic = TENSOR_CORES
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA from compute capability 7.5 on (bfloat16: 8.0), for layout NHWC without a
+        multiplier, if channels are whole vectors and the taps fit in registers."""
+        return (
+            super().applies(workload, limits)
+            and workload.dtype != "float32"
+            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and (workload.layout, workload.multiplier) == ("NHWC", 1)
+            and workload.C % VECTOR == 0
+            and workload.taps > 1
+            and _fits(workload, _smallest(workload), limits)
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        tiles = [n for n in (1, 2, 4) if n < 2 * workload.out_height]
+        space = ConfigSpace(self.name, self.version)
+        space.knob("tile_rows", tiles)
+        space.knob("warp_channels", [4, 8])
+        space.knob("fragments", [1, 2, 4])
+        space.knob("channels", _channels(workload))
+        space.knob("lines", _lines(workload))
+        space.knob("walks", [n for n in (1, 2, 3, 4, 6, 8) if n == 1 or n < 2 * workload.B])
+        space.knob("resident", [1, 2, 3, 4])
+        space.knob("rows", sorted({r for n in tiles for r in _rows(workload, n)}))
+        space.knob("stages", [2, 3, 4, 6])
+        space.knob("stores", ["cached", "streaming"])
+        space.constraint(
+            f"at most {MAX_REGISTERS} registers a thread",
+            lambda c: _registers(workload, c) <= MAX_REGISTERS,
+            reads=("tile_rows", "warp_channels", "fragments"),
+        )
+        space.constraint(
+            "less than half of the tiles outside the planes, or one fragment",
+            lambda c: _filled(workload, c) > 0.5 or c["fragments"] == _fragments(c) == 1,
+            reads=("lines", "walks"),
+        )
+        space.constraint(
+            "the threads and the registers of the resident blocks fit",
+            lambda c: _room(workload, c, limits),
+            reads=("resident",),
+        )
+        space.constraint(
+            "strips of whole tiles",
+            lambda c: c["rows"] in _rows(workload, c["tile_rows"]),
+            reads=("rows",),
+        )
+        space.constraint(
+            "no more stages than a strip has steps, or two",
+            lambda c: c["stages"] == 2 or c["stages"] <= Layout(workload, c).steps,
+            reads=("stages",),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory for the resident blocks",
+            lambda c: Layout(workload, c).shared_bytes * c["resident"] <= limits.shared_memory,
+            reads=("stages",),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        """As high strips of as many channels as leave blocks for most units."""
+        space, smallest = self.space(workload, limits), _smallest(workload)
+        lines = [n for n in _lines(workload) if n <= 8][-1]
+        walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 8 and n < 2 * workload.B)][-1]
+        base = smallest | {"lines": lines, "walks": walks}
+        choices = [
+            base | {"rows": rows, "channels": channels, "warp_channels": each, "stages": stages}
+            for rows in reversed(_rows(workload, smallest["tile_rows"]))
+            for channels in reversed(_channels(workload))
+            for each in (8, 4)
+            for stages in (3, 2)
+        ]
+        valid = [c for c in choices if c["channels"] in _usual(workload) and c in space]
+        for config in valid:
+            if 4 * Layout(workload, config).blocks >= 3 * limits.units:
+                return config
+        return valid[-1] if valid else smallest
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        layout, registers = Layout(workload, config), _registers(workload, config)
+        threads = layout.threads
+        resident = min(
+            max(1, _warps(registers, limits) // layout.warps),
+            max(1, 4 * limits.shared_memory_per_block // layout.shared_bytes),
+            max(1, MAX_RESIDENT // threads),
+        )
+        row = layout.warps * config["fragments"] * config["warp_channels"] // 2  # tiles, pairs
+        rows_of_tile = len(_met(workload, config["tile_rows"]))
+        strip = layout.steps * layout.down
+        products = row * rows_of_tile * ceil_div(layout.parts, 2)
+        return {
+            **occupancy(layout.blocks, threads, resident, limits),
+            "shared_bytes": layout.shared_bytes,
+            "least_resident_threads": config["resident"] * threads,
+            "registers": registers,
+            "steps": layout.steps,
+            "products": layout.blocks * products * ceil_div(config["rows"], config["tile_rows"]),
+            "products_per_step": products,
+            "run_bytes": SIZE * config["channels"],
+            "fetched_bytes": (config["stages"] - 1) * layout.input_step,
+            "reads_per_row": strip / (workload.stride * config["rows"]),
+            "filled": _filled(workload, config),
+            "streaming": config["stores"] == "streaming",
+        }
+
+
+class Layout:
+    """A block's work and shared memory, as ``channels_toeplitz.cu`` lays them out."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
+        self._workload, self._config = workload, config
+        tile, s = config["tile_rows"], workload.stride
+        self.down: int = tile * s
+        self.parts = _parts(workload, tile)
+        self._ring = ceil_div(_reach(workload, tile), self.down)
+
+    @property
+    def blocks(self) -> int:
+        workload, config = self._workload, self._config
+        across = (
+            workload.C // config["channels"] * ceil_div(workload.out_width, 8 * config["lines"])
+        )
+        strips = ceil_div(workload.out_height, config["rows"])
+        return int(across * strips * ceil_div(workload.B, config["walks"]))
+
+    @property
+    def warps(self) -> int:
+        shares = ceil_div(_fragments(self._config), self._config["fragments"])
+        return int(self._config["channels"] // self._config["warp_channels"] * shares)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def steps(self) -> int:
+        return ceil_div(self._config["rows"], self._config["tile_rows"]) + self._ring - 1
+
+    @cached_property
+    def input_step(self) -> int:
+        """Bytes of the input rows of a step."""
+        s, lines = self._workload.stride, self._config["lines"]
+        wide = 4 - 4 // self._config["tile_rows"]
+        used = 8 * s * (lines - 1) + s * wide + 4 * (self.parts + s)
+        row = _apart(self._place(used - 1, 8 * s) + self._pitch, 64)
+        return int(self.down * self._config["walks"] * row)
+
+    @property
+    def shared_bytes(self) -> int:
+        config, tile = self._config, self._config["tile_rows"]
+        walk = _apart(self._place(8 * config["lines"] - 1, 8) + self._pitch, 64)
+        output_step = tile * _apart(config["walks"] * walk, 128 // tile % 128)
+        outputs = config["stages"] + 1 if self._workload.residual else 2
+        weights = config["channels"] * self._workload.taps * SIZE
+        return int(weights + config["stages"] * self.input_step + outputs * output_step)
+
+    @property
+    def _pitch(self) -> int:
+        return int(16 * (self._config["channels"] // VECTOR | 1))
+
+    def _place(self, column: int, line: int) -> int:
+        """Of a column of a row in shared memory."""
+        skew = 64 if self._config["tile_rows"] == 1 else 0
+        return column * self._pitch + column // line * skew
+
+
+def _apart(size: int, banks: int) -> int:
+    """No less, and so far from a multiple of 128 bytes."""
+    return ceil_div(size - banks, 128) * 128 + banks
+
+
+def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+    """The configuration that needs the least; of tiles, those of the fewest registers."""
+    base = {
+        "template": CudaChannelsToeplitz.name,
+        "warp_channels": 4,
+        "fragments": 1,
+        "channels": _channels(workload)[0],
+        "lines": 1,
+        "walks": 1,
+        "resident": 1,
+        "stages": 2,
+        "stores": "cached",
+    }
+    tiles = [n for n in (2, 1, 4) if n < 2 * workload.out_height]
+    configs = [base | {"tile_rows": n, "rows": _rows(workload, n)[0]} for n in tiles]
+    return min(configs, key=lambda config: _registers(workload, config))
+
+
+def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    return (
+        _registers(workload, config) <= MAX_REGISTERS
+        and _room(workload, config, limits)
+        and Layout(workload, config).shared_bytes <= limits.shared_memory
+    )
+
+
+def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    """Whether a unit has threads and registers for the resident blocks."""
+    layout, resident = Layout(workload, config), config["resident"]
+    registers = _registers(workload, config) - SPARED
+    return (
+        layout.threads <= limits.threads_per_block
+        and layout.threads * resident <= MAX_RESIDENT
+        and layout.warps * resident <= _warps(registers, limits)
+    )
+
+
+def _warps(registers: int, limits: DeviceLimits) -> int:
+    """Of so many registers a thread, that a unit has room for: each quarter as many."""
+    return limits.registers_per_unit // (4 * limits.warp_size * registers) * 4
+
+
+def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Divisors that are whole vectors; of the short ones, the longest."""
+    least, most = CHANNELS
+    divisors = [n for n in range(VECTOR, most + 1, VECTOR) if workload.C % n == 0]
+    short = [n for n in divisors if n < least]
+    return short[-1:] + [n for n in divisors if n >= least]
+
+
+def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Channels that are neither few nor many, if there are such."""
+    found = [n for n in _channels(workload) if CHANNELS[0] <= n <= 128]
+    return found or _channels(workload)[:1]
+
+
+def _lines(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Of eight columns: one, a row, a half and a quarter of it."""
+    whole = ceil_div(workload.out_width, 8)
+    return sorted({1} | {n for parts in (1, 2, 4) if (n := ceil_div(whole, parts)) <= 16})
+
+
+def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
+    """Of strips that share a plane out evenly, as whole tiles."""
+    height = workload.out_height
+    return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
+
+
+def _reach(workload: DepthwiseConv2dWorkload, tile: int) -> int:
+    """Input rows from the first to the last that a tile meets."""
+    return (tile - 1) * workload.stride + workload.used[0].span
+
+
+def _parts(workload: DepthwiseConv2dWorkload, tile: int) -> int:
+    """Input columns that a tile reaches, by fours."""
+    return ceil_div((4 // tile - 1) * workload.stride + workload.used[1].span, 4)
+
+
+def _met(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
+    """Input rows that meet some tap of a tile."""
+    rows, taps = range(tile), range(workload.near[0])
+    return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
+
+
+def _fragments(config: Config) -> int:
+    """Of a block, for each of its channels."""
+    return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))
+
+
+def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
+    """The share of a block's tiles that is of some plane, on average."""
+    fragments = ceil_div(_fragments(config), config["fragments"]) * config["fragments"]
+    across = ceil_div(workload.out_width, 8 * config["lines"])
+    computed = (
+        64 // config["tile_rows"] * fragments * across * ceil_div(workload.B, config["walks"])
+    )
+    return float(workload.out_width * workload.B / computed)
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: taps, sums, an input row, addresses."""
+    tile, fragments = config["tile_rows"], config["fragments"]
+    parts = _parts(workload, tile)
+    ring = ceil_div(_reach(workload, tile), tile * workload.stride)
+    taps = len(_met(workload, tile)) * parts
+    sums, row = 4 * ring * fragments, fragments * (parts + workload.stride)
+    pairs = config["warp_channels"] // 2
+    return int(pairs * (taps + sums + row) + 2 * fragments + BESIDE)

@@ -1,0 +1,334 @@
+// Channels last, on tensor cores. A word of the input is two neighbouring channels of a column. A product's k axis
+// takes such words as they lie: X[a, (j, e)] is channel e of the j-th column that tile a reaches in one input row. The
+// other operand is T[(j, e), (o, f)], the tap of channel f that column j meets for output o, and zero where e and f
+// differ; o is one of the four outputs of a tile, TH rows by TW columns. That half of T is zero is the price of
+// transposing nothing.
+//
+// A block goes down a strip of ROWS output rows of WALKS images, TH rows a step. The input rows of a step come by
+// asynchronous copies, STAGES - 1 steps ahead, into a ring in shared memory. A warp has CHANNELS_OF_WARP channels,
+// whose taps it holds in registers, and multiplies each input row into the sums of the RING tiles that reach it; those
+// above and below the strip are among them, and are not stored. Results go by way of shared memory, where many warps'
+// channels become neighbours.
+constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
+constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
+constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
+constexpr bool FLIP = @FLIP@;
+constexpr int TH = @TILE_ROWS@, TW = 4 / TH;
+constexpr int CHANNELS = @CHANNELS@, CHANNELS_OF_WARP = @WARP_CHANNELS@, PAIRS = CHANNELS_OF_WARP / 2;
+constexpr int VECTORS = CHANNELS / 8, GROUPS = CHANNELS / CHANNELS_OF_WARP;
+constexpr int WALKS = @WALKS@, ROWS = @ROWS@, STAGES = @STAGES@, THREADS = @THREADS@;
+constexpr int LINES = @LINES@;          // of eight output columns, of a walk
+constexpr int FRAGMENTS = @FRAGMENTS@;  // of 16 tiles, 8 / TH lines, of a warp
+constexpr int ACROSS = (WO + 8 * LINES - 1) / (8 * LINES), STRIPS = (HO + ROWS - 1) / ROWS;
+constexpr int DOWN = TH * STRIDE;                                             // input rows of a step
+constexpr int REACH = (TH - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;        // input rows of a tile
+constexpr int RING = (REACH + DOWN - 1) / DOWN;                               // tiles that meet a row
+constexpr int PARTS = ((TW - 1) * STRIDE + (TAPS_W - 1) * DILATION) / 4 + 1;  // input columns of a tile, by fours
+constexpr int READ = PARTS + STRIDE;                                          // with the tile four columns on
+
+// Positions in shared memory are an odd number of vectors apart and, where neighbouring rows of a fragment are lines,
+// lines half as much more: a quarter of a warp meets all banks.
+constexpr int PITCH = (VECTORS | 1) * 16, SKEW = TW == 4 ? 64 : 0;
+constexpr int place_of(int column, int line) { return column * PITCH + column / line * SKEW; }
+constexpr int apart(int bytes, int banks) { return (bytes + 127 - banks) / 128 * 128 + banks; }
+constexpr int USED = 8 * STRIDE * (LINES - 1) + STRIDE * (4 - TW) + 4 * READ;  // input columns of a walk
+constexpr int FROM = ACROSS > 1 || LEFT < 0 ? 0 : LEFT < USED ? LEFT : USED;   // the first that may be in the plane
+constexpr int TO = ACROSS > 1 || W + LEFT > USED ? USED : W + LEFT > FROM ? W + LEFT : FROM;
+constexpr int INPUT_ROW = apart(place_of(USED - 1, 8 * STRIDE) + PITCH, 64), INPUT_STEP = DOWN * WALKS * INPUT_ROW;
+constexpr int COLUMNS = ACROSS > 1 ? 8 * LINES : WO;  // that are stored
+constexpr int OUTPUT_WALK = apart(place_of(8 * LINES - 1, 8) + PITCH, 64);
+constexpr int OUTPUT_ROW = apart(WALKS * OUTPUT_WALK, 128 / TH % 128), OUTPUT_STEP = TH * OUTPUT_ROW;
+constexpr int OUTPUTS = HAS_RESIDUAL ? STAGES + 1 : 2;  // steps; residuals come as far ahead as inputs
+constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
+static_assert(C % CHANNELS == 0 && CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
+static_assert((WEIGHT_BYTES + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
+              "the template's estimate of shared memory");
+
+// 16 bytes to shared memory, on their way until so many groups of copies at most are.
+__device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :: "r"((word)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+  *(uint4*)to = *(const uint4*)from;
+#endif
+}
+__device__ __forceinline__ void toeplitz_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int GROUPS_LEFT>
+__device__ __forceinline__ void toeplitz_await() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" :: "n"(GROUPS_LEFT) : "memory");
+#endif
+}
+
+// Pairs of channels of a warp, at one position.
+__device__ __forceinline__ void toeplitz_read(word (&v)[PAIRS], const char* from) {
+  if constexpr (PAIRS == 4) {
+    const uint4 four = *(const uint4*)from;
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+  } else {
+    const uint2 two = *(const uint2*)from;
+    v[0] = two.x, v[1] = two.y;
+  }
+}
+
+__device__ __forceinline__ void toeplitz_write(char* to, const word (&v)[PAIRS]) {
+  if constexpr (PAIRS == 4) *(uint4*)to = make_uint4(v[0], v[1], v[2], v[3]);
+  else *(uint2*)to = make_uint2(v[0], v[1]);
+}
+
+// Which of so many taps an output meets at an input row or column, counted from the output's first; none: -1.
+constexpr __device__ int toeplitz_met(int at, int taps) {
+  return at >= 0 && at % DILATION == 0 && at / DILATION < taps ? at / DILATION : -1;
+}
+
+// Whether an input row meets taps of any row of a tile.
+constexpr bool toeplitz_meets(int row) {
+  for (int i = 0; i < TH; ++i)
+    if (row >= i * STRIDE && (row - i * STRIDE) % DILATION == 0 && (row - i * STRIDE) / DILATION < TAPS_H) return true;
+  return false;
+}
+
+// Where a used tap lies among those of its channel.
+__device__ __forceinline__ int toeplitz_tap(int ky, int kx) {
+  const int tap = FIRST + ky * KW + kx;
+  return FLIP ? KERNEL - 1 - tap : tap;
+}
+
+// What a block sums: channels and columns from the first on, rows up to the last.
+struct toeplitz_work {
+  int channel, column, image, row, last;
+};
+
+__device__ __forceinline__ toeplitz_work toeplitz_mine() {
+  const int block = blockIdx.x, rest = block / (C / CHANNELS) / ACROSS;
+  toeplitz_work mine;
+  mine.channel = C == CHANNELS ? 0 : block % (C / CHANNELS) * CHANNELS;
+  mine.column = ACROSS == 1 ? 0 : block / (C / CHANNELS) % ACROSS * (8 * LINES);
+  mine.row = STRIPS == 1 ? 0 : rest % STRIPS * ROWS;
+  mine.last = min(mine.row + ROWS, HO);
+  mine.image = rest / STRIPS * WALKS;
+  return mine;
+}
+
+// All outputs one by one, for tensors that start at no vector's boundary.
+__device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, const char* bias, const char* residual,
+                                               char* y, const toeplitz_work& mine) {
+  const int rows = mine.last - mine.row, columns = min(COLUMNS, WO - mine.column), images = min(WALKS, B - mine.image);
+#pragma unroll 1
+  for (int each = threadIdx.x; each < images * rows * columns * CHANNELS; each += THREADS) {
+    const int c = mine.channel + each % CHANNELS, j = mine.column + each / CHANNELS % columns;
+    const int i = mine.row + each / CHANNELS / columns % rows, b = mine.image + each / CHANNELS / columns / rows;
+    const int place = ((b * HO + i) * WO + j) * C + c;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int t = 0; t < TAPS_H * TAPS_W; ++t) {
+      const int h = i * STRIDE + t / TAPS_W * DILATION - TOP, v = j * STRIDE + t % TAPS_W * DILATION - LEFT;
+      if (h >= 0 && h < H && v >= 0 && v < W)
+        sum = fmaf(element_load(x, ((b * H + h) * W + v) * C + c),
+                   element_load(w, c * KERNEL + toeplitz_tap(t / TAPS_W, t % TAPS_W)), sum);
+    }
+    epilogue_finish<1>(&sum, epilogue_bias(bias, c), residual + (long long)place * SIZE);
+    element_store<1>(y + (long long)place * SIZE, &sum);
+  }
+}
+
+__device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restrict__ x_any,
+                                                            const void* __restrict__ w_any, @ADDED@
+                                                            void* __restrict__ y_any, word* shared) {
+  const char *const x = (const char*)x_any, *const w = (const char*)w_any;
+  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
+  char* const y = (char*)y_any;
+  const toeplitz_work mine = toeplitz_mine();
+  if ((((size_t)x | (size_t)w | (size_t)y | (size_t)bias_of | (size_t)residual_of) & 15) != 0) {
+    toeplitz_plain(x, w, bias_of, residual_of, y, mine);
+    return;
+  }
+  char* const weights = (char*)shared;
+  char* const inputs = weights + WEIGHT_BYTES;
+  char* const outputs = inputs + STAGES * INPUT_STEP;
+  const int thread = threadIdx.x, left = mine.column * STRIDE - LEFT, top = mine.row * STRIDE - TOP;
+  const int steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
+
+  // What this thread copies of each row: vectors of all walks, in shared memory and from the tensor's row on.
+  auto each_output = [&](int tile, char* step, auto use) {
+#pragma unroll
+    for (int i = 0; i < TH; ++i)
+      if (mine.row + tile * TH + i < mine.last)
+#pragma unroll
+        for (int first = 0; first < WALKS * COLUMNS * VECTORS; first += THREADS) {
+          const int v = first + thread, column = v / VECTORS % COLUMNS, walk = v / VECTORS / COLUMNS;
+          const int c = mine.channel + v % VECTORS * 8;
+          const int place = ((mine.image + walk) * (HO * WO) + mine.column + column) * C + c;
+          if (walk < min(WALKS, B - mine.image) && (ACROSS == 1 || mine.column + column < WO))
+            use(step + i * OUTPUT_ROW + walk * OUTPUT_WALK + place_of(column, 8) + v % VECTORS * 16,
+                (word)(place + (mine.row + tile * TH + i) * (WO * C)) * SIZE);
+        }
+  };
+  auto fetch = [&](int step) {
+    constexpr int FETCHED = TO - FROM;
+    char* const to = inputs + step % STAGES * INPUT_STEP;
+#pragma unroll
+    for (int i = 0; i < DOWN; ++i)
+      if ((word)(top + step * DOWN + i) < (word)H)
+#pragma unroll
+        for (int first = 0; first < WALKS * FETCHED * VECTORS; first += THREADS) {
+          const int v = first + thread, column = FROM + v / VECTORS % FETCHED, walk = v / VECTORS / FETCHED;
+          const int b = min(mine.image + walk, B - 1);
+          const int place = (b * (H * W) + left + column) * C + mine.channel + v % VECTORS * 8;
+          if (walk < WALKS && (ACROSS == 1 || (word)(left + column) < (word)W))
+            toeplitz_copy(to + (i * WALKS + walk) * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16,
+                          x + (word)(place + (top + step * DOWN + i) * (W * C)) * SIZE);
+        }
+    if (HAS_RESIDUAL && step >= RING - 1)
+      each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP,
+                  [&](char* place, word at) { toeplitz_copy(place, residual_of + at); });
+  };
+
+  // The tile that a step has finished.
+  auto leave = [&](int step) {
+    each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP, [&](char* place, word at) {
+      const uint4 v = *(const uint4*)place;
+      const word packed[4] = {v.x, v.y, v.z, v.w};
+      element_put<16>(y + at, packed);
+    });
+  };
+
+  for (int i = thread; i < WEIGHT_BYTES / 16; i += THREADS)
+    toeplitz_copy(weights + 16 * i, w + (long long)mine.channel * (KERNEL * SIZE) + 16 * i);
+  toeplitz_commit();
+#pragma unroll 1
+  for (int step = 0; step < STAGES - 1; ++step) {
+    if (step < steps) fetch(step);
+    toeplitz_commit();
+  }
+  // Columns outside the plane stay zero: no input is copied there.
+  constexpr int BESIDE = ACROSS > 1 ? USED : USED - (TO - FROM);
+  if constexpr (BESIDE > 0)
+#pragma unroll 1
+    for (int v = thread; v < STAGES * DOWN * WALKS * BESIDE * VECTORS; v += THREADS) {
+      const int beside = v / VECTORS % BESIDE, row = v / VECTORS / BESIDE;
+      const int column = ACROSS > 1 || beside < FROM ? beside : beside + (TO - FROM);
+      if (ACROSS == 1 || (word)(left + column) >= (word)W)
+        *(uint4*)(inputs + row * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16) = make_uint4(0, 0, 0, 0);
+    }
+
+  // This lane's rows of fragments, as operands and as sums, and its taps.
+  const int lane = thread % 32, g = lane / 4, q = lane % 4, warp = thread / 32;
+  const int first = warp % GROUPS * CHANNELS_OF_WARP;
+  const int first_line = warp / GROUPS * FRAGMENTS * (8 / TH) + g / TH;
+  int operand[FRAGMENTS], result[FRAGMENTS];
+  bool any[FRAGMENTS];
+#pragma unroll
+  for (int t = 0; t < FRAGMENTS; ++t) {
+    any[t] = first_line + t * (8 / TH) < WALKS * LINES;
+    const int line = any[t] ? first_line + t * (8 / TH) : WALKS * LINES - 1;
+    const int walk = line / LINES, column = line % LINES * 8 + g % TH * TW;
+    operand[t] = walk * INPUT_ROW + place_of(column * STRIDE + q, 8 * STRIDE) + first * SIZE;
+    result[t] = q / TW * OUTPUT_ROW + walk * OUTPUT_WALK + place_of(column + q % TW, 8) + first * SIZE;
+  }
+  word biases[PAIRS];
+  if (HAS_BIAS)
+    element_fetch<CHANNELS_OF_WARP * SIZE>(biases, bias_of + (mine.channel + first) * SIZE, true);
+  toeplitz_await<STAGES - 1>();
+  __syncthreads();
+  word taps[REACH][PARTS][PAIRS];
+#pragma unroll
+  for (int row = 0; row < REACH; ++row)
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part)
+      if (toeplitz_meets(row)) {
+        const int ky = toeplitz_met(row - g / 2 / TW * STRIDE, TAPS_H);
+        const int kx = toeplitz_met(4 * part + q - g / 2 % TW * STRIDE, TAPS_W);
+        const int at = (first + g % 2) * KERNEL + (ky < 0 || kx < 0 ? 0 : toeplitz_tap(ky, kx));
+#pragma unroll
+        for (int pair = 0; pair < PAIRS; ++pair) {
+          const word tap = ((const unsigned short*)weights)[at + pair * (2 * KERNEL)];
+          taps[row][part][pair] = ky < 0 || kx < 0 ? 0 : g % 2 ? tap << 16 : tap;
+        }
+      }
+
+  const word none = blockIdx.y;  // 0, unknown to the compiler, which else moves an operand again for each product
+  float sums[RING][FRAGMENTS][PAIRS][4] = {};
+#pragma unroll 1
+  for (int begin = 0; begin < steps; begin += RING)
+#pragma unroll
+    for (int turn = 0; turn < RING; ++turn) {
+      const int step = begin + turn;
+      if (step >= steps) break;
+      toeplitz_await<STAGES - 2>();
+      __syncthreads();
+      if (step + STAGES - 1 < steps) fetch(step + STAGES - 1);
+      toeplitz_commit();
+
+#pragma unroll
+      for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k) sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = 0.0f;
+      const char* const from = inputs + step % STAGES * INPUT_STEP;
+#pragma unroll
+      for (int i = 0; i < DOWN; ++i)
+        if ((word)(top + step * DOWN + i) < (word)H) {
+          word a[FRAGMENTS][READ][PAIRS];
+#pragma unroll
+          for (int t = 0; t < FRAGMENTS; ++t)
+#pragma unroll
+            for (int part = 0; part < READ; ++part)
+              toeplitz_read(a[t][part], from + i * (WALKS * INPUT_ROW) + operand[t] + place_of(4 * part, 8 * STRIDE));
+          // What is read is rearranged for one product, which then meets all tiles: the innermost loop.
+#pragma unroll
+          for (int part = 0; part < PARTS; part += 2)
+#pragma unroll
+            for (int t = 0; t < FRAGMENTS; ++t)
+#pragma unroll
+              for (int pair = 0; pair < PAIRS; ++pair) {
+                const int next = part + 1 < PARTS ? part + 1 : part;
+                word all[4] = {a[t][part][pair], a[t][part + STRIDE][pair],  //
+                               a[t][next][pair], a[t][next + STRIDE][pair]};
+#pragma unroll
+                for (int k = 0; k < 4; ++k) all[k] |= none;
+#pragma unroll
+                for (int behind = 0; behind < RING; ++behind) {
+                  const int row = i + behind * DOWN;
+                  if (row < REACH && toeplitz_meets(row)) {
+                    float(&sum)[4] = sums[(turn - behind + RING) % RING][t][pair];
+                    if (part + 1 < PARTS) halves_multiply(sum, all, taps[row][part][pair], taps[row][next][pair]);
+                    else halves_multiply_half(sum, all[0], all[1], taps[row][part][pair]);
+                  }
+                }
+              }
+        }
+
+      if (step >= RING) leave(step - 1);  // while the products are under way
+      if (step >= RING - 1) {
+        char* const to = outputs + step % OUTPUTS * OUTPUT_STEP;
+#pragma unroll
+        for (int t = 0; t < FRAGMENTS; ++t)
+          if (any[t])
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+              char* const place = to + result[t] + half * (4 * PITCH);
+              word packed[PAIRS], added[PAIRS];
+              if (HAS_RESIDUAL) toeplitz_read(added, place);
+#pragma unroll
+              for (int pair = 0; pair < PAIRS; ++pair) {
+                float v[2];
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                  v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
+                  if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
+                  if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
+                  v[e] = epilogue_activation(v[e]);
+                }
+                packed[pair] = element_pack(v[0], v[1]);
+              }
+              toeplitz_write(place, packed);
+            }
+      }
+    }
+  __syncthreads();
+  leave(steps - 1);
+}
