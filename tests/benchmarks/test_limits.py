@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.limits import __main__ as command
+from tests.benchmarks.limits.bars import BARS, Bar
 from tests.benchmarks.limits.figures import judged, times_as_fast
 from tests.benchmarks.limits.page import markdown
-from tests.benchmarks.limits.shapes import BARS, SHAPES, Bar, Shape
+from tests.benchmarks.limits.shapes import SHAPES, Shape
 
 DEVICE = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90", "driver": "1"}
 RUN = {"command": "it", "date": "2026-01-01", "device": DEVICE, "host": "Linux", "peers": {}}

@@ -21,9 +21,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.limits.bars import BARS
 from tests.benchmarks.limits.figures import Row, judged, warm_us
 from tests.benchmarks.limits.page import markdown
-from tests.benchmarks.limits.shapes import BARS, SHAPES, Shape
+from tests.benchmarks.limits.shapes import SHAPES, Shape
 from tests.benchmarks.tuned import Bench, JobFailed, bench, provenance, write
 from tuner.device.detect import detect
 

@@ -9,7 +9,8 @@ from statistics import geometric_mean
 from typing import Any
 
 import templates
-from tests.benchmarks.limits.shapes import FLOOR, SHAPES, Bar
+from tests.benchmarks.limits.bars import Bar
+from tests.benchmarks.limits.shapes import FLOOR, SHAPES
 
 OURS = ("default", "naive")
 """Baselines that are no peers."""

@@ -7,6 +7,7 @@ from itertools import groupby
 from statistics import geometric_mean
 from typing import Any
 
+from tests.benchmarks.limits.bars import LAYOUTS
 from tests.benchmarks.limits.figures import (
     Row,
     Verdict,
@@ -18,7 +19,7 @@ from tests.benchmarks.limits.figures import (
     times_as_fast,
     warm_us,
 )
-from tests.benchmarks.limits.shapes import FLOOR, LAYOUTS, SHAPES
+from tests.benchmarks.limits.shapes import FLOOR, SHAPES
 from tests.benchmarks.tuned import compared, knobs, stated
 
 TITLES = {

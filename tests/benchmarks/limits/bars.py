@@ -1,0 +1,258 @@
+"""The bars that the times of the page of limits are held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.benchmarks.limits.shapes import FULL, VALID
+
+Figure = Literal["µs", "× empty kernel", "× floor", "× as fast"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``figure`` of every shape that ``shapes`` (patterns of names) stands for, or its geometric
+    mean over them, has to be at most or at least ``limit``. "× as fast" compares with the fastest
+    of the peers that ``over`` (a pattern of names) stands for."""
+
+    says: str
+    shapes: str
+    figure: Figure
+    limit: float
+    at: Literal["most", "least"] = "most"
+    mean: bool = False
+    over: str = "*"
+
+
+LAYOUTS = "pytorch N*"
+
+
+_OF_MODELS_MOST: tuple[tuple[str, float], ...] = (
+    ("conv1d channels 1×12288×16384 k4 SiLU", 205),
+    ("conv1d channels 1×2048×8192 k4 SiLU", 18),
+    ("conv1d channels 16×768×1024 k5", 14),
+    ("conv1d channels 16×8192×8192 k5", 1080),
+    ("conv1d channels 64×768×202 k31", 15),
+    ("conv1d channels 4×512×8000 k3 d32", 18),
+    ("conv1d channels 16×512×500 k31", 6),
+    ("conv1d dense 64→64 48000 k3", 7),
+    ("conv1d dense 32→32 240000 k11", 18),
+    ("conv1d dense 256→256 6400 k11 d5", 26),
+    ("conv1d dense 192→192 44100 k7 d9", 60),
+    ("conv1d banks 8×1→512 160000 k10 s5", 90),
+    ("conv1d banks 1→64 480000 k512 float16", 90),
+    ("conv1d banks 1→64 480000 k512", 220),
+    ("conv1d banks 64 signals 48000 k512", 35),
+    ("conv1d banks 16×1→257 160000 k400 s160", 40),
+)
+
+
+def _channels_last(dtype: str) -> list[Bar]:
+    kind = f"depthwise NHWC {dtype} B=32"
+    return [
+        Bar(
+            f"{kind}: 3 times the faster of PyTorch's layouts, geometric mean",
+            f"{kind} *",
+            "× as fast",
+            3,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            f"{kind}: none slower than the faster of PyTorch's layouts",
+            f"{kind} *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(f"{kind}, k ≤ 5: within 1.35 of the floor", f"{kind} * k[35]", "× floor", 1.35),
+    ]
+
+
+BARS: dict[str, list[Bar]] = {
+    "cuda": [
+        Bar("conv1d: faster than every peer", "conv1d [fsv]*", "× as fast", 1, "least"),
+        Bar("conv1d full 16384×32: at most 1.4 µs", FULL.name, "µs", 1.4),
+        Bar(
+            "conv1d full 16384×32: at most 2.2 times the empty kernel",
+            FULL.name,
+            "× empty kernel",
+            2.2,
+        ),
+        Bar("conv1d valid 1000000×2047 at 1e-5: at most 24 µs", VALID.name, "µs", 24),
+        Bar(
+            "conv1d valid 1000000×2047 at 1e-3: at most 13 µs",
+            "conv1d valid 1000000×2047 at 1e-3",
+            "µs",
+            13,
+        ),
+        Bar(
+            "conv1d valid 1000000×2047, direct alone: at most 78 µs",
+            "direct alone, valid 1000000×2047",
+            "µs",
+            78,
+        ),
+        Bar("conv1d valid 1500000×127: at most 7 µs", "conv1d valid 1500000×127", "µs", 7),
+        Bar("conv1d same 1500000×2047: at most 36 µs", "conv1d same 1500000×2047", "µs", 36),
+        Bar(
+            "depthwise at B=32: 3 times the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=32 *",
+            "× as fast",
+            3,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=32: none slower than the faster of PyTorch's layouts",
+            "depthwise B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=32, k ≤ 5: within 1.35 of the floor",
+            "depthwise B=32 * k[35]",
+            "× floor",
+            1.35,
+        ),
+        Bar(
+            "depthwise at B=32, 128×56² k31: under its float32 floor of 411 µs",
+            "depthwise B=32 128×56² k31",
+            "µs",
+            411,
+        ),
+        Bar(
+            "depthwise at B=1: 1.8 times the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=1 *",
+            "× as fast",
+            1.8,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise B=1 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise with stride 2 at B=32: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=1 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        *_channels_last("float16"),
+        *_channels_last("bfloat16"),
+        Bar(
+            "depthwise NHWC bfloat16 B=32 96×56² k7: at most 13 µs",
+            "depthwise NHWC bfloat16 B=32 96×56² k7",
+            "µs",
+            13,
+        ),
+        Bar(
+            "depthwise NHWC bfloat16 B=1: twice the faster of PyTorch's layouts, geometric mean",
+            "depthwise NHWC bfloat16 B=1 *",
+            "× as fast",
+            2,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise NHWC bfloat16 with stride 2 at B=32: none slower than PyTorch",
+            "depthwise NHWC bfloat16 s2 B=32 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _OF_MODELS_MOST),
+    ],
+    "cpu": [
+        Bar(
+            "conv1d full 16384×32: 6 times np.convolve",
+            FULL.name,
+            "× as fast",
+            6,
+            "least",
+            over="numpy.convolve",
+        ),
+        Bar(
+            "conv1d valid 1000000×2047: faster than SciPy's oaconvolve",
+            VALID.name,
+            "× as fast",
+            1,
+            "least",
+            over="scipy.oaconvolve",
+        ),
+        Bar(
+            "depthwise at B=1: faster than the faster of PyTorch's layouts, geometric mean",
+            "depthwise B=1 *",
+            "× as fast",
+            1,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
+            "depthwise s2 B=1 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise, channels last, with bias and ReLU6: twice the faster of PyTorch's layouts, "
+            "geometric mean",
+            "depthwise NHWC ReLU6 *",
+            "× as fast",
+            2,
+            "least",
+            mean=True,
+            over=LAYOUTS,
+        ),
+        Bar(
+            "depthwise, channels last, with bias and ReLU6: none slower than PyTorch",
+            "depthwise NHWC ReLU6 *",
+            "× as fast",
+            1,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "conv1d causal 1×768×1024: 3 times the faster of PyTorch's layouts",
+            "conv1d channels 1×768×1024 *",
+            "× as fast",
+            3,
+            "least",
+            over=LAYOUTS,
+        ),
+        Bar(
+            "conv1d 64 signals: 3 times SciPy's oaconvolve",
+            "conv1d banks 64 signals *",
+            "× as fast",
+            3,
+            "least",
+            over="scipy.oaconvolve",
+        ),
+    ],
+}
