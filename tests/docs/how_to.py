@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -116,7 +117,10 @@ class Room:
             self.shell(text)
         elif block.language == "python":
             where = f"{block.page}.md:{block.line}"
-            exec(compile(text, where, "exec"), self.names.setdefault(block.page, {}))  # noqa: S102
+            with warnings.catch_warnings():
+                if "torch" in block.words:  # which warns of what it uses itself
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                exec(compile(text, where, "exec"), self.names.setdefault(block.page, {}))  # noqa: S102
         else:
             assert block.language == "diff", block
             self.change(text)

@@ -217,7 +217,7 @@ def test_a_module_runs_it(library: Library) -> None:
         Conv1d(w, source=source, mode="same") if x.ndim == 1 else DepthwiseConv2d(w, source=source)
     )
     # PyTorch's own first call can't be captured either
-    fresh._plain(late, fresh.weight, fresh.bias)
+    fresh.plain(late, fresh.weight, fresh.bias)
     torch.cuda.synchronize()
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         fresh(late)

@@ -102,7 +102,7 @@ class Conv1d(Tuned):
         one = (self.channels, self.filters) == (1, 1)
         return f"{'' if one else channels}{self.taps} taps, {where}, kind={self.kind}"
 
-    def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
         weight = weight.reshape(self.filters, self.channels // self.groups, self.taps)
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
@@ -158,6 +158,10 @@ class Conv1d(Tuned):
 
     def _given_back(self, y: Any, x: Any, work: Any) -> Any:
         return y.mT if work.layout == "NWC" else super()._given_back(y, x, work)
+
+    def laid_out(self, y: Any, x: Any) -> Any:
+        channels_last = x.ndim == 3 and not x.is_contiguous() and self._is_dense(x)
+        return y.mT.contiguous().mT if channels_last else y.contiguous()
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
         return (x.shape[0], self.filters, work.output.shape[-1])[3 - x.ndim :]
@@ -231,7 +235,7 @@ class DepthwiseConv2d(Tuned):
         size = "x".join(map(str, self.size))
         return f"{self.channels} channels, kernel {size}, stride={self.stride}"
 
-    def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
         top, left, bottom, right = self.padding
         around = (top, left)
         if around != (bottom, right):
@@ -273,6 +277,11 @@ class DepthwiseConv2d(Tuned):
 
     def _given_back(self, y: Any, x: Any, work: Any) -> Any:
         return y.permute(0, 3, 1, 2) if work.layout == "NHWC" else super()._given_back(y, x, work)
+
+    def laid_out(self, y: Any, x: Any) -> Any:
+        if x.is_contiguous() or not self._is_dense(x):
+            return y.contiguous()
+        return y.contiguous(memory_format=torch.channels_last)
 
     def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
         return work.output.shape[4 - x.ndim :]

@@ -17,6 +17,7 @@ from tuner.device import cpu_facts
 from tuner.errors import ForeignDevice, NotTuned, TunerError, WrongArgument
 from tuner.library import torch_transforms
 from tuner.library.load import Library
+from tuner.torch import operator as torch_operator
 
 log = logging.getLogger("tuner.torch.modules")
 
@@ -51,6 +52,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         self.register_parameter("bias", None if bias is None else _parameter(bias))
         self.source: Source | None = source
         self.max_error = max_error
+        self._number = torch_operator.numbered(self)
         self.forget()
 
     def forget(self) -> None:
@@ -66,20 +68,25 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state | {"source": state["source"].source})
+        self._number = torch_operator.numbered(self)
 
     def forward(self, x: Any) -> Any:
         if torch.compiler.is_exporting():
-            return self._plain(x, self.weight, self.bias)
+            return self.plain(x, self.weight, self.bias)
         if torch.compiler.is_compiling():
-            return self._uncompiled(x)
-        return self._computed(x)
+            return self._compiled(x)
+        return self.computed(x, self._current("weight"), self._current("bias"))
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _uncompiled(self, x: Any) -> Any:
-        return self._computed(x)
+    def _compiled(self, x: Any) -> Any:
+        """One operator in a graph; or PyTorch's, where it has to see what they are."""
+        weight, bias = self.weight, self.bias
+        trained = x.requires_grad or weight.requires_grad or getattr(bias, "requires_grad", False)
+        if (torch.is_grad_enabled() and trained) or torch.is_autocast_enabled(x.device.type):
+            return self.plain(x, weight, bias)
+        return torch_operator.call(x, weight, bias, self._number)
 
-    def _computed(self, x: Any) -> Any:
-        weight, bias = self._current("weight"), self._current("bias")
+    def computed(self, x: Any, weight: Any, bias: Any) -> Any:
+        """The output for the current weight and bias, by a tuned kernel if there is one."""
         given = (x, weight) if bias is None else (x, weight, bias)
         found = self._only_pytorchs(*given) or self._unfit(x, weight, bias) or self._library(x)
         if isinstance(found, str):
@@ -109,7 +116,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         self.used, self.reason = "pytorch", reason
         if reason not in self._said:
             self._say(logging.WARNING)
-        return self._plain(x, weight, bias)
+        return self.plain(x, weight, bias)
 
     def _say(self, level: int) -> None:
         self._said.add(self.reason)
@@ -223,8 +230,12 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, work))
 
     @abstractmethod
-    def _plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
         """The output by PyTorch alone."""
+
+    @abstractmethod
+    def laid_out(self, y: Any, x: Any) -> Any:
+        """The output with its channels where those of the input are in memory."""
 
     @abstractmethod
     def _fields(self, x: Any) -> dict[str, Any] | str:

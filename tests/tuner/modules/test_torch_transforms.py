@@ -2,6 +2,7 @@
 
 import copy
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -66,11 +67,93 @@ def test_it_is_exported(case: Any, strict: bool) -> None:
     same(exported.module()(other), plain(other))
 
 
-def test_it_is_compiled_around(case: Any) -> None:
+@pytest.fixture
+def compiled_anew() -> Iterator[None]:
+    """PyTorch compiles a function for so many shapes in a process, and no more."""
+    yield
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_graph_has_it_as_one_node(case: Any, backend: str, compiled_anew: None) -> None:
     plain, module, x = case
-    compiled = torch.compile(lambda x: module(x) + 1, backend="eager")
-    same(compiled(x), plain(x) + 1)
-    assert module.used == "tuned"
+    compiled = torch.compile(lambda x: module(x) + 1, backend=backend, fullgraph=True)
+    for seed in range(2):
+        given = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
+        module.used = None
+        same(compiled(given), plain(given) + 1)
+        assert module.used == "tuned"
+
+
+def test_a_compiled_graph_keeps_channels_last(case: Any, compiled_anew: None) -> None:
+    """What follows is compiled for the strides that the operator said."""
+    plain, module, x = case
+    channels = 6
+    if x.ndim == 4:
+        plain = torch.nn.Conv2d(channels, channels, 3, padding=1, groups=channels)
+        module = DepthwiseConv2d.of(plain, source=module.source)
+        given = torch.randn(2, channels, 7, 9).to(memory_format=torch.channels_last)
+    else:
+        plain = torch.nn.Conv1d(channels, channels, 3, groups=channels)
+        module, given = Conv1d.of(plain, source=module.source), torch.randn(2, 50, channels).mT
+    plain.requires_grad_(False)
+    compiled = torch.compile(lambda x: module(x) * 2, backend="inductor", fullgraph=True)
+    y = compiled(given)
+    same(y, plain(given) * 2)
+    assert module.used == ("tuned" if x.ndim == 4 else "pytorch")
+    assert not y.is_contiguous()
+
+
+def test_shapes_may_change_in_a_compiled_graph(case: Any, compiled_anew: None) -> None:
+    plain, module, x = case
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True, dynamic=True)
+    for given in (x, torch.randn(3, *x.shape[1:]), x):
+        same(compiled(given), plain(given))
+        assert module.used == ("tuned" if given is x else "pytorch")
+
+
+def test_a_compiled_graph_is_trained_by_pytorch(case: Any, compiled_anew: None) -> None:
+    plain, module, x = case
+    module.weight.requires_grad_()
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    compiled(x).square().sum().backward()
+    grad, module.weight.grad = module.weight.grad, None
+    plain(x).square().sum().backward()
+    same(grad, plain.weight.grad)
+    with torch.no_grad():
+        same(compiled(x), plain(x))
+        assert module.used == "tuned"
+
+
+def test_autocast_is_left_to_pytorch_in_a_compiled_graph(case: Any, compiled_anew: None) -> None:
+    _, module, x = case
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert compiled(x).dtype == torch.bfloat16
+
+
+def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
+    _, module, x = case
+    checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+    given = (x, module.weight, module.bias, module._number)
+    torch.library.opcheck(torch.ops.convtune.module.default, given, test_utils=checks)
+
+
+def test_a_copy_is_a_module_of_its_own_in_a_graph(case: Any, compiled_anew: None) -> None:
+    plain, module, x = case
+    copied = copy.deepcopy(module)
+    with torch.no_grad():
+        copied.weight.zero_()
+    compiled = torch.compile(lambda x: module(x) - copied(x), backend="aot_eager", fullgraph=True)
+    bias = plain.bias.reshape(-1, *(1,) * (x.ndim - 2))
+    same(compiled(x), plain(x) - bias.expand_as(plain(x)))
+    assert (module.used, copied.used) == ("tuned", "tuned")
+
+
+def test_a_graph_that_outlives_its_module_says_so(case: Any) -> None:
+    _, module, x = case
+    with pytest.raises(WrongArgument, match="which is gone"):
+        torch.ops.convtune.module(x, module.weight, module.bias, -1)
 
 
 def test_forward_mode_differentiation(case: Any) -> None:
