@@ -4,10 +4,12 @@ which neither looks into it nor breaks the graph there."""
 from __future__ import annotations
 
 import itertools
+import secrets
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
+from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 
@@ -16,8 +18,8 @@ _SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, int number) -> Tensor"
 
 
 class Called(Protocol):
-    """What a module gives the operator. Both outputs have the strides of :meth:`laid_out`, which
-    the graph is compiled for."""
+    """What a module gives the operator, which lays every output out: the graph is compiled for
+    these strides."""
 
     def computed(self, x: Any, weight: Any, bias: Any) -> Any:
         """The output, by a tuned kernel or by PyTorch."""
@@ -29,7 +31,8 @@ class Called(Protocol):
         """An output in the layout of its input."""
 
 
-_numbers = itertools.count()
+# begins anywhere: what PyTorch keeps of a compiled graph on disk must not meet another process's
+_numbers = itertools.count(secrets.randbits(62))
 _modules: WeakValueDictionary[int, Called] = WeakValueDictionary()
 
 
@@ -56,6 +59,18 @@ def _described(x: Any, weight: Any, bias: Any, number: int) -> Any:
     return module.laid_out(module.plain(x, weight, bias), x)
 
 
+def _differentiated(x: Any, weight: Any, bias: Any, number: int) -> Any:
+    """PyTorch's convolution, which has derivatives, if there is something to derive by."""
+    given = (x, weight) if bias is None else (x, weight, bias)
+    if (torch.is_grad_enabled() and any(each.requires_grad for each in given)) or (
+        forward_ad._current_level >= 0
+        and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
+    ):
+        return _described(x, weight, bias, number)
+    with torch._C._AutoDispatchBelowAutograd():
+        return call(x, weight, bias, number)
+
+
 def _module(number: int) -> Called:
     module = _modules.get(number)
     if module is None:
@@ -63,7 +78,9 @@ def _module(number: int) -> Called:
     return module
 
 
-torch.library.define(NAME, _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
-for _kind in ("cpu", "cuda"):
-    torch.library.impl(NAME, _kind, _called)
-torch.library.register_fake(NAME, _described)
+_library = torch.library.Library("convtune", "FRAGMENT")
+_library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
+for _kind in ("CPU", "CUDA"):
+    _library.impl("module", _called, _kind)
+_library.impl("module", _differentiated, "Autograd")
+torch.library.register_fake(NAME, _described, lib=_library)

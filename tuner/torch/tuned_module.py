@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from copy import deepcopy
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -70,6 +71,13 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         super().__setstate__(state | {"source": state["source"].source})
         self._number = torch_operator.numbered(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # a parametrised module has a copy of its own else, which knows nothing of __setstate__
+        copied = self.__new__(type(self))
+        memo[id(self)] = copied
+        Tuned.__setstate__(copied, deepcopy(Tuned.__getstate__(self), memo))
+        return copied
+
     def forward(self, x: Any) -> Any:
         if torch.compiler.is_exporting():
             return self.plain(x, self.weight, self.bias)
@@ -78,10 +86,13 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         return self.computed(x, self._current("weight"), self._current("bias"))
 
     def _compiled(self, x: Any) -> Any:
-        """One operator in a graph; or PyTorch's, where it has to see what they are."""
+        """One operator in a graph; or PyTorch's convolution, of what only PyTorch knows, in
+        forward-mode differentiation, or if autocast is on."""
         weight, bias = self.weight, self.bias
-        trained = x.requires_grad or weight.requires_grad or getattr(bias, "requires_grad", False)
-        if (torch.is_grad_enabled() and trained) or torch.is_autocast_enabled(x.device.type):
+        given = (x, weight) if bias is None else (x, weight, bias)
+        known = x.device.type in ("cpu", "cuda") and all(type(each) in _PLAIN for each in given)
+        forward = torch.autograd.forward_ad._current_level >= 0
+        if not known or forward or torch.is_autocast_enabled(x.device.type):
             return self.plain(x, weight, bias)
         return torch_operator.call(x, weight, bias, self._number)
 
