@@ -12,7 +12,7 @@ from templates.kernels.conversions import let, narrowed, widened
 
 _LOG2_E = 1.44269504088896341
 _EXP_2 = (1.32647273e-3, 9.671513e-3, 5.55073358e-2, 2.402224242e-1, 6.931470037e-1, 1.0)
-"""2^f for f within a half of zero, to within 1e-7 of itself: fitted to the least largest error."""
+"""2^f for f within a half of zero, to within 1.1e-7 of itself, by a fit."""
 _POWERS = (-126.0, 127.0)
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_SCALE = 0.3275911
@@ -75,7 +75,7 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _exp(v: Any) -> Any:
-    """To within about (2 + abs(v) / 2) 1e-7 of itself, in operations that a compiler can put into
+    """To within (2 + abs(v)) 1e-7 of itself, in operations that a compiler can put into
     vectors as it can't a call of the C library. The power of two is added to the exponent."""
     low, high = _POWERS
 

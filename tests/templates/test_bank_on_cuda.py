@@ -163,7 +163,6 @@ def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> 
     for config in found:
         whole = (config["taps"], config["tiles"], config["stages"], config["position_warps"])
         assert whole == (layer.N, 1, 1, 1), config
-        assert slack(layer, config) == 0
 
 
 def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:

@@ -110,8 +110,8 @@ def test_everything_stays_in_registers(
     template, layer = CudaChannelsToeplitz(), workload(B=32, dtype=dtype, **fields)
     config = template.default(layer, H200) | knobs
     assert config in template.space(layer, H200)
-    registers, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
-    assert (registers <= 255, stack) == (True, 0)
+    _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
+    assert stack == 0
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:

@@ -16,7 +16,7 @@ from templates.template import Config, Template
 
 BESIDE = 52  # registers for addresses and the like
 MOST_HELD = 4
-AIM = 208  # registers a thread that rows on their way must not exceed
+AIM = 208  # registers of a thread, which rows on their way must not exceed
 STREAMED = (16, 32, 48)  # taps at a time
 STREAM_GAP = 8  # with which filters lie in different banks
 STREAM_BESIDE = 24  # registers
@@ -33,8 +33,8 @@ class CudaImplicit(Template[Conv1dWorkload]):
     keeps the weights for several ``tiles`` of positions; along channels they come in
     ``weight_parts``. A lane has ``neighbours`` side by side, which it stores at once.
     ``arithmetic`` says in which halves float32 is split. For one channel its weights may come
-    ``streamed``, so many taps at a time, the next of ``stream_stages`` meanwhile (0: they are
-    staged); whole warpgroups then multiply them by a window that stays. A thread has no more
+    ``streamed``, so many taps at a time (0: they are staged), the next of ``stream_stages``
+    meanwhile; whole warpgroups then multiply them by a window that stays. A thread has no more
     registers than let a unit hold ``resident`` blocks."""
 
     operator = "conv1d"

@@ -13,7 +13,6 @@ constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE =
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
 constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
-constexpr bool FLIP = @FLIP@;
 constexpr int TH = @TILE_ROWS@, TW = 4 / TH;
 constexpr int CHANNELS = @CHANNELS@, CHANNELS_OF_WARP = @WARP_CHANNELS@, PAIRS = CHANNELS_OF_WARP / 2;
 constexpr int VECTORS = CHANNELS / 8, GROUPS = CHANNELS / CHANNELS_OF_WARP;
@@ -45,7 +44,7 @@ static_assert(C % CHANNELS == 0 && CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, 
 static_assert((WEIGHT_BYTES + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-// 16 bytes to shared memory, on their way until so many groups of copies at most are.
+// 16 bytes to shared memory, asynchronously.
 __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -54,11 +53,13 @@ __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
   *(uint4*)to = *(const uint4*)from;
 #endif
 }
+// Ends a group of copies.
 __device__ __forceinline__ void toeplitz_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
+// Until at most so many groups of copies are on their way.
 template <int GROUPS_LEFT>
 __device__ __forceinline__ void toeplitz_await() {
 #if __CUDA_ARCH__ >= 800
@@ -96,8 +97,7 @@ constexpr bool toeplitz_meets(int row) {
 
 // Where a used tap lies among those of its channel.
 __device__ __forceinline__ int toeplitz_tap(int ky, int kx) {
-  const int tap = FIRST + ky * KW + kx;
-  return FLIP ? KERNEL - 1 - tap : tap;
+  return FIRST + ky * KW + kx;
 }
 
 // What a block sums: channels and columns from the first on, rows up to the last.
@@ -155,7 +155,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
   const int thread = threadIdx.x, left = mine.column * STRIDE - LEFT, top = mine.row * STRIDE - TOP;
   const int steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
 
-  // What this thread copies of each row: vectors of all walks, in shared memory and from the tensor's row on.
+  // Calls `use` for each vector of a tile's outputs that this thread copies: its place in shared memory, and in the tensor.
   auto each_output = [&](int tile, char* step, auto use) {
 #pragma unroll
     for (int i = 0; i < TH; ++i)

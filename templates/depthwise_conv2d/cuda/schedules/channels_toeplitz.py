@@ -54,7 +54,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "KW": width,
         "TAPS_H": down.count,
         "TAPS_W": across.count,
-        "FLIP": workload.is_flipped,
         "FIRST": down.first * width + across.first,
         "TOP": down.before,
         "LEFT": across.before,
