@@ -128,7 +128,8 @@ def test_what_was_refused_before_is_not_stored_again(
 
 
 def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench: Bench) -> None:
-    asked = "/best/conv1d?M=1900&N=64&match=nearest"
+    # a longer signal has room for whatever has won
+    asked = "/best/conv1d?M=2100&N=64&match=nearest"
     with TestClient(create_app(ApiSettings(database_url=tuned.url))) as client:
         guess = client.get(asked).json()
         assert (guess["match"], guess["verified"], guess["time_us"]) == ("nearest", False, None)
@@ -141,7 +142,7 @@ def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench:
         assert answer["time_us"] > 0
         assert answer["max_error"] <= 1e-5
         manifest = client.get(answer["artifacts"]["manifest"]["url"]).json()
-        assert manifest["workload"]["M"] == 1900
+        assert manifest["workload"]["M"] == 2100
         [trial] = client.get(f"/jobs/{job['id']}/trials").json()["items"]
         assert (trial["status"], trial["config"]) == ("ok", guess["config"])
 
