@@ -247,15 +247,20 @@ static void answer_on(void) {
   for (;;) answer();
 }
 
-/* Of a GPU's memory, a gibibyte at a time, by the driver that the process holds already. */
+/* Most of a GPU's memory, and then more than there is, by the driver that the process holds already.
+   The rest of it stays for tests that run at the same time. */
 static void allocate_on_device(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  int (*available)(size_t *, size_t *) =
+      driver ? (int (*)(size_t *, size_t *))dlsym(driver, "cuMemGetInfo_v2") : NULL;
   int (*allocate)(uint64_t *, size_t) =
       driver ? (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2") : NULL;
   uint64_t address;
+  size_t free_now, all;
   int result;
-  if (!allocate) refused("cuMemAlloc");
-  while (!(result = allocate(&address, 1 << 30))) {
+  if (!available || !allocate) refused("cuMemAlloc");
+  if (available(&free_now, &all)) refused("cuMemGetInfo");
+  while (!(result = allocate(&address, free_now / 4 * 3))) {
   }
   fprintf(stderr, "cuMemAlloc: error %d\n", result);
   abort();
