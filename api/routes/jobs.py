@@ -11,7 +11,7 @@ from api.dependencies import EngineDep
 from api.problems.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
-from api.schemas.order import ORDER_EXAMPLES, Order
+from api.schemas.orders.job import ORDER_EXAMPLES, Order
 from api.schemas.trials import TrialView
 from db import queue
 from db.contract.order import JobFilter
