@@ -87,12 +87,7 @@ class LayerBest(Shown):
     peer: LayerPeer | None = Field(None, description="null if the best's round had none")
 
 
-class LayerLinks(Shown):
-    job: ServicePath
-    best: ServicePath
-
-
-class Layer(Shown):
+class LayerShown(Shown):
     """A workload of a model, and the job that tunes it."""
 
     operator: str
@@ -101,6 +96,17 @@ class Layer(Shown):
     job: str = Field(description="its id; other orders may share it")
     state: JobState = Field(description="of the job")
     best: LayerBest | None = Field(None, description="the stored best that answers the order")
+
+
+class LayerLinks(Shown):
+    job: ServicePath
+    best: ServicePath
+
+
+class LinkedLayer(LayerShown):
+    """The same with where more of it is."""
+
+    links: LayerLinks
 
 
 class ModelLinks(Shown):

@@ -24,6 +24,18 @@ class Layer:
     job: Job
     best: LayerBest | None
 
+    def shown(self) -> dict[str, Any]:
+        """The fields of LayerShown."""
+        job = self.job
+        return {
+            "operator": job.operator,
+            "workload": job.workload,
+            "calls": self.calls,
+            "job": job.id,
+            "state": job.state,
+            "best": self.best,
+        }
+
 
 def layers(engine: Engine, model: Model) -> list[Layer]:
     here = model_layers.c.model_seq == model.seq
