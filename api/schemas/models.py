@@ -12,7 +12,7 @@ from api.schemas.common import CONFIG, DEVICE, JOB_ID, WORKLOAD
 from api.schemas.jobs import link_to_best
 from db.contract.model import LayerLinks, LinkedLayer, ModelLinks, ModelListed, ModelShown
 from db.contract.order import Terms
-from db.models import Layer, Model, time_of
+from db.models import Layer, Model, shown
 
 _ID = "0d4b6a1c9e8f4a7db2c3d4e5f6a7b8c9"
 _LISTED: dict[str, Any] = {
@@ -74,12 +74,8 @@ class ModelView(ModelShown):
 
     @classmethod
     def of(cls, model: Model, layers: Sequence[Layer]) -> Self:
-        return cls(
-            **model.shown(),
-            time=time_of(layers),
-            layers=[_linked(model, layer) for layer in layers],
-            links=_links(model),
-        )
+        linked = {"layers": [_linked(model, layer) for layer in layers], "links": _links(model)}
+        return cls(**shown(model, layers) | linked)
 
 
 def _links(model: Model) -> ModelLinks:

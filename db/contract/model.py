@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -134,3 +134,4 @@ class ModelShown(ModelListed):
     """The same with its layers, and what is gained."""
 
     time: ModelTime
+    layers: Sequence[LayerShown]

@@ -72,6 +72,12 @@ def layers(engine: Engine, model: Model) -> list[Layer]:
     ]
 
 
+def shown(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
+    """The fields of ModelShown."""
+    told = [layer.shown() for layer in found]
+    return model.shown() | {"time": time_of(found), "layers": told}
+
+
 def time_of(found: Iterable[Layer]) -> ModelTime:
     """The sums over those of which there are both times. On a CPU both are of calls from Python."""
     pairs = [

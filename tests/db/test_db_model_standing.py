@@ -100,8 +100,9 @@ def test_the_gain_is_over_the_layers_that_can_be_compared(engine: Engine) -> Non
     ]  # fmt: skip
     time = models.time_of(found)
     assert (time.tuned_us, time.baseline_us, time.layers) == (6.0, 11.0, 2)
-    shown = ModelShown(**models.get(engine, model.id).shown(), time=time)
-    assert (shown.trials, shown.search, shown.label) == (4, "xgb", None)
+    shown = ModelShown(**models.shown(models.get(engine, model.id), found))
+    assert (shown.trials, shown.search, shown.label, shown.time) == (4, "xgb", None, time)
+    assert [(layer.calls, layer.state) for layer in shown.layers] == [(2, "succeeded")] * 3
 
 
 def test_nothing_to_compare_is_no_gain(engine: Engine) -> None:

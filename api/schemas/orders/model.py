@@ -4,47 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
 from api.schemas.orders.job import for_each_operator, restricted
-from db.contract.model import MAX_CALLS, MAX_NAME, MAX_WORKLOADS, LayerOrder, ModelOrder
-from db.contract.order import PRINTABLE, JobOrder
-from db.contract.sent import SentTerms
+from db.contract import sent
+from db.contract.model import LayerOrder, ModelOrder
+from db.contract.order import JobOrder
 from templates import operators, template_names
 from templates.workload import Workload
 
 
-class LayerBase(BaseModel):
+class LayerBase(sent.SentLayer):
     """A workload of a model."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    operator: str
     workload: Workload
-    calls: int = Field(
-        1,
-        ge=1,
-        le=MAX_CALLS,
-        description="how many times the model calls it; equal workloads are added up",
-    )
 
 
-if TYPE_CHECKING:
-    SentLayer = LayerBase
-else:
-    SentLayer = Annotated[for_each_operator(LayerBase, "Layer"), Field(discriminator="operator")]
-
-
-class SentModelBase(SentTerms):
+class ModelBase(sent.SentModel):
     """A model as it is ordered. The terms are those of each of its jobs."""
 
-    name: str = Field(
-        min_length=1,
-        max_length=MAX_NAME,
-        pattern=PRINTABLE,
-        description="your own name for the model; several may have the same. Printable",
-    )
-    workloads: list[SentLayer] = Field(min_length=1, max_length=MAX_WORKLOADS)
+    if TYPE_CHECKING:
+        workloads: list[LayerBase]  # type: ignore[assignment]  # of these alone
 
     @model_validator(mode="after")
     def _have_the_templates(self) -> Self:
@@ -60,13 +40,15 @@ class SentModelBase(SentTerms):
 
 
 if TYPE_CHECKING:
-    SentModel = SentModelBase
+    SentModel = ModelBase
 else:
+    _LAYER = Annotated[for_each_operator(LayerBase, "Layer"), Field(discriminator="operator")]
     _NAMES = tuple({name: None for each in operators() for name in template_names(each.name)})
     SentModel = create_model(
         "SentModel",
-        __base__=SentModelBase,
-        templates=(list[Literal[_NAMES]] | None, SentModelBase.model_fields["templates"]),
+        __base__=ModelBase,
+        workloads=(list[_LAYER], ModelBase.model_fields["workloads"]),
+        templates=(list[Literal[_NAMES]] | None, ModelBase.model_fields["templates"]),
     )
 
 MODEL_EXAMPLE: dict[str, Any] = {
