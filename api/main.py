@@ -29,6 +29,7 @@ from api.routes import (
     workers,
 )
 from api.routes.people import docs, keys, pages, static
+from api.routes.people import models as model_pages
 from api.server.lifespan import LifespanMiddleware, lifespan_of
 from api.settings import Settings
 from api.version import VERSION
@@ -36,6 +37,7 @@ from api.version import VERSION
 ROOMS = (
     best,
     pages,
+    model_pages,
     static,
     jobs,
     models,
