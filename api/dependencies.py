@@ -39,3 +39,15 @@ ExportTurn = Depends(_export)
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
 ]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern="^[!-~]+$",
+        description="the same key with the same order gets the same answer, for a day; "
+        "the key of another orderer is another key",
+        examples=["0b6a2f0e-9f0e-4b58-8a4c-5d1f0a0c7e11"],
+    ),
+]

@@ -18,19 +18,18 @@ from api.problems.problems import documented
 from api.routes import (
     artifacts,
     best,
-    docs,
     events,
     health,
     jobs,
-    keys,
     ladders,
+    models,
     operators,
-    pages,
     records,
     signers,
-    static,
     workers,
 )
+from api.routes.people import docs, keys, pages, static
+from api.routes.people import models as model_pages
 from api.server.lifespan import LifespanMiddleware, lifespan_of
 from api.settings import Settings
 from api.version import VERSION
@@ -38,8 +37,10 @@ from api.version import VERSION
 ROOMS = (
     best,
     pages,
+    model_pages,
     static,
     jobs,
+    models,
     events,
     artifacts,
     operators,
@@ -73,7 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             Middleware(AccessMiddleware),
         ],
         redirect_slashes=False,
-        openapi_url=None,  # it is a route of api/routes/docs.py
+        openapi_url=None,  # it is a route of api/routes/people/docs.py
         docs_url=None,
         redoc_url=None,
         responses=documented(401, 403, 422, 429, 500, 503),

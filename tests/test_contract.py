@@ -13,8 +13,8 @@ from db.contract.job import Job, JobShown, shown
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
 from db.sql.models import jobs
 from templates import operator, operators
-from tuner.cli.commands import tune
 from tuner.cli.lazy_group import load
+from tuner.cli.terms import OTHERWISE
 from tuner.client.client import Client
 from tuner.client.local import Local
 
@@ -37,7 +37,7 @@ def document() -> dict[str, Any]:
 @pytest.mark.parametrize("name", TERMS)
 def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: str) -> None:
     schemas = document["components"]["schemas"]
-    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView"):
+    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView", "SentModel", "ModelView"):
         assert name in schemas[each]["properties"]
     assert name in schemas["JobView"]["required"]
     assert name in schemas["JobView"]["examples"][0]
@@ -51,7 +51,7 @@ def test_a_job_has_each_term_in_a_column(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TERMS)
-@pytest.mark.parametrize("call", [Client.submit, Local.tune])
+@pytest.mark.parametrize("call", [Client.submit, Client.submit_model, Local.tune, Local.tune_model])
 def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
     assert inspect.signature(call).parameters[name].default == getattr(ORDER, name)
 
@@ -60,8 +60,13 @@ def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
 def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
     command = load("tune").commands[operator_name]
     options = {each.name for each in command.params}
-    assert set(TERMS) - options <= set(tune.OTHERWISE)
+    assert set(TERMS) - options <= set(OTHERWISE)
     assert isinstance(command, typer.core.TyperCommand)
+
+
+def test_so_has_a_model_in_the_shell() -> None:
+    options = {each.name for each in load("model").commands["tune"].params}
+    assert set(TERMS) - options <= set(OTHERWISE)
 
 
 @pytest.mark.parametrize("each", operators(), ids=lambda each: each.name)

@@ -29,6 +29,8 @@ TunerError
 │   └── ServiceUnreachable
 ├── JobFailed            a job ended without a winner
 ├── StillRunning         a job did not end in the time given
+├── ModelFailed          a model ended with a job that has no winner
+├── ModelStillRunning    a model did not end in the time given
 ├── NoLibrary            a best lends its configuration only
 └── ChildFailed
     ├── ChildError       the call raised in the child
@@ -44,6 +46,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from db.contract.model import ModelShown
     from tuner.client.answers import Job
 
 
@@ -56,7 +59,7 @@ class BadOrder(TunerError):
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
-        self.field = field
+        self.field, self.why = field, why
 
 
 class UnknownStrategy(BadOrder):
@@ -270,6 +273,33 @@ class StillRunning(TunerError):
         why = f"; {job.waiting}" if job.waiting else ""
         super().__init__(f"job {job.id} is {job.state} after {seconds:g} s, with {done}{why}")
         self.job = job
+
+
+class ModelFailed(TunerError):
+    """Look at the jobs that did not succeed, correct what they name and order the model again: what
+    is tuned is not tuned anew."""
+
+    def __init__(self, model: ModelShown) -> None:
+        others = [each for each in model.layers if each.state != "succeeded"]
+        jobs = ", ".join(each.job for each in others[:3]) + (", …" if len(others) > 3 else "")
+        how = "was cancelled" if model.state == "cancelled" else model.state
+        super().__init__(
+            f"model {model.id} {how}: {len(others)} of {len(model.layers)} jobs did not succeed "
+            f"({jobs})"
+        )
+        self.model = model
+
+
+class ModelStillRunning(TunerError):
+    """Wait for the model again: it goes on, and nothing of it is lost."""
+
+    def __init__(self, model: ModelShown, seconds: float) -> None:
+        jobs = model.progress.jobs
+        super().__init__(
+            f"model {model.id} is {model.state} after {seconds:g} s, with {jobs.ended} of "
+            f"{jobs.all} jobs ended"
+        )
+        self.model = model
 
 
 class NoLibrary(TunerError):

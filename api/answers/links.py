@@ -43,6 +43,11 @@ def _about_job(place: str) -> dict[str, _Link]:
 
 
 _JOB = _about_job("id")
+_MODEL = {
+    "model": _Link("get", "/models/{model_id}", {"model_id": "id"}),
+    "cancel": _Link("post", "/models/{model_id}/cancel", {"model_id": "id"}),
+    "job": _Link("get", "/jobs/{job_id}", {"job_id": "layers/0/job"}),
+}
 _BEST = {
     "200": {
         **{
@@ -63,6 +68,10 @@ _LINKS: dict[tuple[str, str, str], dict[str, _Link]] = {
     ("post", "/jobs/nearest", "201"): _JOB,
     ("get", "/jobs/{job_id}", "200"): _JOB,
     ("post", "/jobs/{job_id}/cancel", "202"): _JOB,
+    ("post", "/models", "200"): _MODEL,
+    ("post", "/models", "201"): _MODEL,
+    ("get", "/models/{model_id}", "200"): _MODEL,
+    ("post", "/models/{model_id}/cancel", "202"): _MODEL,
     ("post", "/records", "201"): _about_job("jobs/0/id"),
     ("get", "/operators", "200"): {
         "operator": _Link("get", "/operators/{name}", {"name": "items/0/name"})

@@ -14,6 +14,7 @@ _NAMED = {"/operators/{name}": "name", "/ladders/{operator}": "operator"}
 _BLANKS = (
     "/jobs",
     "/jobs/{job_id}/trials",
+    "/models",
     "/ladders/{operator}",
     "/records",
     *(f"/best/{operator.name}" for operator in operators()),

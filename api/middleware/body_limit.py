@@ -10,7 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.problems.problems import Problem
 
 MAX_BODY_BYTES = 64 * 1024
+MAX_MODEL_BYTES = 256 * 1024
 MAX_LOG_BYTES = 8 * 1024 * 1024
+
+
+_MORE = {("POST", "/models"): MAX_MODEL_BYTES, ("POST", "/records"): MAX_LOG_BYTES}
+"""The routes that take more: an order of many workloads, and logs."""
 
 
 def body_too_large(request: Request) -> Problem:
@@ -24,9 +29,7 @@ def body_too_large(request: Request) -> Problem:
 
 
 def _limit(scope: Scope) -> int:
-    """Logs come to one route only."""
-    takes_logs = (scope["method"], scope["path"]) == ("POST", "/records")
-    return MAX_LOG_BYTES if takes_logs else MAX_BODY_BYTES
+    return _MORE.get((scope["method"], scope["path"]), MAX_BODY_BYTES)
 
 
 class BodyLimitMiddleware:

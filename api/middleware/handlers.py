@@ -24,6 +24,7 @@ _STORAGE: dict[type[storage.StorageError], str] = {
     storage.SchemaMismatch: "schema-mismatch",
     storage.NotFound: "not-found",
     storage.JobEnded: "job-ended",
+    storage.ModelEnded: "model-ended",
     storage.IdempotencyConflict: "idempotency-conflict",
     storage.TooManyKeys: "too-many-keys",
     storage.BadCursor: "invalid-cursor",
@@ -40,7 +41,11 @@ _FIELDS = {
 }
 LISTED_ERRORS = 50  # a body has room for thousands
 QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
-_UNKNOWN = {"/jobs/": "unknown-job", "/artifacts/": "unknown-artifact"}
+_UNKNOWN = {
+    "/jobs/": "unknown-job",
+    "/models/": "unknown-model",
+    "/artifacts/": "unknown-artifact",
+}
 
 
 def install(app: FastAPI) -> None:

@@ -33,6 +33,9 @@ _SENTENCES = {
     "string_type": "must be a string",
     "string_too_short": "must have at least {min_length} character(s)",
     "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} item(s)",
+    "too_long": "must have at most {max_length} items",
+    "list_type": "must be a list",
     "string_pattern_mismatch": "must match {pattern}",
     "literal_error": "must be {expected}",
     "model_attributes_type": "must be a JSON object",
@@ -69,9 +72,13 @@ def _field(error: Mapping[str, Any]) -> str:
     place, *path = [_name(str(step)) for step in error["loc"]]
     if error["type"] == "json_invalid":
         return "body"
-    # The union of orders is told apart by its operator, which is no step of the body.
-    if place == "body" and path and path[0] in {operator.name for operator in operators()}:
-        path = path[1:]
+    # Unions are told apart by their operator, which is no step of the body. A field that is not
+    # known may be called so, and is the last step.
+    tag = 2 if path[:1] == ["workloads"] else 0
+    unknown = error["type"] == "extra_forbidden" and len(path) == tag + 1
+    names = {operator.name for operator in operators()}
+    if place == "body" and not unknown and len(path) > tag and path[tag] in names:
+        del path[tag]
     context = error.get("ctx", {})
     if "discriminator" in context:
         path.append(context["discriminator"].strip("'"))

@@ -20,7 +20,7 @@ from api.dependencies import EngineDep
 from api.problems.problems import Problem, documented
 from api.schemas.best import BestView, Call
 from api.schemas.jobs import JobView
-from api.schemas.nearest import EXAMPLES, NearestOrder
+from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
 from db.queue.takers import answering, beside

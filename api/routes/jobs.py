@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.answers.job_views import job_view, job_views
-from api.dependencies import EngineDep
+from api.dependencies import EngineDep, IdempotencyKey
 from api.problems.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
-from api.schemas.order import ORDER_EXAMPLES, Order
+from api.schemas.orders.job import ORDER_EXAMPLES, Order
 from api.schemas.trials import TrialView
 from db import queue
 from db.contract.order import JobFilter
@@ -37,18 +37,7 @@ def order_job(
     request: Request,
     response: Response,
     engine: EngineDep,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=255,
-            pattern="^[!-~]+$",
-            description="the same key with the same order gets the same job, for a day; "
-            "the key of another orderer is another key",
-            examples=["0b6a2f0e-9f0e-4b58-8a4c-5d1f0a0c7e11"],
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     job, created = queue.submit(engine, order.order(), idempotency_key)
     response.status_code = 201 if created else 200

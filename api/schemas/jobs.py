@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -91,18 +91,25 @@ class JobView(JobShown):
 
 def _links(job: Job) -> JobLinks:
     here = f"/jobs/{job.id}"
-    asked = dict(job.workload)
-    if job.target != "auto":
-        asked["target"] = job.target
-    if job.templates is not None:
-        asked["templates"] = ",".join(job.templates)
     return JobLinks(
         self=here,
         trials=f"{here}/trials",
         events=f"{here}/events",
         cancel=f"{here}/cancel",
-        best=best_link(job.operator, asked),
+        best=link_to_best(job.operator, job.workload, job.target, job.templates),
     )
+
+
+def link_to_best(
+    operator: str, workload: Mapping[str, object], target: str, templates: Sequence[str] | None
+) -> str:
+    """Where the best is that answers an order of that workload."""
+    asked = dict(workload)
+    if target != "auto":
+        asked["target"] = target
+    if templates is not None:
+        asked["templates"] = ",".join(templates)
+    return best_link(operator, asked)
 
 
 def best_link(operator: str, query: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from api.problems.messages import FieldError, field_errors
-from api.schemas.order import Order, OrderBase
+from api.schemas.orders.job import Order, OrderBase
 from api.schemas.present import present
 from db.contract.job import Job
 from db.contract.order import terms_of

@@ -152,6 +152,7 @@ _REFUSALS: dict[type[Exception], tuple[int, str]] = {
     storage.NotFound: (404, "There is no such thing"),
     UnknownOperator: (404, "There is no such operator"),
     storage.JobEnded: (409, "The job has ended"),
+    storage.ModelEnded: (409, "The model has ended"),
     storage.BadCursor: (422, "That page can't be found"),
     storage.QuotaExceeded: (429, "Too many jobs are unfinished"),
 }

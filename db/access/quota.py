@@ -41,5 +41,5 @@ def charged(connection: Connection, count: int) -> str | None:
             connection.execute(select(lock))
         there = select(func.count()).where(jobs.c.ordered_by == orderer.name, UNENDED)
         if connection.execute(there).scalar_one() + count > orderer.unfinished:
-            raise QuotaExceeded(orderer.unfinished)
+            raise QuotaExceeded(orderer.unfinished, count)
     return orderer.name

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from db.contract.order import Terms
+from db.contract.model import MAX_CALLS, MAX_NAME, MAX_WORKLOADS
+from db.contract.order import PRINTABLE, Terms
 from db.contract.spec import specified
 
 if TYPE_CHECKING:
@@ -33,3 +34,30 @@ else:
         __config__=ConfigDict(frozen=True, strict=True, extra="forbid"),
         **bounded(Terms),
     )
+
+
+class SentLayer(BaseModel):
+    """A workload of a model, of whatever operator."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    operator: str
+    workload: Any
+    calls: int = Field(
+        1,
+        ge=1,
+        le=MAX_CALLS,
+        description="how many times the model calls it; equal workloads are added up",
+    )
+
+
+class SentModel(SentTerms):
+    """An order of many workloads. The terms are those of each of its jobs."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=MAX_NAME,
+        pattern=PRINTABLE,
+        description="your own name for the model; several may have the same. Printable",
+    )
+    workloads: list[SentLayer] = Field(min_length=1, max_length=MAX_WORKLOADS)

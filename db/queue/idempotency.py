@@ -1,6 +1,9 @@
-"""Keys that customers put on their orders, so that one which is sent twice makes one job.
+"""Keys that customers put on their orders, so that one which is sent twice is taken once: it made
+a job, or a model.
 
 A key is its orderer's own: another's is another key. It is kept for a day."""
+
+from typing import Literal
 
 from sqlalchemy import Connection, delete, func, insert, select
 
@@ -14,8 +17,12 @@ MOST_KEYS = 10_000
 """Of one orderer in that time."""
 
 
-def seen(connection: Connection, key: str, order_key: str) -> int | None:
-    """The number of the job that an order with this key got. Raises IdempotencyConflict."""
+Made = Literal["job_seq", "model_seq"]
+"""What an order got, by the column that has its number."""
+
+
+def seen(connection: Connection, key: str, order_key: str, made: Made = "job_seq") -> int | None:
+    """The number of what an order with this key got. Raises IdempotencyConflict."""
     old = idempotency_keys.c.created_at < now() - KEPT_SECONDS
     connection.execute(delete(idempotency_keys).where(old))
     query = select(idempotency_keys).where(
@@ -28,10 +35,12 @@ def seen(connection: Connection, key: str, order_key: str) -> int | None:
         raise IdempotencyConflict(
             f"Idempotency-Key {key[:80]!r} was used for another order; send a new key"
         )
-    return int(row.job_seq)
+    return int(row._mapping[made])
 
 
-def remember(connection: Connection, key: str, order_key: str, job_seq: int) -> None:
+def remember(
+    connection: Connection, key: str, order_key: str, seq: int, made: Made = "job_seq"
+) -> None:
     """Raises TooManyKeys."""
     owner = _owner(connection)
     there = select(func.count()).where(idempotency_keys.c.ordered_by == owner)
@@ -39,7 +48,7 @@ def remember(connection: Connection, key: str, order_key: str, job_seq: int) -> 
         raise TooManyKeys(MOST_KEYS)
     connection.execute(
         insert(idempotency_keys).values(
-            ordered_by=owner, key=key, order_key=order_key, job_seq=job_seq, created_at=now()
+            ordered_by=owner, key=key, order_key=order_key, created_at=now(), **{made: seq}
         )
     )
 

@@ -1,6 +1,5 @@
 """Reading jobs."""
 
-import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -8,8 +7,9 @@ from sqlalchemy import Connection, Engine, Select, select
 
 from db.contract.job import Job
 from db.contract.order import JobFilter
+from db.sql import ids
 from db.sql.columns import storable
-from db.sql.errors import AmbiguousId, NotFound
+from db.sql.errors import NotFound
 from db.sql.models import ENDED, UNENDED, jobs, workloads
 from db.sql.pages import Page, page, read_cursor
 from db.sql.transaction import reading
@@ -40,24 +40,13 @@ def by_seqs(connection: Connection, seqs: Collection[int]) -> dict[int, Job]:
 
 
 def known_id(job_id: str) -> str:
-    """The id itself; raises NotFound for what no job can be called, whatever bytes it holds."""
-    if not re.fullmatch("[0-9a-f]{32}", job_id):
-        raise NotFound("job", job_id)
-    return job_id
+    """The id itself; raises NotFound for what no job can be called."""
+    return ids.known("job", job_id)
 
 
 def named(engine: Engine, begun: str) -> str:
     """The id of the one job whose id begins so. Raises NotFound, AmbiguousId."""
-    if not re.fullmatch("[0-9a-f]{1,32}", begun):
-        raise NotFound("job", begun)
-    query = select(jobs.c.id).where(jobs.c.id.startswith(begun)).order_by(jobs.c.seq.desc())
-    with reading(engine) as connection:
-        found = connection.execute(query.limit(3)).scalars().all()
-    if not found:
-        raise NotFound("job", begun)
-    if len(found) > 1:
-        raise AmbiguousId("job", begun, found)
-    return str(found[0])
+    return ids.begun(engine, jobs, "job", begun)
 
 
 def get(engine: Engine, job_id: str) -> Job:

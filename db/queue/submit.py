@@ -1,7 +1,7 @@
 """Taking an order: a new job, or the one that answers it already."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    update,
 )
 from sqlalchemy.exc import IntegrityError
 
@@ -48,32 +49,55 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
 
 
 def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
-    order_key = _key_of(order)
+    order_key = key_of(order.compared())
     seq = idempotency.seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
-    if order.on_existing == "reuse":
-        seq = _answered(connection, order)
-    if seq is None:
-        equal = select(jobs.c.seq).where(jobs.c.order_key == order_key, JOINABLE)
-        seq = connection.execute(equal).scalar()
-    created = seq is None
-    if seq is None:
-        seq = create(connection, {order_key: order})[order_key]
+    [(seq, created)] = taken(connection, [order])
     if key is not None:
         idempotency.remember(connection, key, order_key, seq)
     return by_seq(connection, seq), created
 
 
-def _key_of(order: JobOrder) -> str:
-    return hashlib.sha256(canonical(order.compared()).encode()).hexdigest()
+def key_of(compared: Mapping[str, Any]) -> str:
+    """By which two orders are equal, in a few letters."""
+    return hashlib.sha256(canonical(compared).encode()).hexdigest()
 
 
-def _answered(connection: Connection, order: JobOrder) -> int | None:
-    """The succeeded job behind a best of this workload that rests on enough trials that worked, or
-    that was allowed as much as is ordered and ended before: by patience, by its budget, or with its
-    space used up. An order that allows more is not answered by it. One that is restricted to
-    templates is answered by their trials and their best; one that is not, by no search that was."""
+def taken(
+    connection: Connection, orders: Sequence[JobOrder], *, own: bool = True
+) -> list[tuple[int, bool]]:
+    """The number of the job for each order, and whether it is new. The orders are of different
+    workloads on the same terms. `own` says that they are orders by themselves, not of a model. So
+    many statements however many orders there are. Raises QuotaExceeded."""
+    reused = _answered(connection, orders) if orders[0].on_existing == "reuse" else {}
+    wanted = {
+        key_of(order.compared()): order for order in orders if order.workload_key not in reused
+    }
+    equal = (
+        select(jobs.c.order_key, jobs.c.seq, jobs.c.own_order)
+        .where(jobs.c.order_key.in_(list(wanted)), JOINABLE)
+        .order_by(jobs.c.seq)
+        .with_for_update(key_share=True)  # nobody cancels one for whom it was meanwhile
+    )
+    waiting = {row.order_key: row for row in connection.execute(equal)}
+    if own and (joined := [row.seq for row in waiting.values() if not row.own_order]):
+        connection.execute(update(jobs).where(jobs.c.seq.in_(joined)).values(own_order=True))
+    new = {key: order for key, order in wanted.items() if key not in waiting}
+    made = create(connection, new, own=own) if new else {}
+    found = {workload: (seq, False) for workload, seq in reused.items()}
+    for key, order in wanted.items():
+        found[order.workload_key] = (made[key], True) if key in made else (waiting[key].seq, False)
+    return [found[order.workload_key] for order in orders]
+
+
+def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, int]:
+    """By the keys of workloads: the succeeded job behind a best that rests on enough trials that
+    worked, or that was allowed as much as is ordered and ended before: by patience, by its budget,
+    or with its space used up. An order that allows more is not answered by it. One that is
+    restricted to templates is answered by their trials and their best; one that is not, by no
+    search that was. The orders are on the same terms."""
+    order = orders[0]
     tried = [
         trials.c.workload_id == bests.c.workload_id,
         trials.c.device_id == bests.c.device_id,
@@ -92,22 +116,21 @@ def _answered(connection: Connection, order: JobOrder) -> int | None:
         .limit(1)
     )
     query = (
-        select(bests.c.job_seq)
+        select(workloads.c.key, bests.c.job_seq)
         .join(workloads, workloads.c.id == bests.c.workload_id)
         .join(devices, devices.c.id == bests.c.device_id)
         .join(jobs, jobs.c.seq == bests.c.job_seq)
         .where(
-            workloads.c.key == order.workload_key,
+            workloads.c.key.in_([each.workload_key for each in orders]),
             jobs.c.state == "succeeded",
             fits,
             or_(evidence.exists(), _allowed_as_much(order)),
         )
-        .order_by(bests.c.time_us)
-        .limit(1)
+        .order_by(bests.c.time_us.desc())  # the fastest is kept
     )
     if order.target != "auto":
         query = query.where(devices.c.kind == order.target)
-    return connection.execute(query).scalar()
+    return {row.key: row.job_seq for row in connection.execute(query)}
 
 
 def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
@@ -128,10 +151,13 @@ def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
     return none if ordered is None else or_(none, limit >= ordered)
 
 
-def create(connection: Connection, orders: Mapping[str, JobOrder]) -> dict[str, int]:
+def create(
+    connection: Connection, orders: Mapping[str, JobOrder], *, own: bool = True
+) -> dict[str, int]:
     """New jobs, by the keys of their orders; their numbers. So many statements however many they
     are: whoever else writes to SQLite waits meanwhile. Raises QuotaExceeded."""
-    payer = charged(connection, len(orders))  # first: whoever waits for its lock must hold no row
+    # before anything is written: who has this lock may wait for such a row
+    payer = charged(connection, len(orders))
     asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
         upsert(connection, workloads).on_conflict_do_nothing(),
@@ -160,6 +186,7 @@ def create(connection: Connection, orders: Mapping[str, JobOrder]) -> dict[str, 
         trials_ok=0,
         trials_failed=0,
         ordered_by=payer,
+        own_order=own,
         created_at=now(),
     )
     made = statement.returning(jobs.c.order_key, jobs.c.seq)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from db.contract.model import ModelTime
 from db.results.fastest import faster_peer, own_time
 
 _BEYOND = {
@@ -36,6 +37,16 @@ def peer_in_words(
     ours = number(own_time(timing, time_us, peer))
     called = ", each called from Python" if peer.get("level") == "call" else ""
     return f"{peer['name']} was faster: {number(peer['time_us'])} µs against {ours} µs{called}"
+
+
+def gain_in_words(time: ModelTime, layers: int) -> str | None:
+    """How a model's bests compare with PyTorch, and over how many of its layers; None if no layer
+    can be compared."""
+    if time.gain is None:
+        return None
+    times = f"{number(time.tuned_us)} µs, PyTorch {number(time.baseline_us)} µs"
+    over = "all" if time.layers == layers else f"{time.layers} of {layers}"
+    return f"{number(time.gain)} × ({times}; over {over} layers)"
 
 
 def noise_in_words(timing: Mapping[str, Any]) -> str | None:

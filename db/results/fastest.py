@@ -1,10 +1,13 @@
-"""What was fastest in a best's round: our kernel or a peer."""
+"""What was fastest in a best's round: our kernel, a peer, PyTorch among them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 OURS = "convtune"
 NO_PEERS = ("default", "naive")  # our own programs, shown for comparison
+
+CHANNELS_FIRST, CHANNELS_LAST = ("NCW", "NCHW"), ("NWC", "NHWC")
+"""Layouts, as workloads and the names of peers have them."""
 
 Row = Mapping[str, Any]
 
@@ -24,6 +27,23 @@ def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | 
     gains = [own_time(timing, time_us, row) / row["time_us"] for row in peers]
     most = max(gains, default=1.0)
     return peers[gains.index(most)] if most > 1.0 else None
+
+
+def fastest_pytorch(workload: Row, timing: Row, time_us: float, baselines: Sequence[Row]) -> Row:
+    """``{"name", "time_us", "speedup"}`` of the PyTorch peer that is fastest in the workload's own
+    layout, where nothing has to be converted; empty if none was timed rightly. ``speedup`` is ours
+    over it."""
+    others = CHANNELS_FIRST if workload.get("layout") in CHANNELS_LAST else CHANNELS_LAST
+    rows = [
+        (own_time(timing, time_us, row) / row["time_us"], row)
+        for row in baselines
+        for words in [row["name"].split()]
+        if _is_peer(row) and words[0] == "pytorch" and not set(others) & set(words)
+    ]
+    if not rows:
+        return {}
+    gain, row = max(rows, key=lambda each: each[0])
+    return {"name": row["name"], "time_us": row["time_us"], "speedup": 1 / gain}
 
 
 def own_time(timing: Row, time_us: float, row: Row) -> float:

@@ -6,6 +6,7 @@ StorageError
 ├── NotFound
 ├── AmbiguousId
 ├── JobEnded
+├── ModelEnded
 ├── LeaseLost
 ├── DuplicateTrial
 ├── IdempotencyConflict
@@ -64,6 +65,14 @@ class JobEnded(StorageError):
         self.state = state
 
 
+class ModelEnded(StorageError):
+    """The model has ended already and can't be cancelled any more."""
+
+    def __init__(self, model_id: str, state: str) -> None:
+        has = "was already" if state == "cancelled" else "has already"
+        super().__init__(f"model {model_id} {has} {state}")
+
+
 class LeaseLost(StorageError):
     """The job belongs to another attempt by now, or has ended: stop working on it."""
 
@@ -104,10 +113,11 @@ class BadKey(StorageError):
 class QuotaExceeded(StorageError):
     """Whoever orders has as many unfinished jobs as they may: wait for one, or cancel one."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, ordered: int = 1) -> None:
         super().__init__(
             f"at most {limit} jobs of one key may be unfinished; "
             "wait until one has ended, or cancel one"
+            + (f", or order less: this would make {ordered}" if ordered > 1 else "")
         )
         self.limit = limit
 

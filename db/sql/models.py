@@ -88,6 +88,7 @@ jobs = Table(
     Column("eta_seconds", Finite),
     Column("error", FreeText),
     Column("ordered_by", Text),  # as db/access/quota.py names who; null where nobody is counted
+    Column("own_order", Boolean, nullable=False, server_default=true()),  # false: of models only
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("finished_at", Double),
@@ -109,14 +110,39 @@ jobs = Table(
     sqlite_autoincrement=True,  # a deleted job's number never comes back: cursors hold it
 )
 
+models = Table(
+    "models",
+    metadata,
+    Column("seq", BigId, primary_key=True),
+    Column("id", String(32), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("terms", JSON, nullable=False),  # of each of its jobs' orders
+    Column("created_at", Double, nullable=False),
+    Column("cancelled_at", Double),  # when somebody asked for it
+    UniqueConstraint("id", name="uq_models_id"),
+    sqlite_autoincrement=True,  # as of jobs: cursors hold it
+)
+
+model_layers = Table(
+    "model_layers",
+    metadata,
+    Column("model_seq", ForeignKey("models.seq", name="fk_model_layers_model"), primary_key=True),
+    Column("place", Integer, primary_key=True),  # from 0 within its model
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_model_layers_job"), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Index("ix_model_layers_job", "job_seq"),
+)
+
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
     Column("ordered_by", Text, primary_key=True),  # as of jobs; empty if nobody is counted
     Column("key", Text, primary_key=True),
     Column("order_key", String(64), nullable=False),
-    Column("job_seq", ForeignKey("jobs.seq", name="fk_idempotency_keys_job"), nullable=False),
+    Column("job_seq", ForeignKey("jobs.seq", name="fk_idempotency_keys_job")),
+    Column("model_seq", ForeignKey("models.seq", name="fk_idempotency_keys_model")),
     Column("created_at", Double, nullable=False),
+    CheckConstraint("(job_seq IS NULL) <> (model_seq IS NULL)", name="ck_idempotency_keys_one"),
     Index("ix_idempotency_keys_created", "created_at"),
 )
 

@@ -3,7 +3,8 @@
 It deletes trials, lists of configurations and artifacts that are older than a given age. It keeps
 each best with its job, its trial and its artifacts; jobs that have not ended, and all trials of the
 workloads that they tune; the last jobs of each operator on each device, from which searches of
-other shapes start (tuner/plan/warm.py); and each job's row and sums, so that no count decreases."""
+other shapes start (tuner/plan/warm.py); each job's row and sums, so that no count decreases; and
+models, whose layers refer to jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

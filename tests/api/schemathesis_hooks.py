@@ -2,6 +2,7 @@
 
 Imported by schemathesis itself (schemathesis.toml), in the process that asks the service."""
 
+import hashlib
 import json
 import math
 import re
@@ -16,17 +17,20 @@ from templates.dtypes import LEAST_ERROR
 
 NAMES = [each.name for each in operators()]
 CURSOR = (r"cursor was not made by this list",)
+ORDER = (
+    r"Idempotency-Key was used for another order",
+    r"templates can't be chosen for metaschedule",
+    r"templates has .*, which \w+ does not have on (cpu|cuda)",
+)
 REASONS: dict[str, tuple[str, ...]] = {
     "GET /jobs": CURSOR,
     "GET /jobs/{job_id}/trials": CURSOR,
     "GET /ladders/{operator}": CURSOR,
+    "GET /models": CURSOR,
     "GET /jobs/{job_id}/events": (r"the job has \d+ trials and is in its stage",),
     "GET /records": (r"of must be bests for metaschedule",),
-    "POST /jobs": (
-        r"Idempotency-Key was used for another order",
-        r"templates can't be chosen for metaschedule",
-        r"templates has .*, which \w+ does not have on (cpu|cuda)",
-    ),
+    "POST /jobs": ORDER,
+    "POST /models": ORDER,
 }
 """Why data that fits the schema may be refused all the same: what no schema can say, as the answer
 says it, by operation. schemathesis.toml admits the status there, and why it does."""
@@ -50,10 +54,22 @@ def map_case(context: HookContext, case: Case) -> Case:
         case.body = "\n".join([json.dumps(RECORD_EXAMPLE)] * (1 + len(body) % 3))
     elif path == "/records" and isinstance(body, dict):
         case.body = of_this_release(whole(body))
+    elif isinstance(body, dict) and "workloads" in body:
+        case.body = of_known_templates(whole(body))
     elif isinstance(body, dict) and "workload" in body:
         body = whole(body)
         case.body = body | {"workload": within_limits(body["workload"])}
     return case
+
+
+@schemathesis.hook
+def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+    """A key of each model's own: nearly all come with the example's, which a job has, too."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if case.operation.label == "POST /models" and "Idempotency-Key" in (case.headers or {}):
+        said = json.dumps(case.body, sort_keys=True, default=str).encode()
+        case.headers["Idempotency-Key"] = hashlib.sha256(said).hexdigest()
 
 
 def number(text: Any) -> Any:
@@ -87,6 +103,13 @@ def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
     if shape.get("max_error", "") != "":
         shape["max_error"] = max(shape["max_error"], least)
     return shape
+
+
+def of_known_templates(model: dict[str, Any]) -> dict[str, Any]:
+    """Its workloads within limits, and those templates that each operator has."""
+    layers = [each | {"workload": within_limits(each["workload"])} for each in model["workloads"]]
+    named = {"templates": ["channels"]} if model.get("templates") else {}
+    return model | {"workloads": layers} | named
 
 
 def signals(shape: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,10 @@ def test_every_route_of_the_design_is_there() -> None:
         "post /jobs/{job_id}/cancel",
         "get /jobs/{job_id}/trials",
         "get /jobs/{job_id}/events",
+        "post /models",
+        "get /models",
+        "get /models/{model_id}",
+        "post /models/{model_id}/cancel",
         "get /best/conv1d",
         "get /best/depthwise_conv2d",
         "get /artifacts/{sha256}",
@@ -125,6 +129,9 @@ def test_links_lead_from_an_order_to_its_files() -> None:
     for path in ("/jobs", "/jobs/nearest", job, f"{job}/cancel", "/records"):
         assert led[path, "job"] == job
         assert led[path, "events"] == f"{job}/events"
+    for path in ("/models", "/models/{model_id}", "/models/{model_id}/cancel"):
+        assert led[path, "model"] == "/models/{model_id}"
+        assert led[path, "job"] == job
     for operator in ("conv1d", "depthwise_conv2d"):
         assert led[f"/best/{operator}", "library"] == "/artifacts/{sha256}"
         assert led[f"/best/{operator}", "tune"] == "/jobs"

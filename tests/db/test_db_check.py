@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from model_rows import ordered
 from sqlalchemy import Connection, Engine, delete, insert, text, update
 from sqlalchemy.exc import DataError
 from storage_rows import (
@@ -84,6 +85,14 @@ def test_a_job_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
     wrong = harmed(engine, lambda connection: connection.execute(delete(models.jobs)))
     assert "best 1: its job, number 1, is missing" in wrong
     assert any(line.startswith("trials, ") and "in jobs is missing" in line for line in wrong)
+
+
+def test_a_layer_whose_job_is_gone(engine: Engine) -> None:
+    ordered(engine, 10, 11)
+    assert check(engine).wrong == []
+    found = harmed(engine, lambda c: c.execute(delete(models.jobs).where(models.jobs.c.seq == 2)))
+    assert [each for each in found if "model_layers" in each and "jobs is missing" in each] == found
+    assert len(found) == 1
 
 
 def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:

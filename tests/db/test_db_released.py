@@ -11,7 +11,7 @@ from released.load import HERE, REVISIONS, load
 from sqlalchemy import Engine, MetaData, inspect, select
 from storage_rows import new_trial
 
-from db import queue
+from db import models, queue
 from db.access import keys
 from db.fleet import devices, workers
 from db.records import listed
@@ -32,11 +32,18 @@ STATES = {
     69: "queued",
     70: "queued",  # a list brought from elsewhere
 }
+MODELS_SINCE = "0010"
+"""In its file a model shares the job of 69, and made that of 71."""
 
 
 @pytest.fixture(params=REVISIONS)
-def old(blank_url: str, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    load(blank_url, request.param)
+def revision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def old(blank_url: str, revision: str) -> Iterator[Engine]:
+    load(blank_url, revision)
     engine = open_engine(blank_url)
     yield engine
     engine.dispose()
@@ -108,18 +115,21 @@ def test_no_row_is_lost_or_changed(old: Engine) -> None:
     assert len(before["trials"]) == 7
 
 
-def test_it_is_as_a_new_database_and_all_of_it_is_read(migrated: Engine, engine: Engine) -> None:
+def test_it_is_as_a_new_database_and_all_of_it_is_read(
+    migrated: Engine, engine: Engine, revision: str
+) -> None:
     assert sorted(picture(migrated)) == sorted([*metadata.tables, "alembic_version"])
     assert picture(migrated) == picture(engine)
     assert check(migrated).wrong == []
-    jobs_and_trials_are_read(migrated)
+    jobs_and_trials_are_read(migrated, revision)
+    models_are_read(migrated, revision)
     the_best_and_its_files_are_read(migrated)
     all_else_is_read(migrated)
 
 
-def jobs_and_trials_are_read(migrated: Engine) -> None:
+def jobs_and_trials_are_read(migrated: Engine, revision: str) -> None:
     found = {job.workload["M"]: job.state for job in queue.list_jobs(migrated).items}
-    assert found == STATES
+    assert found == STATES | ({71: "queued"} if revision >= MODELS_SINCE else {})
     succeeded = the_job(migrated, 64)
     assert (succeeded.trials_measured, succeeded.trials_ok, succeeded.trials_failed) == (4, 2, 2)
     assert succeeded.best is not None
@@ -138,6 +148,21 @@ def jobs_and_trials_are_read(migrated: Engine) -> None:
     assert log[0].seconds == {"schedule": 0.25, "build": 0.5}
     counted = {"ok": 4, "wrong_answer": 1, "run_timeout": 1, "build_error": 1}
     assert totals(migrated).trials == counted
+
+
+def models_are_read(migrated: Engine, revision: str) -> None:
+    found = models.list_models(migrated).items
+    if revision < MODELS_SINCE:
+        assert found == []
+        return
+    [model] = found
+    assert (model.name, model.state, model.terms["templates"]) == (
+        "Netz Größe S", "queued", ["direct"],
+    )  # fmt: skip
+    layers = [(each.job.workload["M"], each.calls) for each in models.layers(migrated, model)]
+    assert layers == [(69, 3), (71, 1)]
+    assert models.cancel(migrated, model.id).state == "cancelled"
+    assert (the_job(migrated, 69).state, the_job(migrated, 71).state) == ("queued", "cancelled")
 
 
 def the_best_and_its_files_are_read(migrated: Engine) -> None:

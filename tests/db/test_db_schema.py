@@ -102,10 +102,10 @@ def test_an_unknown_schema_is_refused_and_left_alone(
 
 def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
     with writing(blank) as connection:  # the last table that is made is in the way
-        connection.execute(text("CREATE TABLE workers (x INTEGER)"))
+        connection.execute(text("CREATE TABLE model_layers (x INTEGER)"))
     with pytest.raises(Exception, match="already exists"):
         migrate(blank)
-    assert inspect(blank).get_table_names() == ["workers"]
+    assert inspect(blank).get_table_names() == ["model_layers"]
 
 
 MIGRATE_AT_ONCE = """

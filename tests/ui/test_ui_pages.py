@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from db import models
 from db.fleet import devices, workers
 from db.queue import Job
 from db.results import ladders, trials
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 MANY = 10_000
 LIMITS = {**GPU["limits"], "peak_flops": 6.7e13, "peak_bandwidth": 4.8e12}
-PAGES = ("/", "job", "/ui/best", "best", "/ui/devices", "/ui/ladder")
+PAGES = ("/", "job", "/ui/models", "model", "/ui/best", "best", "/ui/devices", "/ui/ladder")
 
 
 @pytest.fixture(scope="module")
@@ -50,21 +52,34 @@ def job(service: Service) -> Job:
         for number in range(MANY - 1)
     ]
     trials.add(engine, held.id, held.attempt, new)
+    models.submit(engine, SentModel.model_validate(MODEL_EXAMPLE | {"trials": 2}).order())
     said = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": device.id}
     workers.beat(engine, "worker-1", job_id=held.id, **said)
     return held
 
 
-def path_of(name: str, job: Job) -> str:
-    return {"job": f"/ui/jobs/{job.id}", "best": "/ui/best/conv1d?M=16384&N=32"}.get(name, name)
+def path_of(name: str, job: Job, model: str = "") -> str:
+    return {
+        "job": f"/ui/jobs/{job.id}",
+        "model": f"/ui/models/{model}",
+        "best": "/ui/best/conv1d?M=16384&N=32",
+    }.get(name, name)
+
+
+@pytest.fixture
+def model(service: Service, job: Job) -> str:
+    """The id of one that shares a best and waits for a job."""
+    return models.list_models(service.engine).items[0].id
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_screen_readers_find_their_way(page: "Page", job: Job, name: str, scheme: str) -> None:
+def test_screen_readers_find_their_way(
+    page: "Page", job: Job, model: str, name: str, scheme: str
+) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.goto(path_of(name, job))
+    page.goto(path_of(name, job, model))
     if name == "job":
         page.locator(".curve[data-points]").first.wait_for()
     rules = None if scheme == "light" else {"runOnly": ["color-contrast"]}
@@ -102,6 +117,19 @@ def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Jo
     context.close()
 
 
+def test_a_model_is_followed_and_cancelled_without_scripts(
+    browser: "Browser", service: Service, model: str
+) -> None:
+    context = browser.new_context(base_url=service.url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/ui/models")
+    page.get_by_role("link", name="two_layers").click()
+    page.wait_for_url(f"**/ui/models/{model}")
+    page.get_by_role("button", name="Cancel the model two_layers").click()
+    page.locator(".figure .state.cancelled").wait_for()
+    context.close()
+
+
 def test_the_operator_is_switched_in_place(page: "Page", job: Job) -> None:
     page.goto("/")
     page.get_by_role("link", name="depthwise_conv2d", exact=True).first.click()
@@ -121,9 +149,9 @@ def cut(page: "Page") -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_on_a_phone(page: "Page", job: Job, name: str) -> None:
+def test_nothing_is_cut_on_a_phone(page: "Page", job: Job, model: str, name: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(path_of(name, job))
+    page.goto(path_of(name, job, model))
     if name == "job":
         page.locator(".curve[data-points]").first.wait_for()
     assert cut(page) == []

@@ -15,6 +15,7 @@ COMMANDS = {
     "tune": ("tune", "Tune a shape here and now, without a service."),
     "best": ("best", "Show the best that was found for a shape."),
     "jobs": ("jobs", "List, look at, wait for and cancel jobs."),
+    "model": ("model", "Tune a model's layers as one order."),
     "ladder": ("ladder", "Climb the seed documents' steps, from naive to the tuned best."),
     "export": ("records", "Write a log of what was measured."),
     "import": ("records", "Have a log's configurations measured here."),

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from db.contract.best import BestShown
 from db.contract.job import JobLinks, JobShown, Progress, Shown
+from db.contract.model import LinkedLayer, ModelLinks, ModelListed, ModelShown
 from db.contract.trial import TrialShown
 
 ENDED = ("succeeded", "failed", "cancelled")
@@ -33,6 +34,28 @@ class Trials(Shown):
 
     items: list[Trial]
     next_cursor: str | None
+
+
+class ListedModel(ModelListed):
+    """A model without its layers."""
+
+    links: ModelLinks
+
+
+class Models(Shown):
+    """One page of them."""
+
+    items: list[ListedModel]
+    next_cursor: str | None
+
+
+class Model(ModelShown):
+    layers: list[LinkedLayer]
+    links: ModelLinks
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
 
 
 class Signer(Shown):

@@ -20,7 +20,8 @@ from templates.errors import TemplateError
 from templates.workload import in_text
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
-from tuner.client.listening import Listening
+from tuner.client.listening import LOOK_SECONDS, Listening
+from tuner.client.models import ModelCalls
 from tuner.client.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
 from tuner.client.source import Source
 from tuner.errors import (
@@ -36,8 +37,6 @@ from tuner.library.signing_key import default_path, own_public_key
 from tuner.library.trust import Trusted
 from tuner.plain import plain
 
-LOOK_SECONDS = 1.0
-"""What the first look of a wait may take however short the wait is."""
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
 KINDS = ("cpu", "cuda")
@@ -45,7 +44,7 @@ KINDS = ("cpu", "cuda")
 A = TypeVar("A", bound=Shown)
 
 
-class Client(Source):
+class Client(ModelCalls, Source):
     """A service at ``url``. ``timeout`` is what each request may take, in seconds; ``cache`` the
     folder for downloads, by default convtune in the user's cache folder; ``key`` an API key, where
     the service asks for one, by default TUNER_API_KEY's. ``signers`` are the public keys whose

@@ -16,6 +16,8 @@ from tuner.client.answers import Job
 from tuner.client.parsed import parsed, read, refusal, stranger
 from tuner.errors import ServiceError, ServiceUnreachable
 
+LOOK_SECONDS = 1.0
+"""What a look of a wait may take however short the wait is."""
 OUTAGE_SECONDS = 30.0
 """How long a service that has answered before may stay away: the time to start it anew."""
 SILENCE_SECONDS = 45.0
@@ -25,6 +27,11 @@ LONGEST_PAUSE_SECONDS = 2.0
 
 _OK = 200
 TOO_MANY = 429
+
+
+def may_pass(failure: ServiceError) -> bool:
+    """Whether the same request may be answered a little later."""
+    return failure.status in (None, TOO_MANY) or failure.status >= 500
 
 
 class Listening:
@@ -93,8 +100,7 @@ class Listening:
             self._said.put(error)
 
     def _may_pass(self, failure: ServiceError) -> bool:
-        away = failure.status in (None, TOO_MANY) or failure.status >= 500
-        return away and time.monotonic() - self._heard <= OUTAGE_SECONDS
+        return may_pass(failure) and time.monotonic() - self._heard <= OUTAGE_SECONDS
 
     def _read_one_connection(self) -> ServiceError | None:
         """To its end, or why there was none."""

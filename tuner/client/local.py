@@ -9,7 +9,9 @@ from typing import Any
 
 import structlog
 
+from db import models
 from db.contract.best import ArtifactLink
+from db.contract.model import ModelShown
 from db.results import artifacts as files
 from db.results import best as bests
 from db.results.shown import shown
@@ -21,8 +23,17 @@ from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
-from tuner.errors import NotTuned
-from tuner.job.order import ordered, restricted, split, taking_terms, terms, workload_of
+from tuner.errors import ModelFailed, NotTuned
+from tuner.job.model_order import model_ordered
+from tuner.job.order import (
+    only_terms,
+    ordered,
+    restricted,
+    split,
+    taking_terms,
+    workload_of,
+)
+from tuner.job.order import terms as terms_of_order
 from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
@@ -33,6 +44,7 @@ from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
 from tuner.worker.in_process import ordered_here, tuned_here
+from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
 
 
 class Local(Source):
@@ -86,7 +98,7 @@ class Local(Source):
         in a note. Raises BadOrder, before anything is stored, and TunerError if there is no
         winner."""
         said, shape = split(given)
-        wanted, how = workload_of(operator, workload, shape), terms(said)
+        wanted, how = workload_of(operator, workload, shape), terms_of_order(said)
         if not structlog.is_configured():
             logs.quietly(self._settings.log_format)
         linker()
@@ -95,6 +107,35 @@ class Local(Source):
             job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
             tuned_here(self._engine, self._settings, device, job, shown)
         return self.best(operator, wanted.model_dump(), target=device.kind, templates=how.templates)
+
+    @taking_terms
+    def tune_model(
+        self,
+        name: str,
+        workloads: Sequence[Mapping[str, Any]],
+        *,
+        bar: bool = False,
+        **terms: Any,
+    ) -> ModelShown:
+        """Search here and now for many workloads, one after the other, each ``{"operator":
+        "conv1d", "workload": {"M": 16384, "N": 32}, "calls": 3}``; the model once all of its jobs
+        have succeeded. Raises BadOrder, before anything is stored, and ModelFailed once all have
+        ended, if one has no winner."""
+        how = terms_of_order(only_terms(terms))
+        if not structlog.is_configured():
+            logs.quietly(self._settings.log_format)
+        linker()
+        device = detect(how.target)
+        order = model_ordered(name, workloads, how, device.kind)
+        with interruptible(), scratch():
+            model = model_ordered_here(self._engine, self._settings, order)
+            shown = JobBar if bar else nullcontext
+            model_tuned_here(self._engine, self._settings, device, model, shown, lambda _: None)
+        ended = models.get(self._engine, model.id)
+        told = ModelShown(**models.shown(ended, models.layers(self._engine, ended)))
+        if told.state != "succeeded":
+            raise ModelFailed(told)
+        return told
 
     def close(self) -> None:
         self._engine.dispose()

@@ -44,17 +44,27 @@ def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def taking_terms(function: F) -> F:
-    """The function, whose ``**given`` go to :func:`split`, with a signature that names them."""
+    """The function, whose ``**given`` go to :func:`split`, with a signature that names them.
+    ``**terms`` are terms alone."""
     *others, last = inspect.signature(function).parameters.values()
+    rest = [] if last.name == "terms" else [last.replace(name="shape")]
     keyword = inspect.Parameter.KEYWORD_ONLY
     named = [
         inspect.Parameter(field.name, keyword, default=field.default, annotation=kind)
         for field, kind, _ in specified(Terms)
     ]
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [*others, *named, last.replace(name="shape")]
+        [*others, *named, *rest]
     )
     return function
+
+
+def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same. Raises BadOrder if one of them is no term."""
+    for name in given:
+        if name not in TERMS:
+            raise BadOrder(name, f"is no term of an order; those are {', '.join(TERMS)}")
+    return given
 
 
 def ordered(workload: Workload, how: Terms, kind: str) -> JobOrder:

@@ -19,8 +19,9 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from db import queue
+from db import models, queue
 from db.access import keys
+from db.contract.model import LayerOrder, ModelOrder
 from db.fleet import devices, workers
 from db.records import listed
 from db.results import artifacts, best, ladders, signers, trials
@@ -99,6 +100,7 @@ def _fill(engine: Engine) -> None:
     signers.register(engine, signers.NewSigner("5e" * 32, "host"))
     _ladder(engine, cpu)
     _listed(engine)
+    _model(engine)
     _keys(engine)
 
 
@@ -193,6 +195,13 @@ def _listed(engine: Engine) -> None:
         "conv1d", order.workload_key, order.workload, "cpu", "imported", lanes
     )
     listed.submit(engine, [brought])
+
+
+def _model(engine: Engine) -> None:
+    """One layer has a job of before, another its own."""
+    terms = {"budget_seconds": 60.5, "seed": 2**40, "templates": ["direct"]}
+    layers = [LayerOrder(_order(69, **terms), 3), LayerOrder(_order(71, **terms), 1)]
+    models.submit(engine, ModelOrder.of("Netz Größe S", layers), "a-key-of-a-model")
 
 
 def _keys(engine: Engine) -> None:

@@ -132,7 +132,8 @@ def test_a_job_that_is_not_there(
 def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "--help")
     commands = (
-        "tune best jobs ladder export import serve worker rpc-server keys signers trust db doctor"
+        "tune best jobs model ladder export import serve worker rpc-server keys signers trust db "
+        "doctor"
     )
     assert re.findall(r"│ ([a-z-]+) ", shown.partition("Commands")[2]) == commands.split()
     shapes = [
@@ -141,8 +142,9 @@ def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
         for operator in ("conv1d", "depthwise_conv2d")
     ]
     jobs = [["jobs", command] for command in ("list", "show", "wait", "cancel")]
+    models = [["model", command] for command in ("tune", "list", "show", "cancel")]
     keys = [["keys", command] for command in ("create", "list", "revoke")]
-    for command in (*shapes, *jobs, *keys, ["serve"], ["worker"], ["doctor"]):
+    for command in (*shapes, *jobs, *models, *keys, ["serve"], ["worker"], ["doctor"]):
         text = said(capsys, *command, "--help")
         assert f"Examples:\n\n tuner {' '.join(command)}" in re.sub(r" *\n( *\n)+", "\n\n", text)
     assert "full|same|valid" in said(capsys, "tune", "conv1d", "--help")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,7 +21,8 @@ from tuner.cli.common import (
 )
 from tuner.cli.contract_options import with_options
 from tuner.cli.shape_options import per_operator
-from tuner.job.order import ordered, terms
+from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
+from tuner.job.order import ordered
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -29,30 +30,19 @@ if TYPE_CHECKING:
 
     from db.contract.job import Job
 
-OTHERWISE = ("target", "on_existing", "warm_start", "templates")
-"""What an order says and the options here say in other words."""
-
 
 def tune(
     workload: Workload,
     *,
     target: TargetOption = Target.auto,
-    cold: Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")] = False,
+    cold: ColdOption = False,
     template: TemplateOption = None,
-    retune: Annotated[bool, typer.Option("--retune", help="search on, even if tuned")] = False,
+    retune: RetuneOption = False,
     as_json: JsonOption = False,
     **others: Any,
 ) -> None:
     """Submit a job to the database and run it in this process; stopped, it gives the job back."""
-    how = terms(
-        {
-            "target": target.value,
-            "on_existing": "retune" if retune else "reuse",
-            "warm_start": not cold,
-            "templates": template,
-            **others,
-        }
-    )
+    how = said(target, cold, template, retune, others)
     from db.results import best as bests
     from tuner.build.linker import linker
     from tuner.device.detect import detect

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Union
 from pydantic import BaseModel, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from db.contract.order import JobOrder
+from db.contract.order import JobOrder, Terms
 from db.contract.sent import SentTerms
 from templates import Operator, operators, restriction, template_names
 from templates.errors import UnknownTemplate
@@ -22,29 +22,34 @@ class OrderBase(SentTerms):
 
     @model_validator(mode="after")
     def _has_the_templates(self) -> Self:
-        if self.templates is not None and self.search == "metaschedule":
-            raise PydanticCustomError(
-                "templates_of_none",
-                "templates can't be chosen for metaschedule, which searches without any; "
-                "order another search",
-                {"field": "templates"},
-            )
-        try:
-            restriction(self.templates, self.operator, self.target)
-        except UnknownTemplate as error:
-            raise PydanticCustomError(
-                "unknown_template", "{why}", {"why": str(error), "field": "templates"}
-            ) from error
+        restricted(self, self.operator)
         return self
 
     def order(self) -> JobOrder:
-        names = restriction(self.templates, self.operator, self.target)
-        return JobOrder.of(self.workload, self, templates=names)
+        return JobOrder.of(self.workload, self, templates=restricted(self, self.operator))
+
+
+def restricted(said: Terms, operator: str) -> tuple[str, ...] | None:
+    """The templates that an order's terms leave an operator; None: all. An error is one of the
+    field ``templates``, for pydantic."""
+    if said.templates is not None and said.search == "metaschedule":
+        raise PydanticCustomError(
+            "templates_of_none",
+            "templates can't be chosen for metaschedule, which searches without any; "
+            "order another search",
+            {"field": "templates"},
+        )
+    try:
+        return restriction(said.templates, operator, said.target)
+    except UnknownTemplate as error:
+        raise PydanticCustomError(
+            "unknown_template", "{why}", {"why": str(error), "field": "templates"}
+        ) from error
 
 
 def for_each_operator(base: type[BaseModel], name: str) -> Any:
-    """Of models for an order of any shape: a union of one for each operator, with its workload and
-    its templates."""
+    """Of models for an order of any shape: a union of one for each operator, with its workload and,
+    if they name any, its templates."""
     return Union[tuple(_model(operator, base, name) for operator in operators())]  # noqa: UP007
 
 
@@ -53,8 +58,9 @@ def _model(operator: Operator, base: type[BaseModel], name: str) -> type[BaseMod
     fields: dict[str, Any] = {
         "operator": (Literal[operator.name], Field()),
         "workload": (operator.workload, Field(examples=[operator.example])),
-        "templates": (list[Literal[known]] | None, base.model_fields["templates"]),  # type: ignore[valid-type]
     }
+    if "templates" in base.model_fields:
+        fields["templates"] = (list[Literal[known]] | None, base.model_fields["templates"])  # type: ignore[valid-type]
     title = "".join(word.capitalize() for word in operator.name.split("_"))
     return create_model(f"{title}{name}", __base__=base, **fields)
 

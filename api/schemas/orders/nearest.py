@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.order import examples, for_each_operator
+from api.schemas.orders.job import examples, for_each_operator
 from db.contract.order import Target
 from templates.workload import Workload
 

@@ -1,0 +1,72 @@
+"""Ordering models, and looking at them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, Response
+from sqlalchemy import Engine
+
+from api.dependencies import EngineDep, IdempotencyKey
+from api.problems.problems import documented
+from api.schemas.common import Listing, PageQuery
+from api.schemas.models import ModelItem, ModelView
+from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from db import models
+
+router = APIRouter(tags=["models"])
+
+_LOCATION = {"Location": {"description": "the model", "schema": {"type": "string"}}}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The model that an order with this Idempotency-Key got",
+        "model": ModelView,
+        "headers": _LOCATION,
+    },
+    201: {"description": "The new model", "headers": _LOCATION},
+    **documented(400, 413, 415),
+}
+
+
+@router.post("/models", status_code=201, summary="Order a model", responses=_ANSWERS)
+def order_model(
+    order: Annotated[SentModel, Body(examples=[MODEL_EXAMPLE])],
+    request: Request,
+    response: Response,
+    engine: EngineDep,
+    idempotency_key: IdempotencyKey = None,
+) -> ModelView:
+    """Each workload gets a job, on the same terms, as `POST /jobs` gives it: a new one, an equal
+    one that is queued or running, or one behind a best that is there. All are taken, or none."""
+    model, created = models.submit(engine, order.order(), idempotency_key)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = f"/models/{model.id}"
+    request.state.log |= {"model_id": model.id, "created": created}
+    return _view(engine, model)
+
+
+@router.get("/models", summary="The models, newest first")
+def list_models(query: Annotated[PageQuery, Query()], engine: EngineDep) -> Listing[ModelItem]:
+    page = models.list_models(engine, query.limit, query.cursor)
+    return Listing(items=[ModelItem.of(each) for each in page.items], next_cursor=page.next_cursor)
+
+
+@router.get("/models/{model_id}", summary="A model with its layers", responses=documented(404))
+def get_model(model_id: str, engine: EngineDep) -> ModelView:
+    return _view(engine, models.get(engine, model_id))
+
+
+@router.post(
+    "/models/{model_id}/cancel",
+    status_code=202,
+    summary="Cancel a model; what was measured is kept",
+    responses=documented(404, 409),
+)
+def cancel_model(model_id: str, engine: EngineDep) -> ModelView:
+    """Its jobs end, but for those that were there before it, were ordered by themselves since, or
+    belong to another model that is not cancelled."""
+    return _view(engine, models.cancel(engine, model_id))
+
+
+def _view(engine: Engine, model: models.Model) -> ModelView:
+    return ModelView.of(model, models.layers(engine, model))

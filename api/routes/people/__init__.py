@@ -1,0 +1,1 @@
+"""What browsers are sent: pages for people, and the files that belong to them."""

@@ -1,0 +1,1 @@
+"""What is ordered: a job, a neighbour to verify, a model."""

@@ -1,0 +1,137 @@
+"""A model: an order of many workloads, as it is taken, stored and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import Field
+
+from db.contract.job import DeviceView, ServicePath, Shown
+from db.contract.order import JobOrder, Terms
+from db.sql.choices import JobState
+
+MAX_WORKLOADS = 256
+MAX_CALLS = 1_000_000
+MAX_NAME = 200
+
+
+@dataclass(frozen=True)
+class LayerOrder:
+    """A workload on the terms of its model, and how many times the model calls it."""
+
+    order: JobOrder
+    calls: int
+
+
+@dataclass(frozen=True)
+class ModelOrder:
+    """What is ordered under one name; its layers are orders on the same terms, at least one."""
+
+    name: str
+    layers: tuple[LayerOrder, ...]
+
+    @classmethod
+    def of(cls, name: str, layers: Iterable[LayerOrder]) -> Self:
+        """Equal workloads become one layer, their calls added."""
+        merged: dict[str, LayerOrder] = {}
+        for each in layers:
+            before = merged.get(each.order.workload_key)
+            calls = each.calls + (before.calls if before else 0)
+            merged[each.order.workload_key] = LayerOrder(each.order, calls)
+        return cls(name, tuple(merged.values()))
+
+
+class ModelTrials(Shown):
+    requested: int
+    measured: int
+
+
+class EndedJobs(Shown):
+    ended: int
+    all: int
+
+
+class ModelProgress(Shown):
+    """Sums over the model's jobs."""
+
+    trials: ModelTrials
+    jobs: EndedJobs
+
+
+class ModelTime(Shown):
+    """One pass through the model's layers: each layer's time as often as it is called. Only layers
+    whose best has a PyTorch peer beside it are in the sums; they are null if there is none."""
+
+    tuned_us: float | None = Field(None, description="of our bests")
+    baseline_us: float | None = Field(None, description="of PyTorch, in the same layout")
+    gain: float | None = Field(None, description="baseline_us over tuned_us")
+    layers: int = Field(description="how many layers the sums are over")
+
+
+class LayerPeer(Shown):
+    """The fastest of PyTorch's ways to compute the workload in its own layout."""
+
+    name: str
+    time_us: float = Field(description="of the kernel on a GPU, of the call from Python on a CPU")
+    speedup: float = Field(description="of our best over it, like compared with like")
+
+
+class LayerBest(Shown):
+    template: str
+    config: dict[str, Any]
+    time_us: float = Field(description="warm median")
+    device: DeviceView
+    peer: LayerPeer | None = Field(None, description="null if the best's round had none")
+
+
+class LayerShown(Shown):
+    """A workload of a model, and the job that tunes it."""
+
+    operator: str
+    workload: dict[str, Any]
+    calls: int = Field(description="how many times the model calls it")
+    job: str = Field(description="its id; other orders may share it")
+    state: JobState = Field(description="of the job")
+    best: LayerBest | None = Field(None, description="the stored best that answers the order")
+
+
+class LayerLinks(Shown):
+    job: ServicePath
+    best: ServicePath
+
+
+class LinkedLayer(LayerShown):
+    """The same with where more of it is."""
+
+    links: LayerLinks
+
+
+class ModelLinks(Shown):
+    self: ServicePath
+    cancel: ServicePath
+
+
+class ModelListed(Shown, Terms):
+    """An order of many workloads and how far it is."""
+
+    id: str
+    name: str
+    state: JobState = Field(
+        description="failed or cancelled if a job of its is, once all have ended"
+    )
+    progress: ModelProgress
+    eta_seconds: float | None = Field(
+        None, description="from the estimates of its running jobs and the time of those before"
+    )
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class ModelShown(ModelListed):
+    """The same with its layers, and what is gained."""
+
+    time: ModelTime
+    layers: Sequence[LayerShown]

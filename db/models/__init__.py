@@ -1,0 +1,21 @@
+"""Models: orders of many workloads. Each layer refers to the job that tunes it, which other models
+and other orders may share."""
+
+from db.models.cancel import cancel
+from db.models.layers import Layer, layers, shown, time_of
+from db.models.read import get, list_models, named
+from db.models.standing import Model
+from db.models.submit import submit
+
+__all__ = [
+    "Layer",
+    "Model",
+    "cancel",
+    "get",
+    "layers",
+    "list_models",
+    "named",
+    "shown",
+    "submit",
+    "time_of",
+]

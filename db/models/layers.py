@@ -1,0 +1,122 @@
+"""The layers of a model: their jobs, and the stored bests that answer them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, select
+from sqlalchemy.engine import RowMapping
+
+from db.contract.job import DeviceView, Job
+from db.contract.model import LayerBest, LayerPeer, ModelTime
+from db.models.standing import Model
+from db.queue.jobs import job_columns
+from db.results.fastest import fastest_pytorch
+from db.sql.models import bests, devices, jobs, model_layers
+from db.sql.transaction import reading
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A workload of a model, in the order in which they were ordered."""
+
+    calls: int
+    job: Job
+    best: LayerBest | None
+
+    def shown(self) -> dict[str, Any]:
+        """The fields of LayerShown."""
+        job = self.job
+        return {
+            "operator": job.operator,
+            "workload": job.workload,
+            "calls": self.calls,
+            "job": job.id,
+            "state": job.state,
+            "best": self.best,
+        }
+
+
+def layers(engine: Engine, model: Model) -> list[Layer]:
+    here = model_layers.c.model_seq == model.seq
+    ordered = (
+        job_columns()
+        .add_columns(model_layers.c.calls)
+        .join(model_layers, model_layers.c.job_seq == jobs.c.seq)
+        .where(here)
+        .order_by(model_layers.c.place)
+    )
+    found = (
+        select(
+            bests, *(devices.c[name].label(f"device_{name}") for name in ("kind", "name", "arch"))
+        )
+        .join(devices, devices.c.id == bests.c.device_id)
+        .where(
+            bests.c.workload_id.in_(
+                select(jobs.c.workload_id)
+                .join(model_layers, model_layers.c.job_seq == jobs.c.seq)
+                .where(here)
+            )
+        )
+        .order_by(bests.c.time_us, bests.c.id)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(ordered).mappings().all()
+        stored: dict[int, list[RowMapping]] = {}
+        for row in connection.execute(found).mappings():
+            stored.setdefault(row["workload_id"], []).append(row)
+    return [
+        Layer(row["calls"], job, _answering(model, job, stored.get(row["workload_id"], [])))
+        for row in rows
+        for job in [Job.from_row(row)]
+    ]
+
+
+def shown(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
+    """The fields of ModelShown."""
+    told = [layer.shown() for layer in found]
+    return model.shown() | {"time": time_of(found), "layers": told}
+
+
+def time_of(found: Iterable[Layer]) -> ModelTime:
+    """The sums over those of which there are both times. On a CPU both are of calls from Python."""
+    pairs = [
+        (layer.calls * peer.time_us / peer.speedup, layer.calls * peer.time_us)
+        for layer in found
+        if layer.best is not None
+        for peer in [layer.best.peer]
+        if peer is not None
+    ]
+    if not pairs:
+        return ModelTime(layers=0)
+    tuned, baseline = (sum(times) for times in zip(*pairs, strict=True))
+    return ModelTime(tuned_us=tuned, baseline_us=baseline, gain=baseline / tuned, layers=len(pairs))
+
+
+def _answering(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
+    """The fastest of these that is on the job's device, or on the kind that is ordered as long as
+    the job has none, and by a template that is ordered."""
+    target, names = model.terms["target"], model.terms["templates"]
+    for row in stored:
+        on_device = (
+            row["device_id"] == job.device_id
+            if job.device_id is not None
+            else target in ("auto", row["device_kind"])
+        )
+        by_template = row["templates"] == "" if names is None else row["template"] in names
+        if on_device and by_template:
+            return _shown(job.workload, row)
+    return None
+
+
+def _shown(workload: Mapping[str, Any], row: RowMapping) -> LayerBest:
+    peer = fastest_pytorch(workload, row["timing"], row["time_us"], row["baselines"])
+    return LayerBest(
+        template=row["template"],
+        config=row["config"],
+        time_us=row["time_us"],
+        device=DeviceView(
+            kind=row["device_kind"], name=row["device_name"], arch=row["device_arch"]
+        ),
+        peer=LayerPeer(**peer) if peer else None,
+    )

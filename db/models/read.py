@@ -1,0 +1,80 @@
+"""Reading models."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, select
+
+from db.models.standing import PART, Model, Part
+from db.sql import ids
+from db.sql.columns import now
+from db.sql.errors import NotFound
+from db.sql.models import jobs, model_layers, models
+from db.sql.pages import Page, page, read_cursor
+from db.sql.transaction import reading
+
+
+def get(engine: Engine, model_id: str) -> Model:
+    """Raises NotFound."""
+    with reading(engine) as connection:
+        return by_id(connection, model_id)
+
+
+def named(engine: Engine, begun: str) -> str:
+    """The id of the one model whose id begins so. Raises NotFound, AmbiguousId."""
+    return ids.begun(engine, models, "model", begun)
+
+
+def list_models(engine: Engine, limit: int = 50, cursor: str | None = None) -> Page[Model]:
+    """Newest first. Raises BadCursor."""
+    query = select(models, now().label("seen_at")).order_by(models.c.seq.desc()).limit(limit + 1)
+    if cursor is not None:
+        query = query.where(models.c.seq < read_cursor("models", cursor))
+    with reading(engine) as connection:
+        found = _with_parts(connection, connection.execute(query).all())
+    return page("models", limit, found, [model.seq for model in found])
+
+
+def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Model:
+    """`locked`: no other transaction cancels it before this one ends. Raises NotFound."""
+    query = select(models, now().label("seen_at"))
+    query = query.where(models.c.id == ids.known("model", model_id))
+    row = connection.execute(query.with_for_update(key_share=True) if locked else query).first()
+    if row is None:
+        raise NotFound("model", model_id)
+    return _with_parts(connection, [row], locked=locked)[0]
+
+
+def by_seq(connection: Connection, seq: int) -> Model:
+    query = select(models, now().label("seen_at")).where(models.c.seq == seq)
+    return _with_parts(connection, [connection.execute(query).one()])[0]
+
+
+def _with_parts(
+    connection: Connection, rows: Sequence[Row[Any]], *, locked: bool = False
+) -> list[Model]:
+    """`locked`: as `db/queue/submit.py` does with jobs that an order joins, in the same order."""
+    query = (
+        select(model_layers.c.model_seq, model_layers.c.place, *PART)
+        .join(jobs, jobs.c.seq == model_layers.c.job_seq)
+        .where(model_layers.c.model_seq.in_([row.seq for row in rows]))
+        .order_by(jobs.c.seq)
+    )
+    if locked:
+        query = query.with_for_update(key_share=True, of=jobs)
+    places: dict[int, dict[int, Part]] = {}
+    for model_seq, place, *part in connection.execute(query):
+        places.setdefault(model_seq, {})[place] = Part(*part)
+    return [
+        Model(
+            seq=row.seq,
+            id=row.id,
+            name=row.name,
+            terms=row.terms,
+            created=row.created_at,
+            cancelled=row.cancelled_at,
+            seen_at=row.seen_at,
+            parts=[part for _, part in sorted(places[row.seq].items())],
+        )
+        for row in rows
+    ]

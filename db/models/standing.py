@@ -1,0 +1,112 @@
+"""Where a model stands, as it follows from its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from db.contract.model import EndedJobs, ModelListed, ModelProgress, ModelTrials
+from db.contract.order import Terms
+from db.sql.choices import JobState
+from db.sql.columns import utc
+from db.sql.models import jobs
+
+
+@dataclass(frozen=True)
+class Part:
+    """As much of a job as its model's standing follows from. Times are seconds since 1970."""
+
+    seq: int
+    state: JobState
+    cancel_requested: bool
+    trials_requested: int
+    trials_measured: int
+    eta_seconds: float | None
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("queued", "running")
+
+
+PART = [jobs.c[name] for name in Part.__dataclass_fields__]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A row of models with its jobs, as they were at `seen_at`, in the order of its layers."""
+
+    seq: int
+    id: str
+    name: str
+    terms: Mapping[str, Any]
+    created: float
+    cancelled: float | None  # when somebody asked for it
+    seen_at: float
+    parts: Sequence[Part]
+
+    @cached_property
+    def state(self) -> JobState:
+        """Of a model that is cancelled, jobs that go on for others do not count."""
+        if self.cancelled is not None:
+            stopping = any(part.cancel_requested and not part.ended for part in self.parts)
+            return "running" if stopping else "cancelled"
+        states = {part.state for part in self.parts}
+        if states <= {"succeeded", "failed", "cancelled"}:
+            worst: tuple[JobState, ...] = ("failed", "cancelled", "succeeded")
+            return next(state for state in worst if state in states)
+        begun = any((part.finished_at or 0.0) > self.created for part in self.parts)
+        return "running" if "running" in states or begun else "queued"
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("queued", "running")
+
+    @property
+    def created_at(self) -> datetime:
+        return utc(self.created)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        if not self.ended:
+            return None
+        mine = [p for p in self.parts if self.cancelled is None or p.cancel_requested]
+        times = [part.finished_at or 0.0 for part in mine]
+        return utc(max(self.created, self.cancelled or 0.0, *times))
+
+    @property
+    def progress(self) -> ModelProgress:
+        return ModelProgress(
+            trials=ModelTrials(
+                requested=sum(part.trials_requested for part in self.parts),
+                measured=sum(part.trials_measured for part in self.parts),
+            ),
+            jobs=EndedJobs(ended=sum(part.ended for part in self.parts), all=len(self.parts)),
+        )
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """What is left of the running jobs; and of the queued ones, of which each is taken to last
+        as long as one that has begun does on average. As many run at once as do now. None if none
+        runs, or one has no estimate yet."""
+        running = [part for part in self.parts if part.state == "running"]
+        left = [part.eta_seconds for part in running if part.eta_seconds is not None]
+        if self.ended or not running or len(left) < len(running):
+            return None
+        lasting = [
+            (part.finished_at or self.seen_at + (part.eta_seconds or 0.0)) - part.started_at
+            for part in self.parts
+            if part.started_at is not None and part.state in ("running", "succeeded")
+        ]
+        queued = sum(part.state == "queued" for part in self.parts)
+        work = sum(left) + queued * sum(lasting) / len(lasting)
+        return max(*left, work / len(running))
+
+    def shown(self) -> dict[str, Any]:
+        """The fields of ModelListed."""
+        told = ModelListed.model_fields.keys() - {each.name for each in fields(Terms)}
+        return {**self.terms, **{name: getattr(self, name) for name in told}}

@@ -1,0 +1,110 @@
+"""Cancelling a model stops what is there for it alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from model_rows import jobs_of, model_order, ordered, tuned_next
+from sqlalchemy import Engine
+from storage_rows import claimed, everything, order, submitted
+
+from db import models, queue
+from db.sql.errors import ModelEnded
+
+
+def states(engine: Engine, model: models.Model) -> list[str]:
+    return [job.state for job in jobs_of(engine, model)]
+
+
+def test_its_own_jobs_end(engine: Engine) -> None:
+    model = ordered(engine, 10, 11)
+    cancelled = models.cancel(engine, model.id)
+    assert cancelled.state == "cancelled"
+    assert states(engine, model) == ["cancelled", "cancelled"]
+    assert cancelled.finished_at is not None
+    assert cancelled.finished_at >= cancelled.created_at
+    before = everything(engine)
+    with pytest.raises(ModelEnded, match=f"model {model.id} was already cancelled"):
+        models.cancel(engine, model.id)
+    assert everything(engine) == before
+
+
+def test_a_running_job_is_told_to_stop(engine: Engine) -> None:
+    model = ordered(engine, 10, 11)
+    job = claimed(engine)
+    stopping = models.cancel(engine, model.id)
+    assert (stopping.state, stopping.finished_at, stopping.eta_seconds) == ("running", None, None)
+    assert queue.heartbeat(engine, job.id, job.attempt) is True
+    assert models.cancel(engine, model.id).state == "running"  # asking twice is no error
+    queue.finish(engine, job.id, job.attempt, "cancelled")
+    ended = models.get(engine, model.id)
+    assert (ended.state, states(engine, model)) == ("cancelled", ["cancelled"] * 2)
+    assert ended.finished_at == queue.get(engine, job.id).finished_at
+
+
+def test_a_job_that_was_there_before_goes_on(engine: Engine) -> None:
+    job = submitted(engine, 10)
+    model = ordered(engine, 10, 11)
+    assert models.cancel(engine, model.id).state == "cancelled"
+    assert states(engine, model) == ["queued", "cancelled"]
+    assert queue.get(engine, job.id).cancel_requested is False
+
+
+def test_a_job_that_was_ordered_by_itself_since_goes_on(engine: Engine) -> None:
+    model = ordered(engine, 10, 11)
+    job, created = queue.submit(engine, order(11))
+    assert not created
+    models.cancel(engine, model.id)
+    assert states(engine, model) == ["cancelled", "queued"]
+    assert queue.get(engine, job.id).state == "queued"
+
+
+def test_the_last_model_that_refers_to_a_job_takes_it_along(engine: Engine) -> None:
+    first, second = ordered(engine, 10, 11), ordered(engine, 11, 12, name="second")
+    models.cancel(engine, first.id)
+    assert states(engine, first) == ["cancelled", "queued"]
+    assert models.get(engine, first.id).state == "cancelled"  # though a job of it goes on
+    assert models.get(engine, second.id).state == "queued"
+    models.cancel(engine, second.id)
+    assert states(engine, second) == ["cancelled", "cancelled"]
+
+
+def test_what_has_ended_stays_as_it_is(engine: Engine) -> None:
+    model = ordered(engine, 10, 11)
+    tuned_next(engine)
+    models.cancel(engine, model.id)
+    assert states(engine, model) == ["succeeded", "cancelled"]
+    whole = ordered(engine, 20)
+    tuned_next(engine)
+    with pytest.raises(ModelEnded, match="has already succeeded"):
+        models.cancel(engine, whole.id)
+
+
+def test_nobody_joins_a_job_that_stops(engine: Engine) -> None:
+    model = ordered(engine, 10)
+    claimed(engine)
+    models.cancel(engine, model.id)
+    again = ordered(engine, 10, name="again")
+    assert jobs_of(engine, again)[0].id != jobs_of(engine, model)[0].id
+    assert states(engine, again) == ["queued"]
+
+
+def test_who_joins_while_it_is_cancelled_has_a_job_that_goes_on(engine: Engine) -> None:
+    for round_ in range(6):
+        lengths = range(100 * round_ + 10, 100 * round_ + 14)
+        model = ordered(engine, *lengths)
+        with ThreadPoolExecutor(3) as threads:
+            cancelling = threads.submit(models.cancel, engine, model.id)
+            joining = threads.submit(models.submit, engine, model_order(*lengths, name="joins"))
+            alone = threads.submit(queue.submit, engine, order(lengths[-1]))
+            assert cancelling.result().state == "cancelled"
+            assert states(engine, joining.result()[0]) == ["queued"] * 4
+            assert queue.get(engine, alone.result()[0].id).state == "queued"
+
+
+def test_a_job_may_be_cancelled_by_itself(engine: Engine) -> None:
+    model = ordered(engine, 10, 11)
+    queue.cancel(engine, jobs_of(engine, model)[0].id)
+    assert models.get(engine, model.id).state == "running"
+    tuned_next(engine)
+    ended = models.get(engine, model.id)
+    assert (ended.state, states(engine, model)) == ("cancelled", ["cancelled", "succeeded"])

@@ -1,0 +1,173 @@
+"""``tuner model``: a file of workloads as one order, tuned here or by a service."""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from service_process import Service
+from stored_best import claimed
+
+from db import models, queue
+from db.contract.order import JobFilter
+from db.results import best
+from db.sql.engine import migrate, open_engine
+from tuner.cli import app as cli
+from tuner.client.client import Client
+from tuner.client.local import Local
+from tuner.job.model_order import model_ordered
+from tuner.job.order import terms
+from tuner.settings import Settings
+
+LAYERS: list[dict[str, Any]] = [
+    {"operator": "conv1d", "workload": {"M": 64, "N": 3}, "calls": 3},
+    {"operator": "conv1d", "workload": {"M": 65, "N": 3}},
+    {"operator": "conv1d", "workload": {"M": 64, "N": 3, "mode": "full"}},
+]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    url = f"sqlite:///{tmp_path / 'convtune.db'}"
+    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
+    opened = open_engine(url)
+    migrate(opened)
+    yield opened
+    opened.dispose()
+
+
+def written(folder: Path, workloads: Any = LAYERS, name: str = "small_net.json") -> str:
+    path = folder / name
+    path.write_text(workloads if isinstance(workloads, str) else json.dumps(workloads))
+    return str(path)
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
+    """Exit code, standard output, standard error."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
+        patch.setattr(sys, "argv", ["tuner", "model", *arguments])
+        cli.main()
+    return exit_.value.code or 0, *capsys.readouterr()
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    code, out, err = ran(capsys, *arguments)
+    assert code == 0, err
+    return out
+
+
+def test_it_is_tuned_here_and_again_costs_nothing(
+    engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    order = ("tune", file, "--target", "cpu", "--trials", "1", "--label", "of a net")
+    code, out, err = ran(capsys, *order)
+    assert code == 0, err
+    [model] = models.list_models(engine).items
+    assert (model.name, model.state, model.terms["target"]) == ("small_net", "succeeded", "cpu")
+    jobs = queue.list_jobs(engine).items
+    assert {(job.workload["M"], job.state, job.label) for job in jobs} == {
+        (64, "succeeded", "of a net"),
+        (65, "succeeded", "of a net"),
+    }
+    assert all(best.lookup(engine, job.workload_key, "cpu") for job in jobs)
+    assert f"model {model.id}, 2 workloads" in err
+    assert "1 of 2: conv1d --M 64 --N 3" in err
+    assert f"model     {model.id}\nname      small_net\nstate     succeeded\n" in out
+    assert re.search(r"succeeded     4 ×  +\w+ [\d.]+ µs .*conv1d --M 64 --N 3$", out, re.MULTILINE)
+    told = json.loads(said(capsys, *order, "--name", "twice", "--json"))
+    assert (told["name"], told["state"]) == ("twice", "succeeded")
+    assert {layer["job"] for layer in told["layers"]} == {job.id for job in jobs}
+    assert len(queue.list_jobs(engine).items) == 2
+    with Local(Settings(), cache=tmp_path / "cache") as local:
+        found = local.tune_model("third", LAYERS, target="cpu", trials=1)
+    assert [layer.calls for layer in found.layers] == [4, 1]
+
+
+def test_a_service_tunes_it(
+    service: Service, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layers = [{"operator": "conv1d", "workload": {"M": m, "N": 3}} for m in (970, 971)]
+    file = written(tmp_path, layers)
+
+    def work() -> None:
+        for state in ("succeeded", "failed"):
+            while not queue.list_jobs(service.engine, JobFilter(state="queued")).items:
+                time.sleep(0.05)
+            job = claimed(service.engine)
+            queue.finish(service.engine, job.id, job.attempt, state, "no luck")  # type: ignore[arg-type]
+
+    worker = Thread(target=work)
+    worker.start()
+    code, out, err = ran(
+        capsys, "tune", file, "--target", "cpu", "--patience", "5", "--service", service.url
+    )
+    worker.join()
+    model = next(client.models())
+    assert (model.name, model.state, model.patience) == ("small_net", "failed", 5)
+    assert code == 1
+    assert f"{service.url}/ui/models/{model.id}" in err
+    assert "failed: 1 of 2 jobs did not succeed" in err
+    assert f"model     {model.id}" in out
+
+
+def test_the_list_one_of_them_and_its_end(
+    engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "list") == ""
+    made = [
+        models.submit(engine, model_ordered(name, LAYERS, terms({"trials": 8}), "cpu"))[0]
+        for name in ("first [b]", "second")
+    ]
+    lines = said(capsys, "list").splitlines()
+    assert [line.split()[0] for line in lines] == [model.id for model in reversed(made)]
+    assert re.search(r"queued +0/2 +0/16 +first \[b\]$", lines[1])
+    page = json.loads(said(capsys, "list", "--limit", "1", "--json"))
+    rest = json.loads(said(capsys, "list", "--cursor", page["next_cursor"], "--json"))
+    assert [item["name"] for item in rest["items"]] == ["first [b]"]
+    assert "older ones: --cursor" in said(capsys, "list", "--limit", "1")
+    shown = said(capsys, "show", made[0].id[:12])
+    assert "name      first [b]\nstate     queued\n" in shown
+    assert json.loads(said(capsys, "show", made[0].id, "--json"))["layers"][0]["calls"] == 4
+    assert said(capsys, "cancel", made[0].id) == f"cancelled {made[0].id}\n"
+    assert {job.state for job in queue.list_jobs(engine).items} == {"queued"}  # the second's, too
+    told = json.loads(said(capsys, "cancel", made[1].id, "--json"))
+    assert {layer["state"] for layer in told["layers"]} == {"cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{no", "is no JSON"),
+        ('{"operator": "conv1d"}', "is no list of workloads; write a list as POST /models"),
+        ([5], "is no list of workloads"),
+        ([], "workloads: List should have at least 1 item"),
+        ([LAYERS[0], {"operator": "conv9d", "workload": {}}], "workloads.1.operator: "),
+        ([LAYERS[0], {"operator": "conv1d", "workload": {"M": 0, "N": 3}}],
+         "workloads.1.workload.M: "),
+        ([{**LAYERS[0], "calls": 0}], "workloads.0.calls: "),
+        ([{**LAYERS[0], "trials": 3}], "workloads.0.trials: "),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_model(
+    engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, says: str
+) -> None:
+    code, out, err = ran(capsys, "tune", written(tmp_path, content), "--target", "cpu")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert says in err
+    assert queue.list_jobs(engine).items == []
+
+
+@pytest.mark.parametrize("command", ["show", "cancel"])
+def test_a_model_that_is_not_there(
+    engine: Any, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, out, err = ran(capsys, command, "nosuch")
+    assert (code, out) == (1, "")
+    assert "there is no model 'nosuch'" in err
+    assert "No such file" in ran(capsys, "tune", "nosuch.json")[2]

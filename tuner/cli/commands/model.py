@@ -1,0 +1,205 @@
+"""``tuner model``: many workloads as one order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from db.contract.order import Terms, terms_of
+from tuner.cli.common import (
+    JsonOption,
+    Target,
+    TargetOption,
+    TemplateOption,
+    database,
+    examples,
+    print_json,
+    say,
+    show,
+)
+from tuner.cli.contract_options import with_options
+from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from db.contract.model import ModelShown
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.json",
+        help='a list of workloads, each {"operator": …, "workload": {…}, "calls": …}',
+    ),
+]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="its id, or the beginning of it, as `tuner model list` says"
+    ),
+]
+
+
+def tune(
+    file: FileArgument,
+    *,
+    target: TargetOption = Target.auto,
+    cold: ColdOption = False,
+    template: TemplateOption = None,
+    retune: RetuneOption = False,
+    name: Annotated[
+        str | None, typer.Option(help="your own name for the model; the file's if not given")
+    ] = None,
+    service: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="have the workers of this service tune, not this machine"),
+    ] = None,
+    as_json: JsonOption = False,
+    **others: Any,
+) -> None:
+    """Order a job for each workload of a file, and have all of them run; here, or by a service. A
+    workload that is tuned already is not tuned again. The exit code is 1 if a job does not
+    succeed."""
+    from tuner.cli.model_report import show_model
+    from tuner.cli.workloads_file import read_workloads
+    from tuner.errors import ModelFailed
+
+    how = said(target, cold, template, retune, others)
+    called, workloads = name or file.stem, read_workloads(file)
+    found = (
+        _here(called, workloads, how) if service is None else _at(service, called, workloads, how)
+    )
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        show_model(found)
+    if found.state != "succeeded":
+        raise ModelFailed(found)
+
+
+def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+    from db import models
+    from tuner.build.linker import linker
+    from tuner.device.detect import detect
+    from tuner.job.model_order import model_ordered
+    from tuner.process import logs
+    from tuner.process.scratch import scratch
+    from tuner.process.stopping import Stopped, stop_on_signals
+    from tuner.settings import Settings
+    from tuner.terminal.bar import JobBar
+    from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+
+    settings = Settings()
+    logs.quietly(settings.log_format)
+    linker()
+    device = detect(how.target)
+    stop_on_signals()
+    order = model_ordered(name, workloads, how, device.kind)
+    with database(settings) as engine, scratch():
+        model = model_ordered_here(engine, settings, order)
+        say(f"model {model.id}, {len(order.layers)} workloads")
+        try:
+            model_tuned_here(engine, settings, device, model, JobBar, say)
+        except Stopped:
+            raise Stopped(
+                f"stopped; the same command goes on, and so does any worker; "
+                f"to cancel it: tuner model cancel {model.id}"
+            ) from None
+        return _shown(engine, models.get(engine, model.id))
+
+
+def _at(service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+    from tuner.client import Client
+    from tuner.errors import ModelFailed
+    from tuner.process.stopping import Stopped
+
+    with Client(service) as client:
+        model = client.submit_model(name, workloads, **terms_of(how))
+        say(f"model {model.id}: {client.url.rstrip('/')}/ui/models/{model.id}")
+        try:
+            return client.wait_model(model, bar=True)
+        except ModelFailed as failed:
+            return failed.model
+        except KeyboardInterrupt:
+            raise Stopped(f"no longer waiting; model {model.id} goes on") from None
+
+
+def list_models(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="how many at most")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option(help="go on where a list ended: its next_cursor")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The models, newest first: id, state, jobs that have ended, trials, name."""
+    from db import models
+    from db.contract.model import ModelListed
+    from tuner.cli.model_report import show_models
+
+    with database() as engine:
+        page = models.list_models(engine, limit, cursor)
+    found = [ModelListed(**model.shown()) for model in page.items]
+    if as_json:
+        items = [model.model_dump(mode="json") for model in found]
+        print_json({"items": items, "next_cursor": page.next_cursor})
+        return
+    if not found:
+        say("there are no models; order one: tuner model tune, or POST /models of a service")
+    show_models(found)
+    if page.next_cursor is not None:
+        show(f"older ones: --cursor {page.next_cursor}")
+
+
+def show_one(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """One model: its layers, their bests beside PyTorch's times, and what is gained."""
+    from db import models
+    from tuner.cli.model_report import show_model
+
+    with database() as engine:
+        found = _shown(engine, models.get(engine, models.named(engine, model)))
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        show_model(found)
+
+
+def cancel(model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Stop a model's jobs, but for those that are wanted by others, too. What was measured is
+    kept."""
+    from db import models
+
+    with database() as engine:
+        ended = models.cancel(engine, models.named(engine, model))
+        if as_json:
+            print_json(_shown(engine, ended).model_dump(mode="json"))
+        elif ended.ended:
+            show(f"cancelled {ended.id}")
+        else:
+            show(f"{ended.id} will stop after the trials that run")
+
+
+def _shown(engine: Engine, model: Any) -> ModelShown:
+    from db import models
+    from db.contract.model import ModelShown
+
+    return ModelShown(**models.shown(model, models.layers(engine, model)))
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Tune a model's layers as one order.", no_args_is_help=True)
+    group.command(
+        "tune",
+        epilog=examples(
+            "tuner model tune layers.json --trials 64",
+            "tuner model tune layers.json --service http://localhost:8000",
+        ),
+    )(with_options(tune, Terms, OTHERWISE))
+    group.command("list", epilog=examples("tuner model list", "tuner model list --json"))(
+        list_models
+    )
+    group.command("show", epilog=examples("tuner model show MODEL"))(show_one)
+    group.command("cancel", epilog=examples("tuner model cancel MODEL"))(cancel)
+    app.add_typer(group, name="model")

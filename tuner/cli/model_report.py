@@ -1,0 +1,71 @@
+"""Models for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from pydantic import ValidationError
+
+import templates
+from db.contract.model import LayerShown, ModelListed, ModelShown
+from db.read.in_words import gain_in_words
+from templates.errors import TemplateError
+from tuner.cli.common import show
+from tuner.terminal.options import as_options
+
+
+def show_models(models: Iterable[ModelListed]) -> None:
+    """A line each, that other programs can cut."""
+    for model in models:
+        jobs, trials = model.progress.jobs, model.progress.trials
+        show(
+            f"{model.id}  {model.state:9}  {jobs.ended:>3}/{jobs.all:<3}"
+            f"  {trials.measured:>6}/{trials.requested:<6}  {model.name}"
+        )
+
+
+def show_model(model: ModelShown) -> None:
+    """A line for each thing that is known of it, and for each layer."""
+    jobs, trials = model.progress.jobs, model.progress.trials
+    lines = {
+        "model": model.id,
+        "name": model.name,
+        "state": model.state,
+        "target": model.target,
+        "jobs": f"{jobs.ended} of {jobs.all} ended",
+        "trials": f"{trials.measured} of {trials.requested}",
+        "to go": model.eta_seconds is not None and f"{model.eta_seconds:.0f} s",
+        "gain": gain_in_words(model.time, len(model.layers)),
+        "ordered": _iso(model.created_at),
+        "ended": _iso(model.finished_at),
+    }
+    for name, value in lines.items():
+        if value:
+            show(f"{name:9} {value}")
+    for layer in model.layers:
+        show(
+            f"{layer.job}  {layer.state:9}  {layer.calls:>4} ×  {_best(layer):>24}"
+            f"  {_peer(layer):>28}  {layer.operator} {_shape(layer)}"
+        )
+
+
+def _best(layer: LayerShown) -> str:
+    return f"{layer.best.template} {layer.best.time_us:.2f} µs" if layer.best else ""
+
+
+def _peer(layer: LayerShown) -> str:
+    peer = layer.best.peer if layer.best else None
+    return f"{peer.name} {peer.time_us:.2f} µs" if peer else ""
+
+
+def _shape(layer: LayerShown) -> str:
+    try:
+        workload = templates.operator(layer.operator).workload
+        return as_options(workload.model_validate(layer.workload))
+    except (TemplateError, ValidationError):  # a service of another release
+        return " ".join(f"{name}={value}" for name, value in layer.workload.items())
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

@@ -1,0 +1,37 @@
+"""The terms of an order on the command line, as far as they are said in other words there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from db.contract.order import Terms
+from tuner.cli.common import Target
+from tuner.job.order import terms
+
+OTHERWISE = ("target", "on_existing", "warm_start", "templates")
+"""Terms for which there are options of other names."""
+
+ColdOption = Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")]
+RetuneOption = Annotated[bool, typer.Option("--retune", help="search on, even if tuned")]
+
+
+def said(
+    target: Target,
+    cold: bool,
+    template: Sequence[str] | None,
+    retune: bool,
+    others: Mapping[str, Any],
+) -> Terms:
+    """Raises BadOrder."""
+    return terms(
+        {
+            "target": target.value,
+            "on_existing": "retune" if retune else "reuse",
+            "warm_start": not cold,
+            "templates": template,
+            **others,
+        }
+    )

@@ -1,0 +1,37 @@
+"""An order of many workloads, checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from db.contract.model import LayerOrder, ModelOrder
+from db.contract.order import Terms, terms_of
+from db.contract.sent import SentModel
+from tuner.errors import BadOrder
+from tuner.job.order import ordered, sendable, workload_of
+from tuner.plain import plain
+
+
+def model_ordered(
+    name: str, workloads: Sequence[Mapping[str, Any]], how: Terms, kind: str
+) -> ModelOrder:
+    """The order for those workloads, each ``{"operator", "workload", "calls"}``, on that kind of
+    device. Raises BadOrder."""
+    body = plain({"name": name, "workloads": list(workloads)})
+    try:
+        sent = SentModel.model_validate(body | sendable(terms_of(how)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadOrder(".".join(map(str, first["loc"])), first["msg"]) from error
+    layers = []
+    for place, each in enumerate(sent.workloads):
+        try:
+            workload = workload_of(each.operator, each.workload)
+        except BadOrder as error:
+            within = "" if error.field == "operator" else "workload."
+            raise BadOrder(f"workloads.{place}.{within}{error.field}", error.why) from error
+        layers.append(LayerOrder(ordered(workload, how, kind), each.calls))
+    return ModelOrder.of(sent.name, layers)

@@ -1,0 +1,48 @@
+"""A model's jobs run in this process, one after the other, without a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+
+from sqlalchemy.engine import Engine
+
+import templates
+from db import models
+from db.contract.model import ModelOrder
+from db.models import Model
+from tuner.device.device import Device
+from tuner.library.signing_key import own_key
+from tuner.settings import Settings
+from tuner.terminal.bar import JobBar
+from tuner.terminal.options import as_options
+from tuner.worker.in_process import run_here
+from tuner.worker.worker import Worker
+
+
+def model_ordered_here(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
+    """The new model of that order."""
+    own_key(settings.signing_key)  # first: without one nothing is worth ordering
+    return models.submit(engine, order)[0]
+
+
+def model_tuned_here(
+    engine: Engine,
+    settings: Settings,
+    device: Device,
+    model: Model,
+    bar: Callable[[], AbstractContextManager[JobBar | None]],
+    say: Callable[[str], object],
+) -> None:
+    """Run each of its jobs to its end, whatever that is. ``bar`` makes one for each job, before
+    which ``say`` is told which it is."""
+    found = models.layers(engine, model)
+    waiting = [(place, layer.job) for place, layer in enumerate(found, 1) if not layer.job.ended]
+    if not waiting:
+        return
+    with closing(Worker(engine, device, settings)) as worker:
+        for place, job in waiting:
+            workload = templates.parse_key(job.workload_key)
+            say(f"{place} of {len(found)}: {job.operator} {as_options(workload)}")
+            with bar() as shown:
+                run_here(engine, worker, job, shown)
