@@ -119,7 +119,7 @@ class Room:
             where = f"{block.page}.md:{block.line}"
             with warnings.catch_warnings():
                 if "torch" in block.words:  # which warns of what it uses itself
-                    warnings.simplefilter("ignore", DeprecationWarning)
+                    warnings.filterwarnings("ignore", module="torch")
                 exec(compile(text, where, "exec"), self.names.setdefault(block.page, {}))  # noqa: S102
         else:
             assert block.language == "diff", block

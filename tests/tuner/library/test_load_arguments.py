@@ -135,7 +135,8 @@ def test_pytorch_tensors_are_cast(libraries: dict[str, Path]) -> None:
         library(x.double().requires_grad_(), w, cast=True)
 
 
-@pytest.mark.filterwarnings("ignore")  # PyTorch's, of its own tracing
+@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
+@pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")  # PyTorch's, as it traces
 def test_what_pytorch_would_not_see_is_refused(libraries: dict[str, Path]) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from torch.autograd import forward_ad

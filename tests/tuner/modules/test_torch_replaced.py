@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of what it deprecates
+pytestmark = pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
 SHAPE = (2, 3, 9, 20)
 """Of the images that a library is there for."""
 
