@@ -4,6 +4,7 @@ does."""
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -13,16 +14,27 @@ settings.register_profile("convtune", deadline=None)
 settings.load_profile("convtune")
 
 CONFIG = pytest.StashKey[str]()
+PYTORCH = find_spec("torch") is not None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No test, nor a process that it starts, signs with the user's own key or pins one for them."""
+    """No test, nor a process that it starts, signs with the user's own key or pins one for them.
+    Raises UsageError if the tests that need PyTorch are asked for and would all be skipped."""
     config.stash[CONFIG] = folder = tempfile.mkdtemp(prefix="convtune-config-")
     os.environ["XDG_CONFIG_HOME"] = folder
     os.environ["TUNER_SETTLE_SECONDS"] = "0"  # who is faster by a percent is no test's concern
     for name in ("TUNER_SIGNING_KEY", "TUNER_SIGNERS"):
         os.environ.pop(name, None)
+    if config.option.markexpr == "torch" and not PYTORCH:
+        raise pytest.UsageError("-m torch needs PyTorch, which is not installed: make suite-torch")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[CONFIG], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is marked so is skipped without PyTorch; what needs it and is not, fails."""
+    for item in items:
+        if item.get_closest_marker("torch") and not PYTORCH:
+            item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))

@@ -4,10 +4,12 @@ import importlib
 import inspect
 import re
 import subprocess
+import sys
 import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -82,6 +84,32 @@ def test_every_dependency_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     loose = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[^ ;]+|#.*|", line)]
     assert loose == []
+
+
+def test_a_file_that_needs_pytorch_is_run_where_it_is() -> None:
+    """Skipped without PyTorch and not marked, its tests would run in neither environment."""
+    skipped = {
+        path.name: text
+        for path in tracked("tests/*.py")
+        if re.search(r"importorskip\(\s*.torch", text := path.read_text())
+    }
+    assert len(skipped) > 3
+    marked = re.compile(r"^pytestmark = [^\n]*(\n {4}[^\n]*)*pytest\.mark\.torch\b", re.MULTILINE)
+    assert [name for name, text in skipped.items() if not marked.search(text)] == []
+
+
+def test_tests_of_pytorch_are_not_all_skipped_where_they_are_asked_for() -> None:
+    if find_spec("torch"):
+        pytest.skip("PyTorch is installed")
+    asked = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "torch", "--collect-only", __file__],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "-m torch needs PyTorch" in asked.stderr
 
 
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])

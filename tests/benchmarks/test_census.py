@@ -12,10 +12,12 @@ from tests.benchmarks.census.models import Model  # noqa: E402
 from tests.benchmarks.census.page import compact, markdown  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 Conv1dSame = type("Conv1dSame", (torch.nn.Conv1d,), {})
 
 
-class Images(torch.nn.Module):  # type: ignore[misc]
+class Images(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
@@ -32,7 +34,7 @@ class Images(torch.nn.Module):  # type: ignore[misc]
         return self.layers(x)
 
 
-class Sounds(torch.nn.Module):  # type: ignore[misc]
+class Sounds(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(

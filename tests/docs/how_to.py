@@ -1,8 +1,8 @@
 """The pages of docs/how-to as something to run: fenced blocks, and the service they speak to.
 
 What follows a block's language says how it is run, and no reader sees it: ``service`` starts what
-stays until the page ends, ``file=NAME`` is written there, and the words of REASONS need something
-that may be missing.
+stays until the page ends, ``file=NAME`` is written there, the words of REASONS need something that
+may be missing, and ``torch`` needs PyTorch.
 """
 
 import os
@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ SECONDS = 90.0
 
 REASONS: dict[str, Callable[[], str | None]] = {
     "gpu": lambda: cuda_facts.missing() and f"no GPU: {cuda_facts.missing()}",
-    "torch": lambda: None if find_spec("torch") else "PyTorch is not installed",
     "installs": lambda: "it installs packages",
     "elsewhere": lambda: "it is for another host",
     "long": lambda: "the suite runs it anyway",

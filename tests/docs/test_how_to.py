@@ -98,7 +98,14 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
         made.close()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(each, marks=[pytest.mark.torch] if "torch" in each.words else [])
+        for each in BLOCKS
+    ],
+    ids=str,
+)
 def test_a_block(
     block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from tuner.library.load import Library, load
 from tuner.library.signing_key import default_path, own_key
 from tuner.process.child import Child
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 if cuda_facts.missing() is not None:
     pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)

@@ -110,8 +110,8 @@ def test_signals(shape: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.torch
 def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
     ends = {"mode": "causal", "bias": True, "activation": "silu"}
     shape = {"B": 2, "C": 64, "M": 1000, "N": 4, "layout": layout, "dtype": dtype, **ends}
     work = workload("conv1d", shape)
@@ -125,8 +125,8 @@ def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("k", [3, 7])
+@pytest.mark.torch
 def test_images(k: int, stride: int) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
     shape = {**IMAGE, "K": k, "stride": stride}
     errors = {peer.name: error for peer, _, error in prepared(workload("depthwise_conv2d", shape))}
     names = {"pytorch NCHW", "pytorch NHWC", "pytorch compiled NCHW", "pytorch compiled NHWC"}
@@ -173,8 +173,10 @@ def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) ->
     assert {name: time for name, time in table.items() if not time * 1e-6 > least} == {}
 
 
+@pytest.mark.torch
 def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     pytest.importorskip("triton", reason="Triton is not installed")
     work = workload("conv1d", {"M": 5001, "N": 333, "mode": "same"})
     x, w = draw(work, "normal", np.random.default_rng(5))
@@ -186,9 +188,9 @@ def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
     assert relative_error(peer._y.cpu().numpy(), conv1d_reference(work, x, w)) < 1e-5
 
 
+@pytest.mark.torch
 def test_a_graph_keeps_the_tensors_that_it_reads(clock: CudaClock) -> None:
     """PyTorch gives their memory back to the driver before it captures the next graph."""
-    pytest.importorskip("torch", reason="PyTorch is not installed")
     work = workload("conv1d", {"M": 5001, "N": 333, "mode": "same"})
     peer = next(each for each, *_ in prepared(work) if isinstance(each, PytorchPeer))
     kernel = peer.prepare(*draw(work, "normal", np.random.default_rng(5)))
@@ -217,8 +219,8 @@ def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:
 
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
 @pytest.mark.parametrize("max_error", [1e-5, 1e-2])
+@pytest.mark.torch
 def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_error: float) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
     shapes: dict[str, dict[str, Any]] = {
         "conv1d": LARGE,
         "depthwise_conv2d": {"B": 8, "C": 64, "H": 56, "W": 56, "K": 7},

@@ -308,8 +308,10 @@ def test_a_cuda_library_without_a_driver_says_what_is_missing(
 
 
 @pytest.mark.parametrize("built", BUILT)
+@pytest.mark.torch
 def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     name = built.partition("-")[0]
     x, w = arrays(workload(name))
     y = load(libraries[built])(to_tensor(x, "cpu"), to_tensor(w, "cpu"))
@@ -317,8 +319,10 @@ def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
     assert error(to_array(y), expected(name, x, w)) < workload(name).max_error
 
 
+@pytest.mark.torch
 def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     library = load(libraries["same-serial"])
     x, w = torch.from_numpy(X), torch.from_numpy(W)
     for wrong, kind, says in (
@@ -334,8 +338,10 @@ def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
         library(x.clone().requires_grad_(), w)
 
 
+@pytest.mark.torch
 def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     x, w = torch.from_numpy(X), torch.from_numpy(W)
     with pytest.raises(WrongLayout, match=r"input is a negated view; pass input\.resolve_neg"):
         load(libraries["same-serial"])(torch._neg_view(x), w)

@@ -122,8 +122,10 @@ def test_complex_numbers_are_two_calls(libraries: dict[str, Path], cast: bool) -
     assert error(y, reference) < 1e-5
 
 
+@pytest.mark.torch
 def test_pytorch_tensors_are_cast(libraries: dict[str, Path]) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     library = load(libraries["same-serial"])
     x, w = torch.from_numpy(10 * X), torch.from_numpy(W)
     for dtype in (torch.float64, torch.int16, torch.bfloat16):
@@ -135,10 +137,11 @@ def test_pytorch_tensors_are_cast(libraries: dict[str, Path]) -> None:
         library(x.double().requires_grad_(), w, cast=True)
 
 
+@pytest.mark.torch
 @pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
 @pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")  # PyTorch's, as it traces
 def test_what_pytorch_would_not_see_is_refused(libraries: dict[str, Path]) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
     from torch.autograd import forward_ad
     from torch.fx.experimental.proxy_tensor import make_fx
 

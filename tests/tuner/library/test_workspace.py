@@ -57,10 +57,12 @@ def test_numpys_arrays_get_theirs_from_numpy(library: Library) -> None:
     assert error(library(weight=w, input=x[:], out=np.empty(WORK.length, "f4")), exact) < 1e-5
 
 
+@pytest.mark.torch
 def test_pytorchs_tensors_get_theirs_from_pytorch(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     x, w = arrays(WORK)
     made: list[Any] = []
     empty = torch.empty

@@ -21,6 +21,8 @@ from tuner.settings import Settings
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 
 def tensors(name: str, seed: int = 0) -> tuple[Any, Any]:
     x, w = (to_tensor(each, "cpu") for each in arrays(workload(name), seed))

@@ -14,7 +14,10 @@ from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
 SHAPE = (2, 3, 9, 20)
 """Of the images that a library is there for."""
 
@@ -23,7 +26,7 @@ def depthwise(kind: Any = torch.nn.Conv2d, **given: Any) -> Any:
     return kind(3, 3, 3, padding=1, groups=3, **given)
 
 
-class Doubled(torch.nn.Conv2d):  # type: ignore[misc]
+class Doubled(torch.nn.Conv2d):
     def forward(self, x: Any) -> Any:
         return 2 * super().forward(x)
 

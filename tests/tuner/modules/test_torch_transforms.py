@@ -18,7 +18,10 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
 
 
 @pytest.fixture(params=["conv1d", "depthwise"])

@@ -39,10 +39,12 @@ def workload(**shape: Any) -> Conv1dWorkload:
         {"B": 1, "C": 1, "dtype": "bfloat16"},
     ],
 )
+@pytest.mark.torch
 def test_a_library_gets_what_it_computes_and_pytorch_ends_it(
     shape: dict[str, Any], last: bool
 ) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     work = workload(**shape)
     within: list[str] = []
 

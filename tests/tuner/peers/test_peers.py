@@ -15,7 +15,9 @@ from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.peers import (
+    HOST,
     MAX_SECONDS,
+    PYTORCH,
     TooSlow,
     cupy_peer,
     groups,
@@ -57,10 +59,15 @@ HALVES = [
 ]
 
 
-def quickly_ready(work: Workload) -> list[Peer]:
-    """All but those that are compiled first, which have tests of their own."""
+each_group = pytest.mark.parametrize(
+    "group", [HOST, pytest.param(PYTORCH, marks=pytest.mark.torch)]
+)
+
+
+def quickly_ready(work: Workload, group: str) -> list[Peer]:
+    """All of a group but those that are compiled first, which have tests of their own."""
     slow = {peer.name for peer in pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu")}
-    return [peer for peer in peers(work, "cpu") if peer.name not in slow]
+    return [peer for peer in peers(work, "cpu", group) if peer.name not in slow]
 
 
 def errors(peer: Peer, work: Workload) -> list[float]:
@@ -97,23 +104,25 @@ def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
         assert max(errors(peer, work)) < 1e-5
 
 
+@each_group
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("operator", "shape"), HALVES)
 def test_a_peer_takes_and_gives_short_floats(
-    operator: str, shape: dict[str, Any], dtype: str
+    operator: str, shape: dict[str, Any], dtype: str, group: str
 ) -> None:
     work = workload(operator, **shape, dtype=dtype)
-    for peer in quickly_ready(work):
+    for peer in quickly_ready(work, group):
         assert max(errors(peer, work)) < work.max_error
 
 
+@each_group
 @pytest.mark.parametrize("activation", get_args(Activation))
 @pytest.mark.parametrize(("operator", "shape"), HALVES)
 def test_a_peer_ends_as_the_workload_does(
-    operator: str, shape: dict[str, Any], activation: str
+    operator: str, shape: dict[str, Any], activation: str, group: str
 ) -> None:
     work = workload(operator, **shape, bias=True, residual=True, activation=activation)
-    for peer in quickly_ready(work):
+    for peer in quickly_ready(work, group):
         assert max(errors(peer, work)) < 1e-5
 
 
@@ -122,10 +131,11 @@ def test_a_signals_library_has_no_depthwise_convolution() -> None:
     assert [each for each in peers(work, "cpu") if not isinstance(each, PytorchPeer)] == []
 
 
-def test_a_peer_keeps_its_inputs() -> None:
+@each_group
+def test_a_peer_keeps_its_inputs(group: str) -> None:
     """They may be mapped from files that are gone when it is timed."""
     work = workload("conv1d", M=9, N=3)
-    for peer in quickly_ready(work):
+    for peer in quickly_ready(work, group):
         x, w = draw(work, "normal", np.random.default_rng(0))
         peer.prepare(x, w)
         before = peer.output()
@@ -133,16 +143,25 @@ def test_a_peer_keeps_its_inputs() -> None:
         np.testing.assert_array_equal(peer.output(), before)
 
 
-def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed() -> None:
+@pytest.mark.parametrize(
+    ("group", "by_transform", "direct"),
+    [
+        (HOST, "scipy.oaconvolve", ["numpy.convolve", "scipy.convolve direct"]),
+        pytest.param(PYTORCH, "pytorch fft", ["pytorch"], marks=pytest.mark.torch),
+    ],
+)
+def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed(
+    group: str, by_transform: str, direct: list[str]
+) -> None:
     """And the others say why they are not."""
     work = workload("conv1d", M=2**24, N=2**10)
-    found = {peer.name: peer for peer in peers(work, "cpu")}
+    found = {peer.name: peer for peer in peers(work, "cpu", group)}
     slow = {name: peer for name, peer in found.items() if isinstance(peer, Broken)}
-    assert found.keys() - slow.keys() <= {"scipy.oaconvolve", "pytorch fft"}
-    assert all(0 < peer.seconds <= MAX_SECONDS for name, peer in found.items() if name not in slow)
-    assert {"numpy.convolve", "scipy.convolve direct"} <= slow.keys()
+    assert found.keys() - slow.keys() == {by_transform}
+    assert 0 < found[by_transform].seconds <= MAX_SECONDS
+    assert slow.keys() >= {*direct}
     with pytest.raises(TooSlow, match=r"a call would take about [0-9.]+ s; at most 1 is timed"):
-        slow["numpy.convolve"].prepare()
+        slow[direct[0]].prepare()
 
 
 def test_a_gpu_has_peers_that_are_quicker_there() -> None:
@@ -190,11 +209,6 @@ def test_blocks_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str
     assert sizes[-1] >= work.length + work.N - 1  # one of them takes the signal as a whole
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
-
-
 def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
     """All of them, which must have these names, and, where there are several threads, these names
     with one."""
@@ -204,7 +218,7 @@ def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
     return found
 
 
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 @one_dimensional
 def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
@@ -212,10 +226,11 @@ def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
         assert max(errors(peer, work)) < 1e-5
 
 
+@pytest.mark.torch
 @one_dimensional
-def test_pytorch_overlap_save_with_every_block(
-    torch: Any, m: int, n: int, mode: str, kind: str
-) -> None:
+def test_pytorch_overlap_save_with_every_block(m: int, n: int, mode: str, kind: str) -> None:
+    import torch
+
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     x, w = draw(work, "normal", np.random.default_rng(3))
     exact = conv1d_reference(work, x, w)
@@ -225,7 +240,7 @@ def test_pytorch_overlap_save_with_every_block(
         assert relative_error(output, exact) < 1e-5
 
 
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
     work = workload("conv1d", M=3001, N=100, mode="same", kind=kind)
@@ -235,7 +250,7 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
     assert peer.block in block_sizes(work)
 
 
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
 @pytest.mark.parametrize(
     "shape",
@@ -254,7 +269,7 @@ def test_pytorch_signals_channels_last_as_images_of_one_row(
         assert max(errors(peer, work)) < 1e-5
 
 
-@pytest.mark.usefixtures("torch")
+@pytest.mark.torch
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("h", "w", "k"), [(1, 1, 1), (5, 6, 3), (9, 4, 7), (2, 3, 11)])
 def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
@@ -263,11 +278,14 @@ def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
         assert max(errors(peer, work)) < 1e-5
 
 
-def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns(torch: Any) -> None:
+@pytest.mark.torch
+def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns() -> None:
+    import torch
+
     work = workload("conv1d", M=64, N=8)
     x, w = draw(work, "normal", np.random.default_rng(5))
     torch.set_num_threads(1)
-    calls = {peer.name: peer.prepare(x, w).call for peer in quickly_ready(work)}
+    calls = {peer.name: peer.prepare(x, w).call for peer in quickly_ready(work, PYTORCH)}
     for _ in range(2):
         for name, threads in (("pytorch", host_threads()), ("pytorch 1 thread", 1)):
             if name in calls:
@@ -283,6 +301,7 @@ def test_the_fastest_of_several_calls_is_found() -> None:
     assert fastest([taking(10)], "cuda") == 0  # no choice, nothing to measure
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_each_peer_is_in_one_group(kind: str) -> None:
     """On a CPU none shares the process of the libraries, nor PyTorch another's."""
@@ -292,5 +311,5 @@ def test_each_peer_is_in_one_group(kind: str) -> None:
     assert sorted(together) == sorted(peer.name for peer in peers(work, kind))
     assert "numpy.convolve" in by_group["host"]
     if kind == "cpu":
-        assert all(name.startswith("pytorch") for name in by_group["pytorch"])
+        assert {name.split()[0] for name in by_group["pytorch"]} == {"pytorch"}
         assert "device" not in by_group

@@ -22,7 +22,10 @@ from tuner.peers.torch_arrays import to_array, to_tensor
 from tuner.process.child import Child
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's compiler warns of PyTorch
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch
+]
 
 SIGNALS = {"B": 2, "C": 8, "M": 50, "N": 4, "mode": "causal", "bias": True, "activation": "silu"}
 
