@@ -1,9 +1,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+TORCH  := $(VENV)/with-torch
+GET    := -m pip install --quiet --disable-pip-version-check --constraint
+PIP    := $(BIN)/python $(GET) constraints.txt
 
-.PHONY: demo test lint suite chaos soak audit clean
+.PHONY: demo test lint suite suite-torch chaos soak audit clean
 
 demo: $(VENV)/.for-use
 	$(BIN)/python -m tuner.cli.demo
@@ -16,15 +18,20 @@ lint: $(VENV)/.for-tests
 
 test: $(VENV)/.for-tests
 	$(MAKE) --jobs 2 lint suite
+	$(MAKE) suite-torch
 
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
 # Each of some 500 processes would make a thread of linear algebra, which spins, for each core.
 # Each would also compile this project anew, if an environment forbids to keep what was compiled.
-suite: export OPENBLAS_NUM_THREADS = 1
-suite: export PYTHONDONTWRITEBYTECODE =
+suite suite-torch: export OPENBLAS_NUM_THREADS = 1
+suite suite-torch: export PYTHONDONTWRITEBYTECODE =
+suite suite-torch: AT_ONCE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 suite: $(VENV)/.for-tests
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(AT_ONCE)
+
+suite-torch: $(TORCH)/.for-tests
+	$(TORCH)/bin/python -m pytest -m torch $(AT_ONCE)
 
 chaos: $(VENV)/.for-tests
 	$(BIN)/python -m tests.chaos --write docs/benchmarks/chaos
@@ -48,6 +55,18 @@ $(VENV)/.for-use: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.for-tests: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable '.[test]'
+	touch $@
+
+# PyTorch and, by the .pth file, all that the first environment has. With PyTorch in the first, each
+# job of the suite would compile and time its convolutions too, for many minutes in all. Its build for
+# GPUs asks for CUDA libraries of other versions than those that are pinned: they are left to it.
+$(TORCH)/.for-tests: PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+$(TORCH)/.for-tests: $(VENV)/.for-tests
+	$(BIN)/python -m venv $(TORCH)
+	echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" \
+	    > "$$($(TORCH)/bin/python $(PACKAGES))/first.pth"
+	grep --invert-match '^nvidia-cuda-' constraints.txt > $(TORCH)/constraints.txt
+	$(TORCH)/bin/python $(GET) $(TORCH)/constraints.txt torch
 	touch $@
 
 clean:
