@@ -10,11 +10,11 @@ PIP    := $(BIN)/python $(GET) constraints.txt
 demo: $(VENV)/.for-use
 	$(BIN)/python -m tuner.cli.demo
 
-lint: $(VENV)/.for-tests
+lint: $(TORCH)/.for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/mypy
+	$(BIN)/mypy --python-executable $(TORCH)/bin/python
 
 test: $(VENV)/.for-tests
 	$(MAKE) --jobs 2 lint suite

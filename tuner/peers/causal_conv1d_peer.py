@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.peers.epilogue import in_torch
@@ -20,13 +20,16 @@ from tuner.peers.pytorch_peer import (
     signals_in_layout,
 )
 
+if TYPE_CHECKING:
+    from torch import Tensor, memory_format
+
 TAPS = range(2, 5)
 CHANNELS_AT_ONCE = 8
 """Of which the channels must be a multiple if they are last."""
 WITHIN = ("none", "silu")
 """Activations that such a library computes in its kernel."""
 
-Bind = Callable[[Any, Any, str], Callable[[Any], Any]]
+Bind = Callable[["Tensor", "Tensor | None", str], Callable[["Tensor"], "Tensor"]]
 """Given kernels (C, N), bias (C,) or None and an activation, a library's function of signals
 (B, C, M)."""
 Refusal = Callable[[Conv1dWorkload, str], str | None]
@@ -62,13 +65,18 @@ def refusal(workload: Conv1dWorkload, taps: range) -> str | None:
 
 
 def causal(
-    bind: Bind, workload: Conv1dWorkload, layout: Any, x: Any, w: Any, *added: Any
-) -> Callable[[], Any]:
+    bind: Bind,
+    workload: Conv1dWorkload,
+    layout: memory_format,
+    x: Tensor,
+    w: Tensor,
+    *added: Tensor,
+) -> Callable[[], Tensor]:
     """The call of a library's function, which may end with a bias and one of the activations
     WITHIN; what else there is at the end follows in PyTorch."""
     import torch
 
-    def laid_out(tensor: Any) -> Any:
+    def laid_out(tensor: Tensor) -> Tensor:
         signals = channels_first(workload, tensor)
         if layout is torch.channels_last:
             return signals.transpose(1, 2).contiguous().transpose(1, 2)
@@ -89,7 +97,7 @@ def causal(
     return lambda: finish(convolve(signals))
 
 
-def _bind(kernels: Any, bias: Any, activation: str) -> Callable[[Any], Any]:
+def _bind(kernels: Tensor, bias: Tensor | None, activation: str) -> Callable[[Tensor], Tensor]:
     function = import_module("causal_conv1d").causal_conv1d_fn
     named = None if activation == "none" else activation
     return partial(function, weight=kernels, bias=bias, activation=named)

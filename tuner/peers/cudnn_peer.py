@@ -6,35 +6,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.peers.causal_conv1d_peer import causal, offered, refusal
 from tuner.peers.peer import Listing
 from tuner.peers.pytorch_peer import Form, signals_in_layout
 
+if TYPE_CHECKING:
+    from torch import Tensor, memory_format
+
 TAPS = {"NCW": range(2, 257), "NWC": range(2, 129)}
 
 
-def _call(workload: Conv1dWorkload, layout: Any, *given: Any) -> Callable[[], Any]:
+def _call(workload: Conv1dWorkload, layout: memory_format, *given: Tensor) -> Callable[[], Tensor]:
     import torch
 
     bind = _channels_last if layout is torch.channels_last else _channels_first
     return causal(bind, workload, layout, *given)
 
 
-def _channels_first(kernels: Any, bias: Any, activation: str) -> Callable[[Any], Any]:
+def _channels_first(
+    kernels: Tensor, bias: Tensor | None, activation: str
+) -> Callable[[Tensor], Tensor]:
     function = import_module("cudnn").ops.causal_conv1d
     return partial(function, weight=kernels, **_end(kernels, bias, activation))
 
 
-def _channels_last(kernels: Any, bias: Any, activation: str) -> Callable[[Any], Any]:
+def _channels_last(
+    kernels: Tensor, bias: Tensor | None, activation: str
+) -> Callable[[Tensor], Tensor]:
     function = import_module("cudnn").ops.causal_conv1d_nwh
     call = partial(function, weight=kernels.T.contiguous(), **_end(kernels, bias, activation))
     return lambda signals: call(signals.transpose(1, 2)).transpose(1, 2)
 
 
-def _end(kernels: Any, bias: Any, activation: str) -> dict[str, Any]:
+def _end(kernels: Tensor, bias: Tensor | None, activation: str) -> dict[str, Any]:
     """Without a bias the frontend would fill one with zeros in each call."""
     bias = kernels.new_zeros(len(kernels)) if bias is None else bias
     return {"bias": bias, "activation": "identity" if activation == "none" else activation}

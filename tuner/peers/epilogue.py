@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from templates.epilogue import WithEpilogue
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,12 +30,14 @@ def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., 
     return finished
 
 
-def in_torch(workload: WithEpilogue, residual: Any) -> Callable[[Any], Any]:
+def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tensor], Tensor]:
     """What follows a convolution that has the bias already."""
     from torch.nn import functional
 
     named = workload.activation
-    activate = (lambda y: y) if named == "none" else getattr(functional, named)
+    activate: Callable[[Tensor], Tensor] = (
+        (lambda y: y) if named == "none" else getattr(functional, named)
+    )
     if residual is None:
         return activate
     return lambda y: activate(y + residual)

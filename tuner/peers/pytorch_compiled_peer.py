@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -22,6 +22,9 @@ from tuner.peers.pytorch_peer import (
     ready,
 )
 
+if TYPE_CHECKING:
+    from torch import Tensor, memory_format
+
 MOST_SHIFTS = 16
 
 
@@ -31,18 +34,17 @@ def compiled(form: Form, name: str = "pytorch compiled") -> Form:
     return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)))
 
 
-def _compiled(call: Callable[[], Any]) -> Callable[[], Any]:
+def _compiled(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
     import torch
     from torch._inductor import config
 
     config.compile_threads = 1  # processes that compile would outlast this and disturb the round
-    result: Callable[[], Any] = torch.compile(call, fullgraph=True, dynamic=False)
-    return result
+    return torch.compile(call, fullgraph=True, dynamic=False)
 
 
 def sum_of_shifts(
-    workload: Conv1dWorkload, _: Any, x: Any, w: Any, *added: Any
-) -> Callable[[], Any]:
+    workload: Conv1dWorkload, _: memory_format, x: Tensor, w: Tensor, *added: Tensor
+) -> Callable[[], Tensor]:
     """Each tap times the signals from its place on, summed in float32: what people write for few
     taps, to be compiled, in the workload's layout."""
     from torch.nn import functional
@@ -58,7 +60,7 @@ def sum_of_shifts(
     bias, residual = bias_and_residual(workload, added)
     finish = in_torch(workload, residual)
 
-    def call() -> Any:
+    def call() -> Tensor:
         padded = functional.pad(signals, ends).unsqueeze(kernels_at)
         sums: Any = 0.0 if bias is None else bias.float().reshape(place)
         for number, tap in enumerate(order):

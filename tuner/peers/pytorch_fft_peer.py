@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
@@ -16,6 +16,9 @@ from tuner.peers.peer import Listing, transform_seconds
 from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
 from tuner.peers.torch_arrays import to_array, to_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
 SMALLEST, WIDEST = 64, 6
@@ -46,7 +49,7 @@ class OverlapSavePeer:
         self.name = "pytorch fft"
         self.seconds = transform_seconds(workload, FLOPS_PER_SECOND[kind])
         self._workload, self._kind = workload, kind
-        self._call: Callable[[], Any]
+        self._call: Callable[[], Tensor]
 
     def prepare(self, x: Array, w: Array) -> Kernel:
         import torch
@@ -63,7 +66,7 @@ class OverlapSavePeer:
         """The numbers worth trying; a GPU's are not ours to choose."""
         return [None] if self._kind == "cuda" else [*{1, host_threads()}]
 
-    def _way(self, signal: Any, weights: Any, threads: int | None, block: int) -> Any:
+    def _way(self, signal: Tensor, weights: Tensor, threads: int | None, block: int) -> Tensor:
         if threads is not None:
             take_threads(threads)
         return overlap_save(self._workload, signal, weights, block)
@@ -71,14 +74,14 @@ class OverlapSavePeer:
     def output(self) -> Array:
         return to_array(self._once())
 
-    def _once(self) -> Any:
+    def _once(self) -> Tensor:
         import torch
 
         with torch.inference_mode():
             return self._call()
 
 
-def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int) -> Any:
+def overlap_save(workload: Conv1dWorkload, signal: Tensor, weights: Tensor, block: int) -> Tensor:
     """The output, a tensor of shape (L,), by float32 transforms of ``block`` samples."""
     import torch
 
@@ -93,7 +96,7 @@ def overlap_save(workload: Conv1dWorkload, signal: Any, weights: Any, block: int
     else:
         start = workload.N - 1
     product = torch.fft.rfft(padded.unfold(0, block, step)).mul_(spectrum)
-    sums = torch.fft.irfft(product, block)[:, start : start + step]
+    sums: Tensor = torch.fft.irfft(product, block)[:, start : start + step]
     return sums.reshape(-1)[: workload.length].to(signal.dtype)
 
 

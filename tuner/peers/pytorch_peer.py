@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -21,6 +21,9 @@ from tuner.peers.epilogue import in_torch
 from tuner.peers.peer import Listing, installed
 from tuner.peers.timing import captured
 from tuner.peers.torch_arrays import to_array, to_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor, memory_format
 
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
@@ -40,11 +43,11 @@ class Form:
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
     ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
-    call: Callable[..., Callable[[], Any]]
+    call: Callable[..., Callable[[], Tensor]]
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
     layouts: tuple[str, ...] = ("",)
     name: str = "pytorch"
-    ordered: Callable[[Any, Any], Any] = lambda _, y: y
+    ordered: Callable[[Any, Tensor], Tensor] = lambda _, y: y
 
 
 def ready(kind: str) -> bool:
@@ -116,7 +119,7 @@ class PytorchPeer:
             workload.max_error >= TF32_LEAST_ERROR
         )
 
-    def _once(self) -> Any:
+    def _once(self) -> Tensor:
         import torch
 
         self._set_up()
@@ -138,15 +141,15 @@ class PytorchPeer:
 
 
 def _conv1d(
-    workload: Conv1dWorkload, layout: Any, x: Any, w: Any, *added: Any
-) -> Callable[[], Any]:
+    workload: Conv1dWorkload, layout: memory_format, x: Tensor, w: Tensor, *added: Tensor
+) -> Callable[[], Tensor]:
     """Channels last as images of one row: for signals PyTorch knows no such layout."""
     import torch
     from torch.nn import functional
 
     images = layout is torch.channels_last
 
-    def laid_out(signals: Any) -> Any:
+    def laid_out(signals: Tensor) -> Tensor:
         return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
 
     bias, residual = bias_and_residual(workload, added)
@@ -173,22 +176,22 @@ def _conv1d(
     return lambda: finish(call(functional.pad(signals, (left, right))))
 
 
-def channels_first(workload: Conv1dWorkload, tensor: Any) -> Any:
+def channels_first(workload: Conv1dWorkload, tensor: Tensor) -> Tensor:
     """The same memory as signals by channels by samples."""
     if workload.is_one_signal:
         return tensor[None, None]
     return tensor.transpose(1, 2) if workload.layout == "NWC" else tensor
 
 
-def signals_in_layout(workload: Conv1dWorkload, y: Any) -> Any:
+def signals_in_layout(workload: Conv1dWorkload, y: Tensor) -> Tensor:
     """PyTorch's output as the workload has it."""
     y = y.reshape(workload.B, workload.out_channels, workload.length)
     return y.transpose(1, 2) if workload.layout == "NWC" else y
 
 
 def _depthwise_conv2d(
-    workload: DepthwiseConv2dWorkload, layout: Any, x: Any, w: Any, *added: Any
-) -> Callable[[], Any]:
+    workload: DepthwiseConv2dWorkload, layout: memory_format, x: Tensor, w: Tensor, *added: Tensor
+) -> Callable[[], Tensor]:
     from torch.nn import functional
 
     to_nchw = workload.axes(range(4))
@@ -213,12 +216,14 @@ def _depthwise_conv2d(
     return lambda: finish(call(functional.pad(image, ends)))
 
 
-def _in_layout(workload: DepthwiseConv2dWorkload, y: Any) -> Any:
+def _in_layout(workload: DepthwiseConv2dWorkload, y: Tensor) -> Tensor:
     """PyTorch's output, whose channels are the second axis however they lie."""
     return y.permute(workload.place(0, 1, 2, 3))
 
 
-def bias_and_residual(workload: WithEpilogue, added: Sequence[Any]) -> tuple[Any, Any]:
+def bias_and_residual(
+    workload: WithEpilogue, added: Sequence[Tensor]
+) -> tuple[Tensor | None, Tensor | None]:
     """Bias and residual of what is added; None for what is not."""
     rest = list(added)
     return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from templates.dtypes import in_numpy
 from tuner.measure.cases import Array
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def to_tensor(array: Array, kind: str) -> Any:
+
+def to_tensor(array: Array, kind: str) -> Tensor:
     """A copy on that kind of device."""
     import torch
 
@@ -20,7 +23,7 @@ def to_tensor(array: Array, kind: str) -> Any:
     return torch.from_numpy(copy.view(np.int16)).to(kind).view(torch.bfloat16)
 
 
-def to_array(tensor: Any) -> Array:
+def to_array(tensor: Tensor) -> Array:
     """A copy on the host."""
     import torch
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
@@ -21,13 +22,13 @@ class Called(Protocol):
     """What a module gives the operator, which lays every output out: the graph is compiled for
     these strides."""
 
-    def computed(self, x: Any, weight: Any, bias: Any) -> Any:
+    def computed(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The output, by a tuned kernel or by PyTorch."""
 
-    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def plain(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The output by PyTorch."""
 
-    def laid_out(self, y: Any, x: Any) -> Any:
+    def laid_out(self, y: Tensor, x: Tensor) -> Tensor:
         """An output in the layout of its input."""
 
 
@@ -43,23 +44,24 @@ def numbered(module: Called) -> int:
     return number
 
 
-def call(x: Any, weight: Any, bias: Any, number: int) -> Any:
+def call(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
     """The module's output: its shape is looked up when the graph runs, not when it is compiled."""
-    return torch.ops.convtune.module(x, weight, bias, number)
+    output: Tensor = torch.ops.convtune.module(x, weight, bias, number)
+    return output
 
 
-def _called(x: Any, weight: Any, bias: Any, number: int) -> Any:
+def _called(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
     module = _module(number)
     return module.laid_out(module.computed(x, weight, bias), x)
 
 
-def _described(x: Any, weight: Any, bias: Any, number: int) -> Any:
+def _described(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
     """Shape, dtype and strides of the output, for tensors without data."""
     module = _module(number)
     return module.laid_out(module.plain(x, weight, bias), x)
 
 
-def _differentiated(x: Any, weight: Any, bias: Any, number: int) -> Any:
+def _differentiated(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
     """PyTorch's convolution, which has derivatives, if there is something to derive by."""
     given = (x, weight) if bias is None else (x, weight, bias)
     if (torch.is_grad_enabled() and any(each.requires_grad for each in given)) or (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.nn import Module
 from torch.nn.utils import parametrize
 
 from tuner.errors import WrongArgument
@@ -12,7 +13,7 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 _LEFT = "leave this one to PyTorch"
 
 
-def check(module: Any, expected: type) -> None:
+def check(module: Module, expected: type[Module]) -> None:
     """Raises WrongArgument unless the module is an ``expected``, parametrised perhaps, whose
     output is that of its class, its weight and its bias alone."""
     kind = parametrize.type_before_parametrizations(module)
@@ -37,14 +38,14 @@ def check(module: Any, expected: type) -> None:
             raise WrongArgument(f"the {name} of {module} is not one of its parameters; {_LEFT}")
 
 
-def take_over(module: Any, replacement: Any) -> None:
+def take_over(module: Module, replacement: Module) -> None:
     """Give the replacement, made with the module's weight and bias, the module's parametrisations
     and mode."""
     parametrize.transfer_parametrizations_and_params(module, replacement)
     replacement.train(module.training)
 
 
-def only(module: Any, **expected: Any) -> None:
+def only(module: Module, **expected: Any) -> None:
     """Raises WrongArgument if the module has another value."""
     for name, value in expected.items():
         if getattr(module, name) != value:

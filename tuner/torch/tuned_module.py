@@ -27,7 +27,7 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when types are checked
+class Tuned(torch.nn.Module):
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
     accuracy that is asked for, by default the operator's.
 
@@ -42,6 +42,7 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
     """
 
     operator: ClassVar[str]
+    bias: torch.nn.Parameter | None
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
 
@@ -68,7 +69,9 @@ class Tuned(torch.nn.Module):  # type: ignore[misc]  # PyTorch is not there when
         return self.__dict__ | own | {"source": _Shared(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state | {"source": state["source"].source})
+        super().__setstate__(  # type: ignore[no-untyped-call]
+            state | {"source": state["source"].source}
+        )
         self._number = torch_operator.numbered(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
