@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from templates.conv1d.workload import Kind, Mode
 from templates.conv1d.workload import padding as padding_of
+from templates.epilogue import Activation
 from templates.workload import Workload
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
@@ -53,9 +54,10 @@ class Conv1d(Tuned):
         stride: int = 1,
         dilation: int = 1,
         groups: int = 1,
+        activation: Activation = "none",
         max_error: float | None = None,
     ) -> None:
-        super().__init__(weight, bias, source, max_error)
+        super().__init__(weight, bias, source, max_error, activation)
         shape: tuple[int, ...] = tuple(self.weight.shape)
         many = shape if len(shape) == 3 else (1, 1, int(self.weight.numel()))
         self.filters: int = many[0]
@@ -100,9 +102,10 @@ class Conv1d(Tuned):
         where = f"mode={self.mode}" if self.padding is None else f"padding={self.padding}"
         channels = f"{self.channels} to {self.filters} channels, groups={self.groups}, "
         one = (self.channels, self.filters) == (1, 1)
-        return f"{'' if one else channels}{self.taps} taps, {where}, kind={self.kind}"
+        parts = f"{'' if one else channels}{self.taps} taps, {where}, kind={self.kind}"
+        return parts + self._extra
 
-    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         weight = weight.reshape(self.filters, self.channels // self.groups, self.taps)
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
@@ -153,8 +156,8 @@ class Conv1d(Tuned):
     def _is_dense(self, x: Any) -> bool:
         return super()._is_dense(x) or (x.ndim == 3 and bool(x.mT.is_contiguous()))
 
-    def _taken(self, x: Any, work: Any) -> Any:
-        return x.mT if work.layout == "NWC" else super()._taken(x, work)
+    def _taken(self, x: Any, work: Any, output: bool = False) -> Any:
+        return x.mT if work.layout == "NWC" else super()._taken(x, work, output)
 
     def _given_back(self, y: Any, x: Any, work: Any) -> Any:
         return y.mT if work.layout == "NWC" else super()._given_back(y, x, work)
@@ -189,9 +192,10 @@ class DepthwiseConv2d(Tuned):
         padding: tuple[int, int, int, int] | None = None,
         dilation: int = 1,
         channels: int | None = None,
+        activation: Activation = "none",
         max_error: float | None = None,
     ) -> None:
-        super().__init__(weight, bias, source, max_error)
+        super().__init__(weight, bias, source, max_error, activation)
         shape = tuple(self.weight.shape)
         if len(shape) != 4 or shape[1] != 1 or shape[0] % (channels or shape[0]):
             of = "C" if channels is None else f"a multiple of {channels}"
@@ -233,9 +237,9 @@ class DepthwiseConv2d(Tuned):
 
     def extra_repr(self) -> str:
         size = "x".join(map(str, self.size))
-        return f"{self.channels} channels, kernel {size}, stride={self.stride}"
+        return f"{self.channels} channels, kernel {size}, stride={self.stride}{self._extra}"
 
-    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
+    def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         top, left, bottom, right = self.padding
         around = (top, left)
         if around != (bottom, right):
@@ -272,8 +276,10 @@ class DepthwiseConv2d(Tuned):
             x.ndim == 4 and bool(x.is_contiguous(memory_format=torch.channels_last))
         )
 
-    def _taken(self, x: Any, work: Any) -> Any:
-        return x.permute(0, 2, 3, 1) if work.layout == "NHWC" else super()._taken(x, work)
+    def _taken(self, x: Any, work: Any, output: bool = False) -> Any:
+        if work.layout == "NHWC" and x.ndim == 4:
+            return x.permute(0, 2, 3, 1)
+        return super()._taken(x, work, output)
 
     def _given_back(self, y: Any, x: Any, work: Any) -> Any:
         return y.permute(0, 3, 1, 2) if work.layout == "NHWC" else super()._given_back(y, x, work)

@@ -14,19 +14,24 @@ from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 
+Some = Tensor | None
+
 NAME = "convtune::module"
-_SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, int number) -> Tensor"
+_SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
 
 
 class Called(Protocol):
     """What a module gives the operator, which lays every output out: the graph is compiled for
     these strides."""
 
-    def computed(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def computed(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output, by a tuned kernel or by PyTorch."""
 
-    def plain(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def plain(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output by PyTorch."""
+
+    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor:
+        """A tensor of the output's shape and dtype, by PyTorch."""
 
     def laid_out(self, y: Tensor, x: Tensor) -> Tensor:
         """An output in the layout of its input."""
@@ -44,33 +49,34 @@ def numbered(module: Called) -> int:
     return number
 
 
-def call(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
+def call(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     """The module's output: its shape is looked up when the graph runs, not when it is compiled."""
-    output: Tensor = torch.ops.convtune.module(x, weight, bias, number)
+    output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, number)
     return output
 
 
-def _called(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
+def _called(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     module = _module(number)
-    return module.laid_out(module.computed(x, weight, bias), x)
+    return module.laid_out(module.computed(x, weight, bias, residual), x)
 
 
-def _described(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
+def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     """Shape, dtype and strides of the output, for tensors without data."""
     module = _module(number)
-    return module.laid_out(module.plain(x, weight, bias), x)
+    return module.laid_out(module.convolved(x, weight, bias), x)
 
 
-def _differentiated(x: Tensor, weight: Tensor, bias: Tensor | None, number: int) -> Tensor:
+def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     """PyTorch's convolution, which has derivatives, if there is something to derive by."""
-    given = (x, weight) if bias is None else (x, weight, bias)
+    given = [each for each in (x, weight, bias, residual) if each is not None]
     if (torch.is_grad_enabled() and any(each.requires_grad for each in given)) or (
         forward_ad._current_level >= 0
         and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
     ):
-        return _described(x, weight, bias, number)
+        module = _module(number)
+        return module.laid_out(module.plain(x, weight, bias, residual), x)
     with torch._C._AutoDispatchBelowAutograd():
-        return call(x, weight, bias, number)
+        return call(x, weight, bias, residual, number)
 
 
 def _module(number: int) -> Called:

@@ -25,7 +25,7 @@ def check(module: Module, expected: type[Module]) -> None:
     own = {"forward", "_conv_forward"} & vars(module).keys()
     if own:
         raise WrongArgument(f"{module} has a {own.pop()} of its own; {_LEFT}")
-    hooks = [hook for name in _HOOKS for hook in getattr(module, name).values()]
+    hooks = hooks_of(module)
     if hooks:
         names = ", ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks)
         raise WrongArgument(
@@ -36,6 +36,11 @@ def check(module: Module, expected: type[Module]) -> None:
     for name in ("weight", "bias"):
         if name not in module._parameters and not parametrize.is_parametrized(module, name):
             raise WrongArgument(f"the {name} of {module} is not one of its parameters; {_LEFT}")
+
+
+def hooks_of(module: Module) -> list[Any]:
+    """What is called with the module, and would not be with a replacement."""
+    return [hook for name in _HOOKS for hook in getattr(module, name).values()]
 
 
 def take_over(module: Module, replacement: Module) -> None:

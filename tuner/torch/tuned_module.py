@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import ValidationError
 
-import templates
+from templates.epilogue import Activation
 from templates.workload import Workload
-from tuner.client.answers import Best
 from tuner.client.source import Source
-from tuner.device import cpu_facts
-from tuner.errors import ForeignDevice, NotTuned, TunerError, WrongArgument
+from tuner.errors import WrongArgument
 from tuner.library import torch_transforms
 from tuner.library.load import Library
+from tuner.torch import activations
 from tuner.torch import operator as torch_operator
+from tuner.torch.folding import BatchNorm
+from tuner.torch.lookup import Found, look_up
 
 log = logging.getLogger("tuner.torch.modules")
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
-_CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Tuned(torch.nn.Module):
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
-    accuracy that is asked for, by default the operator's.
+    accuracy that is asked for, by default the operator's; ``activation`` what is applied to the
+    output, after the bias and a residual: one of the workload's.
 
-    A shape is looked up at its first call, with its bias in the kernel or, if only that is tuned,
-    without, and what was found is kept: :meth:`forget` has it looked up anew. ``used`` says what
-    computed the last output, "tuned" or "pytorch", ``reason`` why; each reason is logged once. A
-    tuned kernel has no backward, and PyTorch does not see it: if grad is needed, or something
-    records or transforms the call, PyTorch computes; and so it does if it was faster when the shape
-    was tuned.
+    A shape is looked up at its first call, with bias, residual and activation in the kernel or, if
+    only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew.
+    ``used`` says what computed the last output, "tuned" or "pytorch", ``reason`` why; each reason
+    is logged once. A tuned kernel has no backward, and PyTorch does not see it: if grad is needed,
+    or something records or transforms the call, PyTorch computes; and so it does if it was faster
+    when the shape was tuned.
 
     A copy shares the source. A file has none: set ``source`` after loading.
     """
@@ -45,23 +47,38 @@ class Tuned(torch.nn.Module):
     bias: torch.nn.Parameter | None
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
+    in_place_of: tuple[torch.nn.Module, ...] = ()
 
     def __init__(
-        self, weight: Any, bias: Any, source: Source, max_error: float | None = None
+        self,
+        weight: Any,
+        bias: Any,
+        source: Source,
+        max_error: float | None = None,
+        activation: Activation = "none",
     ) -> None:
         super().__init__()
         self.weight = _parameter(weight)
         self.register_parameter("bias", None if bias is None else _parameter(bias))
         self.source: Source | None = source
         self.max_error = max_error
+        self.activation = activations.known(activation)
+        self.bias_in_kernel = True
+        self._norm: BatchNorm | None = None
         self._number = torch_operator.numbered(self)
         self.forget()
 
     def forget(self) -> None:
         """Look every shape up again."""
-        self._found: dict[Any, Library | str] = {}
+        self._found: dict[Any, Found] = {}
         self._said: set[str] = set()
         self._views: dict[str, Any] = {}
+
+    def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
+        """Compute what stands behind the convolution in a model too: a batch norm, an activation.
+        They keep their places, and must pass on there what comes."""
+        self._norm, self.activation = norm, activations.known(activation)
+        self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process, and the views of this module's parameters
@@ -81,56 +98,97 @@ class Tuned(torch.nn.Module):
         Tuned.__setstate__(copied, deepcopy(Tuned.__getstate__(self), memo))
         return copied
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any, residual: Any = None) -> Any:
         if torch.compiler.is_exporting():
-            return self.plain(x, self.weight, self.bias)
+            return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
-            return self._compiled(x)
-        return self.computed(x, self._current("weight"), self._current("bias"))
+            return self._compiled(x, residual)
+        return self.computed(x, self._current("weight"), self._current("bias"), residual)
 
-    def _compiled(self, x: Any) -> Any:
-        """One operator in a graph; or PyTorch's convolution, of what only PyTorch knows, in
-        forward-mode differentiation, or if autocast is on."""
+    def _compiled(self, x: Any, residual: Any) -> Any:
+        """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
+        differentiation, if autocast is on, or if a batch norm's gradients or sums are needed."""
         weight, bias = self.weight, self.bias
-        given = (x, weight) if bias is None else (x, weight, bias)
+        given = _there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in _PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
-        if not known or forward or torch.is_autocast_enabled(x.device.type):
-            return self.plain(x, weight, bias)
-        return torch_operator.call(x, weight, bias, self._number)
+        normed = self._norm is not None and (
+            self._norm.training or (torch.is_grad_enabled() and self._needs_grad(given))
+        )
+        if not known or forward or normed or torch.is_autocast_enabled(x.device.type):
+            return self.plain(x, weight, bias, residual)
+        return torch_operator.call(x, weight, bias, residual, self._number)
 
-    def computed(self, x: Any, weight: Any, bias: Any) -> Any:
+    def plain(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+        """The output by PyTorch alone."""
+        y = self.convolved(x, weight, bias)
+        if self._norm is not None:
+            y = self._norm.normalised(y)
+        if residual is not None:
+            y = y + residual
+        return activations.applied(self.activation, y)
+
+    def computed(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output for the current weight and bias, by a tuned kernel if there is one."""
-        given = (x, weight) if bias is None else (x, weight, bias)
-        found = self._only_pytorchs(*given) or self._unfit(x, weight, bias) or self._library(x)
+        given = _there(x, weight, bias, residual)
+        found = self._only_pytorchs(*given) or self._unfit(*given) or self._library(x, residual)
         if isinstance(found, str):
-            return self._by_pytorch(x, weight, bias, found)
-        flat = x.detach() if x.requires_grad else x
-        work: Any = found.workload
-        views = [self._viewed("weight", weight, work)]
-        if work.bias:
-            views.append(self._viewed("bias", bias, work))
+            return self._by_pytorch(x, weight, bias, residual, found)
         try:
-            y = self._given_back(found(self._taken(flat, work), *views), x, work)
+            y = self._by_library(found, x, weight, bias, residual)
         except WrongArgument as error:
-            return self._by_pytorch(x, weight, bias, str(error))
+            return self._by_pytorch(x, weight, bias, residual, str(error))
         self.used, self.reason = "tuned", found.manifest["template"]
         if self.reason not in self._said:
             self._say(logging.INFO)
+        return y
+
+    def _by_library(self, library: Library, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        """What the library was tuned without is done to its output."""
+        if self._norm is not None:
+            weight, bias = self._norm.folded(weight, bias)
+        work: Any = library.workload
+        taken = [
+            self._taken(x.detach() if x.requires_grad else x, work),
+            self._viewed("weight", weight, work),
+        ]
+        if work.bias:
+            taken.append(self._viewed("bias", bias, work))
+        if work.residual:
+            taken.append(self._taken(residual.detach(), work, output=True))
+        y = self._given_back(library(*taken), x, work)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
+        if residual is not None and not work.residual:
+            if residual.shape != y.shape:
+                raise WrongArgument(
+                    f"the residual has shape {tuple(residual.shape)}, the output {tuple(y.shape)}"
+                )
+            y += residual.detach()
+        if work.activation != self.activation:
+            y = activations.applied(self.activation, y)
         return y
+
+    @property
+    def _extra(self) -> str:
+        """What is computed behind the convolution, for :meth:`extra_repr`."""
+        norm = "" if self._norm is None else ", batch norm"
+        return norm + ("" if self.activation == "none" else f", activation={self.activation}")
 
     def _current(self, name: str) -> Any:
         """A parameter; or, where it is parametrised, what that makes of it now."""
         own = self._parameters
         return own[name] if name in own else getattr(self, name)
 
-    def _by_pytorch(self, x: Any, weight: Any, bias: Any, reason: str) -> Any:
+    @property
+    def _has_bias(self) -> bool:
+        return self._norm is not None or self._current("bias") is not None
+
+    def _by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
         self.used, self.reason = "pytorch", reason
         if reason not in self._said:
             self._say(logging.WARNING)
-        return self.plain(x, weight, bias)
+        return self.plain(x, weight, bias, residual)
 
     def _say(self, level: int) -> None:
         self._said.add(self.reason)
@@ -144,12 +202,18 @@ class Tuned(torch.nn.Module):
                 return f"it takes a {type(tensor).__name__}, and a library plain tensors"
         return torch_transforms.loses(*tensors)
 
-    def _unfit(self, x: Any, weight: Any, bias: Any) -> str | None:
+    def _needs_grad(self, given: Sequence[Any]) -> bool:
+        return any(each.requires_grad for each in given) or (
+            self._norm is not None and self._norm.needs_grad
+        )
+
+    def _unfit(self, x: Any, weight: Any, *added: Any) -> str | None:
         """Why no library could be called on this, whatever is tuned."""
-        if torch.is_grad_enabled() and (
-            x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-        ):
+        given = (x, weight, *added)
+        if torch.is_grad_enabled() and self._needs_grad(given):
             return "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
+        if self._norm is not None and self._norm.training:
+            return "its batch norm is in training mode; call eval() on the model"
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
@@ -157,69 +221,59 @@ class Tuned(torch.nn.Module):
             return f"the input is on {x.device} and the weight on {weight.device}"
         if torch.is_autocast_enabled(x.device.type):
             return "autocast is on, which chooses the dtype itself"
-        if x.layout != torch.strided or not (self._is_dense(x) and weight.is_contiguous()):
-            return "input and weight must be contiguous; call .contiguous() on them"
-        return None
+        dense = x.layout == torch.strided and self._is_dense(x) and weight.is_contiguous()
+        return None if dense else "input and weight must be contiguous; call .contiguous() on them"
 
-    def _library(self, x: Any) -> Library | str:
+    def _library(self, x: Any, residual: Any) -> Library | str:
         if self.source is None:
             return "a module has no source when it comes from a file; set its source"
-        key = (x.shape, x.dtype, x.device, x.is_contiguous(), self._current("bias") is None)
+        found = self.found_for(x, x.device, residual is not None)
+        return found.library or found.reason
+
+    def found_for(self, x: Any, device: Any, residual: bool = False) -> Found:
+        """What computes inputs of that shape, layout and dtype, which may have no data, on that
+        device: asked of the source once."""
+        key = (x.shape, x.dtype, device, x.is_contiguous(), self._has_bias, residual)
         found = self._found.get(key)
         if found is None:
             if x.is_cuda and torch.cuda.is_current_stream_capturing():
-                return "a CUDA graph is captured, and this shape was not called before"
-            found = self._found[key] = self._looked_up(x)
+                return Found(
+                    reason="a CUDA graph is captured, and this shape was not called before"
+                )
+            found = self._found[key] = self._looked_up(x, device, residual)
         return found
 
-    def _looked_up(self, x: Any) -> Library | str:
+    def wanted(self, x: Any, residual: bool = False) -> list[dict[str, Any]] | str:
+        """The workloads that would serve that input, by their fields, the most complete first; or
+        why it has none."""
         fields = self._fields(x)
         if isinstance(fields, str):
             return fields
+        if x.dtype not in DTYPES:
+            return f"the input is {x.dtype}, and must be one of {', '.join(DTYPES.values())}"
+        if not self._is_dense(x):
+            return "the input is not contiguous"
         if self.max_error is not None:
             fields["max_error"] = self.max_error
         fields["dtype"] = DTYPES[x.dtype]
-        # tuned without its bias, a kernel is called and the bias added
-        wanted = [fields] if self._current("bias") is None else [fields | {"bias": True}, fields]
-        reasons = []
-        for each in wanted:
-            try:
-                return self._tuned(each, x.device)
-            except NotTuned as missing:
-                reasons.append(str(missing))
-        return reasons[0]
+        if self._has_bias and not self.bias_in_kernel:
+            return [fields]
+        several = [fields]
+        for name, value in (
+            ("bias", self._has_bias),
+            ("residual", residual),
+            ("activation", self.activation != "none" and self.activation),
+        ):
+            if value:
+                several.append(several[-1] | {name: value})
+        return several[::-1]  # what a kernel was tuned without is done to its output
 
-    def _tuned(self, fields: dict[str, Any], device: Any) -> Library | str:
-        """The library of that workload, or why it can't be called. Raises NotTuned."""
-        try:
-            wanted = templates.operator(self.operator).workload.model_validate(fields)
-        except ValidationError as error:
-            return f"the operator has limits: {error.errors()[0]['msg']}"
-        try:
-            return self._fitting(self.source, wanted, device)
-        except NotTuned:
-            raise
-        except TunerError as error:
-            return str(error)
-
-    def _fitting(self, source: Any, wanted: Workload, device: Any) -> Library | str:
-        """That of the very device, or of another CPU whose instructions are here too."""
-        on_gpu = device.type == "cuda"
-        name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
-        shape = wanted.model_dump()
-        try:
-            best = source.best(self.operator, shape, target=device.type, device=name)
-        except NotTuned:
-            if on_gpu:
-                raise
-            best = source.best(self.operator, shape, target=device.type)
-        faster = _faster_pytorch(best, shape["layout"] in _CHANNELS_LAST)
-        if faster is not None:
-            return faster
-        library: Library = source.load(best)
-        if library.workload != wanted:
-            raise ForeignDevice(f"the source answered with a library of {library.workload.key}")
-        return library
+    def _looked_up(self, x: Any, device: Any, residual: bool) -> Found:
+        wanted = self.wanted(x, residual)
+        if isinstance(wanted, str):
+            return Found(reason=wanted)
+        source: Any = self.source
+        return look_up(source, self.operator, wanted, device)
 
     def _viewed(self, name: str, parameter: Any, work: Workload) -> Any:
         """The weight or the bias as the library takes it, in the same memory."""
@@ -234,9 +288,12 @@ class Tuned(torch.nn.Module):
         contiguous: bool = x.is_contiguous()
         return contiguous
 
-    def _taken(self, x: Any, work: Workload) -> Any:
-        """The input as the library takes it, in the same memory."""
-        wanted = work.given[0].shape
+    def _taken(self, x: Any, work: Workload, output: bool = False) -> Any:
+        """The input, or what is shaped as the output, as the library takes it, in the same
+        memory. Raises WrongArgument if it has another shape."""
+        wanted = work.output.shape if output else work.given[0].shape
+        if x.numel() != math.prod(wanted):
+            raise WrongArgument(f"the residual has shape {tuple(x.shape)}, the output {wanted}")
         return x if x.shape == wanted else x.view(wanted)
 
     def _given_back(self, y: Any, x: Any, work: Workload) -> Any:
@@ -244,8 +301,8 @@ class Tuned(torch.nn.Module):
         return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, work))
 
     @abstractmethod
-    def plain(self, x: Any, weight: Any, bias: Any) -> Any:
-        """The output by PyTorch alone."""
+    def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
+        """The convolution and its bias, by PyTorch alone."""
 
     @abstractmethod
     def laid_out(self, y: Any, x: Any) -> Any:
@@ -263,31 +320,16 @@ class Tuned(torch.nn.Module):
     def _shape_of_bias(self) -> tuple[int, ...]: ...
 
 
+def _there(*tensors: Any) -> list[Any]:
+    return [each for each in tensors if each is not None]
+
+
 def _parameter(given: Any) -> Any:
     """A parameter as it is, so that a module and its replacement train as one; a plain tensor as a
     parameter that needs no grad unless the tensor does."""
     if isinstance(given, torch.nn.Parameter):
         return given
     return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)
-
-
-def _faster_pytorch(best: Best, channels_last: bool) -> str | None:
-    """What PyTorch took in the round, where it was faster called as a module calls it: on what
-    comes, as it is written, without transforms, and not in another layout. To convert would cost
-    more than it gains."""
-    fastest = best.fastest
-    if fastest is None or not fastest.name.startswith("pytorch"):
-        return None
-    others = _CHANNELS_FIRST if channels_last else _CHANNELS_LAST
-    speedups = [
-        row["speedup"]
-        for row in best.model_dump()["baselines"] or ()
-        if row["name"].startswith("pytorch") and row.get("speedup")
-        if not any(each in row["name"].split() for each in (*others, "fft", "compiled"))
-    ]
-    if min(speedups, default=0) >= 1:
-        return None
-    return f"{fastest.name} was the fastest when this shape was tuned: {fastest.time_us:.4g} µs"
 
 
 class _Shared:

@@ -71,7 +71,7 @@ def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
         y = module(last)
         assert (module.used, module.reason) == ("tuned", "tiled")
         (found,) = module._found.values()
-        assert found.workload.bias
+        assert found.library.workload.bias
         exact = torch.nn.functional.conv2d(x, w, bias, padding=1, groups=6)
         assert torch.allclose(y, exact, atol=1e-5)
         module.bias.copy_(2 * bias)
@@ -335,3 +335,29 @@ def test_a_service_says_that_pytorch_was_faster(libraries: dict[str, Path], tmp_
     finally:
         running.close()
     assert (module.used, module.reason[:23]) == ("pytorch", "pytorch was the fastest")
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "relu6", "silu", "gelu", "hardswish"])
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_a_residual_and_an_activation(source: Local, x: Any, activation: Any, layout: str) -> None:
+    """By PyTorch, if the kernel is tuned without them; and all of it, if nothing is tuned."""
+    x = x.contiguous() if layout == "first" else x
+    weight, bias, residual = torch.randn(6, 1, 3, 3), torch.randn(6), torch.randn_like(x)
+    module = DepthwiseConv2d(weight, bias, source=source, activation=activation)
+    apply = getattr(torch.nn.functional, activation, lambda y: y)
+    sums = torch.nn.functional.conv2d(x, weight, bias, padding=1, groups=6)
+    assert torch.allclose(module(x, residual), apply(sums + residual), atol=1e-5)
+    assert module.used == ("tuned" if layout == "last" else "pytorch")
+    assert torch.allclose(module(x), apply(sums), atol=1e-5)
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        assert torch.allclose(compiled(x, residual), apply(sums + residual), atol=1e-5)
+    torch.compiler.reset()
+    one = residual[:, :1]  # of another shape: as PyTorch adds it
+    assert torch.allclose(module(x, one), apply(sums + one), atol=1e-5)
+    assert module.used == "pytorch"
+
+
+def test_an_unknown_activation_is_refused(source: Local) -> None:
+    with pytest.raises(WrongArgument, match="activation is 'tanh', and must be one of none, relu"):
+        DepthwiseConv2d(torch.randn(6, 1, 3, 3), source=source, activation="tanh")

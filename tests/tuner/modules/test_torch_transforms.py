@@ -60,7 +60,7 @@ def test_tracing_records_pytorchs_convolution(case: Any) -> None:
     other = torch.randn(x.shape)
     same(torch.jit.trace(module, (x,))(other), plain(other))
     if isinstance(module, DepthwiseConv2d):
-        same(torch.fx.symbolic_trace(module)(other), plain(other))
+        same(torch.fx.symbolic_trace(torch.nn.Sequential(module))(other), plain(other))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -139,9 +139,9 @@ def test_autocast_is_left_to_pytorch_in_a_compiled_graph(case: Any, compiled_ane
 
 def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
     _, module, x = case
-    given = (x, module.weight, module.bias, module._number)
+    given = (x, module.weight, module.bias, None, module._number)
     torch.library.opcheck(torch.ops.convtune.module.default, given)
-    trained = (x, *(each.detach().requires_grad_() for each in given[1:3]), module._number)
+    trained = (x, *(each.detach().requires_grad_() for each in given[1:3]), None, module._number)
     torch.library.opcheck(torch.ops.convtune.module.default, trained)
 
 
@@ -168,7 +168,7 @@ def test_a_graph_that_outlives_its_module_says_so(case: Any) -> None:
     del gone
     gc.collect()
     with pytest.raises(WrongArgument, match="which is gone"):
-        torch.ops.convtune.module(x, module.weight, module.bias, number)
+        torch.ops.convtune.module(x, module.weight, module.bias, None, number)
 
 
 def test_what_only_pytorch_knows_is_its_convolution_in_a_graph(

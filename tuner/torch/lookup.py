@@ -1,0 +1,97 @@
+"""What a source has for a layer's shape: a library to call, or why PyTorch computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+import templates
+from templates.workload import Workload
+from tuner.client.answers import Best
+from tuner.client.source import Source
+from tuner.device import cpu_facts
+from tuner.errors import ForeignDevice, NotTuned, TunerError
+from tuner.library.load import Library
+
+_CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
+
+
+@dataclass(frozen=True)
+class Found:
+    """``library`` computes the shape, or PyTorch does for that ``reason``. ``best`` is what the
+    source answered, if it did."""
+
+    library: Library | None = None
+    reason: str = ""
+    best: Best | None = None
+
+
+def workload_of(operator: str, fields: Mapping[str, Any]) -> Workload | str:
+    """The workload of those fields, or the limit that it would break."""
+    try:
+        return templates.operator(operator).workload.model_validate(dict(fields))
+    except ValidationError as error:
+        return f"the operator has limits: {error.errors()[0]['msg']}"
+
+
+def look_up(
+    source: Source, operator: str, wanted: Iterable[Mapping[str, Any]], device: torch.device
+) -> Found:
+    """The first of those workloads, given by their fields, that is tuned for the device."""
+    reasons = []
+    for fields in wanted:
+        workload = workload_of(operator, fields)
+        if isinstance(workload, str):
+            return Found(reason=workload)
+        try:
+            return _of(source, workload, device)
+        except NotTuned as missing:
+            reasons.append(str(missing))
+        except TunerError as error:
+            return Found(reason=str(error))
+    return Found(reason=reasons[0])
+
+
+def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
+    """That of the very device, or of another CPU, whose instructions may be here too. Raises
+    NotTuned."""
+    on_gpu = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
+    shape = wanted.model_dump()
+    try:
+        return source.best(wanted.operator, shape, target=device.type, device=name)
+    except NotTuned:
+        if on_gpu:
+            raise
+        return source.best(wanted.operator, shape, target=device.type)
+
+
+def _of(source: Source, wanted: Workload, device: torch.device) -> Found:
+    best = best_of(source, wanted, device)
+    fastest = best.fastest
+    slower = min(pytorchs(best).values(), default=0) < 1
+    if fastest is not None and fastest.name.startswith("pytorch") and slower:
+        said = f"{fastest.name} was the fastest when this shape was tuned"
+        return Found(reason=f"{said}: {fastest.time_us:.4g} µs", best=best)
+    library: Library = source.load(best)
+    if library.workload != wanted:
+        raise ForeignDevice(f"the source answered with a library of {library.workload.key}")
+    return Found(library=library, best=best)
+
+
+def pytorchs(best: Best) -> dict[str, float]:
+    """How many times as fast the best is as PyTorch called as a layer calls it, by the names of
+    those rows: on what comes, as it is written, without transforms, and not in another layout. To
+    convert would cost more than it gains."""
+    others = _CHANNELS_FIRST if best.workload.get("layout") in _CHANNELS_LAST else _CHANNELS_LAST
+    rows = best.model_dump()["baselines"] or ()
+    return {
+        row["name"]: row["speedup"]
+        for row in rows
+        if row["name"].startswith("pytorch") and row.get("speedup")
+        if not any(each in row["name"].split() for each in (*others, "fft", "compiled"))
+    }
