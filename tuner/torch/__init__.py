@@ -1,1 +1,18 @@
-"""Tuned kernels as PyTorch modules."""
+"""Tuned kernels in PyTorch: modules, and whole models.
+
+from tuner.client.client import Client
+from tuner.torch import optimize_
+
+report = optimize_(model, images, source=Client("http://gpu-host:8000"))
+print(report)
+"""
+
+from tuner.torch.model.capture import Captured, capture
+from tuner.torch.model.optimize import optimize_
+from tuner.torch.model.report import Report, Row
+from tuner.torch.model.swap import restore_
+from tuner.torch.modules import Conv1d, DepthwiseConv2d
+
+__all__ = [
+    "Captured", "Conv1d", "DepthwiseConv2d", "Report", "Row", "capture", "optimize_", "restore_",
+]  # fmt: skip

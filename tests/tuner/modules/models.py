@@ -1,0 +1,62 @@
+"""A small model whose layer is tuned in the source of these tests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class BatchNormAct2d(nn.BatchNorm2d):
+    """As timm has it."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.drop, self.act = nn.Identity(), nn.ReLU6(inplace=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.act(self.drop(super().forward(x)))
+
+
+class Block(nn.Module):
+    """A depthwise layer, whose output ``call`` takes with the block's norm and activation."""
+
+    def __init__(self, call: Callable[["Block", Any], Any], act: Any = None) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first = nn.Conv2d(6, 6, 1)
+        self.conv = nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
+        self.bn = nn.BatchNorm2d(6)
+        self.act = act or nn.ReLU6(inplace=True)
+        self.both = BatchNormAct2d(6)
+        self.same = nn.Identity()
+        self.call = call
+        scramble(self)
+
+    def forward(self, x: Any) -> Any:
+        return self.call(self, self.conv(self.first(x)))
+
+
+def scramble(model: Any) -> None:
+    """Statistics and parameters as training leaves them."""
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d):
+                module.weight.uniform_(0.5, 2)
+                module.bias.normal_()
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2)
+
+
+def outputs(model: Any, x: Any) -> Any:
+    with torch.no_grad():
+        return model(x)
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(torch.allclose(a, b, atol=2e-5, rtol=2e-5))
+
+
+def usual(block: Block, y: Any) -> Any:
+    return block.act(block.bn(y))

@@ -1,0 +1,118 @@
+"""What a model's report says, what is done about what is not tuned, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tuner.client.client import Client
+from tuner.client.local import Local
+from tuner.errors import NotTuned, ServiceUnreachable, WrongArgument
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Block, close, outputs, usual  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tuner.torch import capture, optimize_  # noqa: E402
+
+
+def test_the_report(source: Local, x: Any) -> None:
+    model = nn.Sequential(Block(usual), nn.Conv2d(6, 6, 5, padding=2, groups=6)).eval()
+    report = optimize_(model, x, source=source)
+    text = str(report)
+    for words in ("0.conv", "B=2", "NHWC", "with BatchNorm2d, ReLU6", "1 of 2 layers", "measured"):
+        assert words in text
+    found = json.loads(report.to_json())
+    assert [row["by"] for row in found["rows"]] == ["tuned", "pytorch"]
+    assert found["before_ms"] > 0
+    picture = report.svg()
+    assert picture.count("<rect") == 1 + 2 * (report.rows[0].pytorch_us is not None)
+    assert picture.rstrip().endswith("</svg>")
+    assert str(optimize_(nn.Sequential(nn.Linear(3, 3)), torch.randn(1, 3), source=source)) == (
+        "the model calls no conv1d and no depthwise conv2d"
+    )
+
+
+def test_what_is_missing_is_refused_before_anything_changes(source: Local, x: Any) -> None:
+    model = Block(usual).eval()
+    with pytest.raises(NotTuned, match=r"(?s)1 workloads .*tuner tune depthwise_conv2d"):
+        optimize_(model, x, source=source, on_missing="raise")
+    assert type(model.conv) is nn.Conv2d
+
+
+def test_what_is_missing_is_tuned(source: Local) -> None:
+    model, x = (
+        nn.Sequential(nn.Conv2d(2, 2, 3, groups=2, bias=False)).eval(),
+        torch.randn(1, 2, 5, 4),
+    )
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source, on_missing="tune", budget_seconds=2)
+    (row,) = report.rows
+    assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
+    assert row.time_us
+    assert close(outputs(model, x), plain)
+
+
+def test_a_service_that_is_down_leaves_the_model_as_it_is(x: Any) -> None:
+    model = Block(usual).eval()
+    with Client("http://127.0.0.1:9", timeout=1) as source:
+        report = optimize_(model, x, source=source)
+        assert type(model.conv) is nn.Conv2d
+        assert "no service answers" in str(report)
+        with pytest.raises(ServiceUnreachable, match="no service answers"):
+            optimize_(model, x, source=source, on_missing="raise")
+
+
+def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
+    def fails_at_the_second_call(block: Block, y: Any) -> Any:
+        if not isinstance(block.conv, nn.Conv2d):
+            raise RuntimeError("not this one")
+        return usual(block, y)
+
+    model = Block(fails_at_the_second_call).eval()
+    with pytest.raises(RuntimeError, match="not this one"):
+        optimize_(model, x, source=source)
+    assert type(model.conv) is nn.Conv2d
+    assert "forward" not in vars(model.bn)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"fuse": "bn"}, "fuse is 'bn'"),
+        ({"fuse": ("bn", "norm")}, "must hold some of 'bn', 'bias', 'act'"),
+        ({"on_missing": "guess"}, "on_missing is 'guess'"),
+        ({"on_missing": "nearest"}, "give a Client as source"),
+        ({"budget_seconds": 3.0}, "is for on_missing='tune'"),
+        ({"on_missing": "tune", "budget_seconds": 0.0}, "must be positive"),
+        ({"source": "http://here"}, "source is a str"),
+        ({"example_inputs": 3}, "example_inputs is a int"),
+        ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
+    ],
+)
+def test_bad_arguments(source: Local, x: Any, given: dict[str, Any], says: str) -> None:
+    model = Block(usual).eval()
+    with pytest.raises(WrongArgument, match=says):
+        optimize_(model, **{"example_inputs": x, "source": source, **given})
+    assert type(model.conv) is nn.Conv2d
+    with pytest.raises(WrongArgument, match="model is a int"):
+        optimize_(3, x, source=source)
+
+
+def test_the_workloads_of_a_model(x: Any) -> None:
+    model = nn.Sequential(Block(usual), Block(usual), nn.Conv2d(6, 6, (2, 3), groups=6)).eval()
+    first, second = capture(model, x)
+    assert (first.calls, first.names) == (2, ["0.conv", "1.conv"])
+    work: Any = first.workload
+    assert (work.C, work.layout, work.bias, work.activation) == (6, "NHWC", True, "relu6")
+    assert second.names == ["2"]
+    bare: Any = capture(model, x, fuse=("bias",))[0].workload
+    assert (bare.bias, bare.activation) == (False, "none")
+    here, there = (capture(model.to(kind), x.contiguous().to(kind)) for kind in ("cpu", "meta"))
+    assert [each.workload for each in here] == [each.workload for each in there]
+    (double,) = capture(nn.Sequential(nn.Conv1d(1, 1, 3)).double(), torch.randn(1, 1, 9).double())
+    assert (double.workload, double.reason) == (
+        None,
+        "the input is torch.float64, and must be one of float32, float16, bfloat16",
+    )

@@ -1,0 +1,1 @@
+"""A model optimised as a whole: its layers found, replaced and reported."""

@@ -1,0 +1,63 @@
+"""The workloads of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from templates.workload import Workload
+from tuner.torch.lookup import workload_of
+from tuner.torch.model.survey import FUSE, Layer, Terms, survey
+
+
+@dataclass
+class Captured:
+    """A workload, in how many calls it comes in one call of the model, and by which modules; or, of
+    layers that have none, the ``reason``."""
+
+    operator: str
+    workload: Workload | None
+    calls: int
+    names: list[str]
+    reason: str = ""
+
+
+def capture(
+    model: nn.Module,
+    *example_inputs: Any,
+    fuse: Collection[str] = FUSE,
+    max_error: float | None = None,
+    **named_inputs: Any,
+) -> list[Captured]:
+    """What :func:`tuner.torch.optimize_` would look up for the model, called once on these inputs,
+    in evaluation mode. Equal workloads are one. On the meta device nothing is computed, but PyTorch
+    does not keep channels last there. Raises what the call raises."""
+    terms = Terms(source=None, fuse=fuse, max_error=max_error)
+    layers, _ = survey(model, example_inputs, named_inputs, terms)
+    found: dict[Any, Captured] = {}
+    for layer in layers:
+        for call, calls in layer.shapes:
+            each = _captured(layer, call.input, calls)
+            known = found.setdefault((each.operator, each.workload or each.reason), each)
+            if known is not each:
+                known.calls += each.calls
+                known.names += each.names
+    return list(found.values())
+
+
+def _captured(layer: Layer, x: Any, calls: int) -> Captured:
+    workload = workload_for(layer, x)
+    if isinstance(workload, str):
+        return Captured(layer.operator, None, calls, list(layer.names), workload)
+    return Captured(layer.operator, workload, calls, list(layer.names))
+
+
+def workload_for(layer: Layer, x: Any) -> Workload | str:
+    """The workload of the layer's call on such an input, or why it has none."""
+    if layer.tuned is None:
+        return layer.reason
+    wanted = layer.tuned.wanted(x)
+    return wanted if isinstance(wanted, str) else workload_of(layer.operator, wanted[0])

@@ -1,0 +1,173 @@
+"""What a call of a model does with its convolutions: on what they are called, and which batch norm
+and activation alone take each output. It is seen in one call, on an example."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from tuner.torch import activations
+
+_LOOKS = (
+    "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
+    "stride", "numel", "is_contiguous", "is_floating_point",
+)  # fmt: skip
+"""What says of a tensor only what is the same behind a batch norm and an activation."""
+
+
+@dataclass
+class Called:
+    """A call of a convolution: its input, without data, and the modules that one after another
+    were all that took its output."""
+
+    input: torch.Tensor
+    device: torch.device
+    behind: list[nn.Module] = field(default_factory=list)
+
+
+@dataclass
+class _Output:
+    """A tensor that a convolution or what is behind it gave; ``uses`` are those of it."""
+
+    call: Called
+    shape: torch.Size
+    place: int
+    uses: list[nn.Module | None] = field(default_factory=list)
+
+
+@dataclass
+class Dataflow:
+    """``calls`` of each convolution, and how often each other module was called at all; ``output``
+    is the model's."""
+
+    calls: dict[nn.Module, list[Called]] = field(default_factory=dict)
+    times: Counter[nn.Module] = field(default_factory=Counter)
+    output: Any = None
+
+
+def run(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The model's output in evaluation mode, without gradients; its own modes stay."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        with torch.no_grad():
+            return model(*given, **named)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def watched(
+    model: nn.Module,
+    given: tuple[Any, ...],
+    named: dict[str, Any],
+    is_convolution: Callable[[nn.Module], bool],
+) -> Dataflow:
+    """One call of the model, watched."""
+    own = set(model.modules())
+    watch = _Watch(own, {each for each in own if is_convolution(each)})
+    with watch.hooked(), watch:
+        watch.flow.output = run(model, given, named)
+    watch.end()
+    return watch.flow
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self, own: set[nn.Module], convolutions: set[nn.Module]) -> None:
+        super().__init__()
+        self.flow = Dataflow()
+        self._own, self._convolutions = own, convolutions
+        self._outputs: dict[int, _Output] = {}
+        self._all: list[_Output] = []
+        self._inside: list[tuple[nn.Module, int]] = []
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        hooks = nn.modules.module
+        with ExitStack() as stack:
+            for hook in (
+                hooks.register_module_forward_pre_hook(self._enter),
+                hooks.register_module_forward_hook(self._leave),
+            ):
+                stack.callback(hook.remove)
+            yield
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._outputs and _name(func) not in _LOOKS:
+            for leaf in pytree.tree_leaves((args, kwargs)):
+                self._use(leaf, None)
+        return func(*args, **kwargs)
+
+    def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
+        if module not in self._own:
+            return
+        self.flow.times[module] += 1
+        if len(given) == 1 and may_follow(module) and id(given[0]) in self._outputs:
+            self._use(given[0], module)
+            self._inside.append((module, id(given[0])))
+
+    def _leave(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+        if module in self._convolutions and given and isinstance(output, torch.Tensor):
+            x = given[0]
+            without = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+            call = Called(without, x.device)
+            self.flow.calls.setdefault(module, []).append(call)
+            self._keep(output, call)
+        elif self._inside and self._inside[-1][0] is module:
+            _, taken = self._inside.pop()
+            before = self._outputs[taken]
+            if isinstance(output, torch.Tensor) and output.shape == before.shape:
+                before.call.behind.append(module)
+                self._keep(output, before.call)
+
+    def _keep(self, tensor: torch.Tensor, call: Called) -> None:
+        output = _Output(call, tensor.shape, len(call.behind))
+        self._outputs[id(tensor)] = output
+        self._all.append(output)
+        weakref.finalize(tensor, self._outputs.pop, id(tensor), None)
+
+    def _use(self, tensor: Any, by: nn.Module | None) -> None:
+        output = self._outputs.get(id(tensor)) if isinstance(tensor, torch.Tensor) else None
+        if output is not None and (by is not None or not self._is_inside(tensor)):
+            output.uses.append(by)
+
+    def _is_inside(self, tensor: torch.Tensor) -> bool:
+        return any(entered == id(tensor) for _, entered in self._inside)
+
+    def end(self) -> None:
+        """Cut what is behind each call where an output has a second use."""
+        for leaf in pytree.tree_leaves(self.flow.output):
+            self._use(leaf, None)
+        for output in self._all:
+            behind = output.call.behind
+            follows = output.place < len(behind)
+            if follows and output.uses != [behind[output.place]]:
+                del behind[output.place :]
+
+
+def may_follow(module: nn.Module) -> bool:
+    """Whether the module is of a kind that a kernel can take in."""
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) or (
+        activations.of(module) is not None
+    )
+
+
+def _name(function: Any) -> str:
+    """A function's name; an attribute's, if it is one's getter."""
+    owner = getattr(function, "__self__", None)
+    if inspect.isgetsetdescriptor(owner):
+        return str(owner.__name__)
+    return str(getattr(function, "__name__", ""))

@@ -1,0 +1,162 @@
+"""A model made faster, in place, by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, get_args
+
+import torch
+from torch import nn
+
+from tuner.client.source import Source
+from tuner.errors import ServiceUnreachable, WrongArgument
+from tuner.torch.model import missing as untuned
+from tuner.torch.model.capture import workload_for
+from tuner.torch.model.dataflow import run
+from tuner.torch.model.missing import OnMissing, Wanted
+from tuner.torch.model.report import Report, Row
+from tuner.torch.model.survey import FUSE, Filter, Layer, Terms, survey, uncalled
+from tuner.torch.model.swap import Swap, restore_
+from tuner.torch.model.timing import difference, in_turns
+
+
+def optimize_(
+    model: nn.Module,
+    example_inputs: Any = None,
+    *,
+    source: Source,
+    filter_fn: Filter | None = None,
+    fuse: Collection[str] = FUSE,
+    max_error: float | None = None,
+    on_missing: OnMissing = "fallback",
+    budget_seconds: float | None = None,
+) -> Report:
+    """Replace the model's convolutions by tuned kernels where ``source``, a Client or a Local
+    database, has some that are faster, and report it by layer.
+
+    ``example_inputs`` are what the model is called with, a tensor, a tuple, or a mapping of names:
+    it is called on them in evaluation mode, before and after. What follows a convolution in that
+    call and takes all of its output, a batch norm and an activation, becomes part of its kernel if
+    ``fuse`` has "bn" and "act"; the model must use them alike in other calls. Without an example
+    nothing is taken in, and each layer looks its shapes up when it is called.
+
+    ``filter_fn(module, name)`` says which layers may be replaced; ``max_error`` is the accuracy
+    that is asked for. ``on_missing`` says what is done about workloads that are not tuned: leave
+    them to PyTorch ("fallback"), have a worker verify the nearest tuned shape's configuration,
+    "tune" them, within ``budget_seconds`` together, or "raise" NotTuned before anything is
+    replaced.
+
+    Keys of the ``state_dict`` stay, and so do parameters; :func:`restore_` undoes it. A model that
+    is optimised already is restored first. Layers compute by PyTorch while gradients are needed, or
+    a batch norm is in training mode. Raises WrongArgument for an argument that can't be, and what
+    the model's call raises.
+    """
+    terms = Terms(source, fuse, filter_fn, max_error)
+    _check(model, source, on_missing, budget_seconds, example_inputs)
+    restore_(model)
+    if example_inputs is None:
+        return _at_first_call(model, terms)
+    given, named = _inputs(example_inputs)
+    layers, before = survey(model, given, named, terms)
+    failed = _unserved(source, layers, on_missing, budget_seconds)
+    rows = [row for layer in layers for row in _rows(layer, failed)]
+    served = {id(row.layer) for row in rows if row.by == "tuned"}
+    swaps = [Swap(model, layer) for layer in layers if id(layer) in served]
+    report = Report(rows, training=model.training)
+    if swaps:
+        try:
+            for swap in swaps:
+                swap.apply()
+            after = run(model, given, named)
+            report.error = difference(before, after)
+            report.before_ms, report.after_ms = in_turns(model, given, named, swaps)
+        except BaseException:
+            restore_(model)
+            raise
+    return report
+
+
+def _check(
+    model: Any, source: Any, on_missing: str, budget_seconds: float | None, example: Any
+) -> None:
+    if not isinstance(model, nn.Module):
+        raise WrongArgument(f"model is a {type(model).__name__}, and must be a torch.nn.Module")
+    if not isinstance(source, Source):
+        raise WrongArgument(
+            f"source is a {type(source).__name__}, and must be a tuner.client.client.Client or a "
+            "tuner.client.local.Local"
+        )
+    known = get_args(OnMissing)
+    if on_missing not in known:
+        raise WrongArgument(
+            f"on_missing is {on_missing!r}, and must be one of {', '.join(map(repr, known))}"
+        )
+    if budget_seconds is not None and (on_missing != "tune" or not budget_seconds > 0):
+        raise WrongArgument(
+            f"budget_seconds is {budget_seconds}: it must be positive, and is for on_missing='tune'"
+        )
+    if example is None and on_missing != "fallback":
+        raise WrongArgument(
+            f"on_missing is {on_missing!r}, which needs example_inputs: shapes are known of a call"
+        )
+
+
+def _inputs(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, torch.Tensor):
+        return (example,), {}
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    if isinstance(example, tuple | list):
+        return tuple(example), {}
+    raise WrongArgument(
+        f"example_inputs is a {type(example).__name__}, and must be a tensor, a tuple of what the "
+        "model is called with, or a mapping of names to it"
+    )
+
+
+def _at_first_call(model: nn.Module, terms: Terms) -> Report:
+    rows = []
+    for layer in uncalled(model, terms):
+        if layer.tuned is not None:
+            Swap(model, layer).apply()
+            layer.reason = "its shapes are looked up when it is called"
+        rows.append(Row.of(layer))
+    return Report(rows, training=model.training)
+
+
+def _unserved(
+    source: Source, layers: list[Layer], on_missing: OnMissing, budget_seconds: float | None
+) -> dict[str, str]:
+    """Why workloads that are not tuned still are not, by their keys."""
+    if on_missing == "fallback":
+        return {}
+    wanted: dict[Wanted, None] = {}
+    for layer in layers:
+        for call, _ in layer.shapes:
+            workload = workload_for(layer, call.input)
+            if not isinstance(workload, str):
+                wanted[workload, call.device] = None
+    try:
+        missing = untuned.untuned(source, wanted)
+    except ServiceUnreachable:
+        if on_missing == "raise":
+            raise
+        return {}
+    if on_missing == "raise":
+        untuned.refuse(missing)
+    if on_missing == "nearest":
+        return untuned.verify_nearest(source, list(missing))
+    return untuned.tune(source, list(missing), budget_seconds)
+
+
+def _rows(layer: Layer, failed: Mapping[str, str]) -> list[Row]:
+    rows = []
+    for call, calls in layer.shapes:
+        workload = workload_for(layer, call.input)
+        if layer.tuned is None or isinstance(workload, str):
+            rows.append(Row.of(layer, str(workload), calls))
+            continue
+        found = layer.tuned.found_for(call.input, call.device)
+        reason = failed.get(workload.key, found.reason)
+        rows.append(Row.of(layer, reason, calls, workload, found))
+    return rows

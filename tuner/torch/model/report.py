@@ -1,0 +1,186 @@
+"""What became of a model's layers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from templates.workload import Workload
+from tuner.torch.lookup import Found, pytorchs
+from tuner.torch.model.picture import picture
+from tuner.torch.model.survey import Layer
+
+
+@dataclass
+class Row:
+    """A layer on one shape of its input, in ``calls`` of one call of the model. ``time_us`` and
+    ``pytorch_us``, which is the faster of PyTorch's ways in the layout that comes, and the
+    ``max_error`` were measured when the shape was tuned. PyTorch computes for that ``reason``."""
+
+    names: list[str]
+    operator: str
+    shape: str
+    calls: int
+    by: Literal["tuned", "pytorch"]
+    template: str | None = None
+    takes_in: list[str] = field(default_factory=list)
+    time_us: float | None = None
+    pytorch_us: float | None = None
+    max_error: float | None = None
+    reason: str = ""
+    layer: Layer | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        layer: Layer,
+        reason: str | None = None,
+        calls: int = 0,
+        workload: Workload | None = None,
+        found: Found | None = None,
+    ) -> Self:
+        shape = "" if workload is None else _in_words(workload)
+        reason = layer.reason if reason is None else reason
+        row = cls(layer.names, layer.operator, shape, calls, "pytorch", reason=reason, layer=layer)
+        if found is None:
+            return row
+        if found.best is not None:
+            best = found.best
+            row.time_us, row.max_error = best.time_us, best.max_error
+            speedups = pytorchs(best).values()
+            if speedups and best.time_us:
+                row.pytorch_us = best.time_us * min(speedups)
+        if found.library is not None:
+            row.by, row.reason = "tuned", ""
+            row.template = found.library.manifest["template"]
+            row.takes_in = [type(module).__name__ for module in layer.passing]
+        return row
+
+    @property
+    def gain_us(self) -> float:
+        """What the layer's calls gain in one call of the model, if it is tuned."""
+        if self.by == "pytorch" or self.time_us is None or self.pytorch_us is None:
+            return 0.0
+        return self.calls * (self.pytorch_us - self.time_us)
+
+
+@dataclass
+class Report:
+    """The layers' ``rows``, and the whole model's: milliseconds of a call from Python with its own
+    layers and with tuned ones, medians of calls in turns, and ``error``, max|after - before| over
+    max|before| of its output. They are None if no layer was replaced, or no example given."""
+
+    rows: list[Row]
+    training: bool = False
+    before_ms: float | None = None
+    after_ms: float | None = None
+    error: float | None = None
+
+    @property
+    def tuned(self) -> int:
+        """How many of the rows are computed by a tuned kernel."""
+        return sum(row.by == "tuned" for row in self.rows)
+
+    @property
+    def expected_gain_us(self) -> float:
+        """The sum over the layers, from the times that were measured when they were tuned."""
+        return sum(row.gain_us for row in self.rows)
+
+    def __str__(self) -> str:
+        """A table, and a line for each reason why PyTorch computes a layer."""
+        if not self.rows:
+            return "the model calls no conv1d and no depthwise conv2d"
+        heads = ("layer", "shape", "calls", "computed by", "µs", "PyTorch's µs", "×", "error")
+        lines = [heads, *(_cells(row) for row in self.rows)]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+        table = [
+            "  ".join(
+                cell.ljust(width) if at < 2 or at == 3 else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*table, *self._reasons(), *self._whole()])
+
+    def _reasons(self) -> list[str]:
+        names: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.reason:
+                names.setdefault(row.reason, []).extend(row.names)
+        return [f"{_name(of)}: {reason}" for reason, of in names.items()]
+
+    def _whole(self) -> list[str]:
+        said = [f"{self.tuned} of {len(self.rows)} layers are computed by tuned kernels"]
+        if self.expected_gain_us:
+            said.append(f"expected gain of a call: {self.expected_gain_us:,.1f} µs of kernels")
+        if self.before_ms and self.after_ms:
+            said.append(
+                f"measured, a call from Python: {self.before_ms:.3f} ms before, "
+                f"{self.after_ms:.3f} ms after, {self.before_ms / self.after_ms:.2f} times as fast"
+            )
+        if self.error is not None:
+            said.append(f"largest difference of the output: {self.error:.1e} of its largest value")
+        if self.training:
+            said.append("the model is in training mode: call eval() on it, and use torch.no_grad()")
+        return said
+
+    def to_json(self) -> str:
+        """The same as a JSON document."""
+        rows = []
+        for row in self.rows:
+            fields = {name: value for name, value in vars(row).items() if name != "layer"}
+            rows.append(fields | {"gain_us": row.gain_us})
+        whole = {
+            name: getattr(self, name)
+            for name in ("before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us")
+        }
+        return json.dumps({"rows": rows, **whole}, indent=2)
+
+    def svg(self) -> str:
+        """A picture: for each tuned layer what its calls take in one call of the model, by PyTorch
+        and tuned."""
+        return picture(
+            [
+                (_name(row.names), row.calls * row.pytorch_us, row.calls * row.time_us)
+                for row in self.rows
+                if row.by == "tuned" and row.pytorch_us is not None and row.time_us is not None
+            ]
+        )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    by = row.template or row.by
+    if row.takes_in:
+        by += f" with {', '.join(row.takes_in)}"
+    faster = row.pytorch_us / row.time_us if row.time_us and row.pytorch_us else None
+    return (
+        _name(row.names),
+        row.shape,
+        str(row.calls or ""),
+        by,
+        _number(row.time_us, ",.2f"),
+        _number(row.pytorch_us, ",.2f"),
+        _number(faster, ".2f"),
+        _number(row.max_error, ".1e"),
+    )
+
+
+def _name(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _in_words(workload: Workload) -> str:
+    """The fields that are not at their defaults, in the order in which they are declared."""
+    said: dict[str, Any] = json.loads(workload.key)
+    words = []
+    for name in type(workload).model_fields:
+        if name in said and name not in ("max_error", "kind"):
+            value = said[name]
+            text = name if value is True else str(value).replace(" ", "")
+            words.append(text if value is True or isinstance(value, str) else f"{name}={text}")
+    return " ".join(words)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,161 @@
+"""Which layers of a model the operators are for, and what stands behind each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from templates.epilogue import Activation
+from tuner.client.source import Source
+from tuner.errors import WrongArgument
+from tuner.torch import activations
+from tuner.torch.folding import BatchNorm
+from tuner.torch.model.dataflow import Called, Dataflow, watched
+from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.replaced import hooks_of
+from tuner.torch.tuned_module import Tuned
+
+FUSE = ("bn", "bias", "act")
+"""What a kernel may take in: a batch norm, the bias, an activation."""
+
+Filter = Callable[[nn.Module, str], bool]
+
+
+@dataclass
+class Layer:
+    """A convolution of a model. ``tuned`` would take its place, with what is in ``passing`` taken
+    in, or can't for that ``reason``. ``calls`` are those of one call of the model."""
+
+    convolution: nn.Module
+    names: list[str]
+    calls: list[Called]
+    tuned: Tuned | None = None
+    reason: str = ""
+    passing: list[nn.Module] = field(default_factory=list)
+
+    @property
+    def operator(self) -> str:
+        kind = Conv1d if isinstance(self.convolution, nn.Conv1d) else DepthwiseConv2d
+        return kind.operator
+
+    @property
+    def shapes(self) -> Iterator[tuple[Called, int]]:
+        """Each input that differs, and in how many calls it comes."""
+        found: dict[Any, list[Called]] = {}
+        for call in self.calls:
+            x = call.input
+            found.setdefault((x.shape, x.stride(), x.dtype, call.device), []).append(call)
+        for alike in found.values():
+            yield alike[0], len(alike)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What of a model is replaced, and by what."""
+
+    source: Source | None
+    fuse: Collection[str] = FUSE
+    filter_fn: Filter | None = None
+    max_error: float | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [each for each in self.fuse if each not in FUSE]
+        if isinstance(self.fuse, str) or unknown:
+            raise WrongArgument(
+                f"fuse is {self.fuse!r}, and must hold some of {', '.join(map(repr, FUSE))}"
+            )
+
+
+def survey(
+    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], terms: Terms
+) -> tuple[list[Layer], Any]:
+    """The layers that one call of the model calls, in the order in which they come, and its
+    output."""
+    flow = watched(model, given, named, is_operator)
+    layers = _layers(model, terms, flow)
+    return [layers[each] for each in flow.calls if each in layers], flow.output
+
+
+def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:
+    """All layers of a model, of which no call is known."""
+    return list(_layers(model, terms, Dataflow()).values())
+
+
+def is_operator(module: nn.Module) -> bool:
+    """Whether the module is a convolution that an operator is for, whatever its fields."""
+    if isinstance(module, nn.Conv1d):
+        return not isinstance(module, nn.ConvTranspose1d)
+    return isinstance(module, nn.Conv2d) and module.groups == module.in_channels > 1
+
+
+def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module, Layer]:
+    named: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if is_operator(module) and (terms.filter_fn is None or terms.filter_fn(module, name)):
+            named.setdefault(module, []).append(name)
+    return {
+        module: _layer(Layer(module, names, flow.calls.get(module, [])), terms, flow)
+        for module, names in named.items()
+    }
+
+
+def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
+    kind = Conv1d if isinstance(layer.convolution, nn.Conv1d) else DepthwiseConv2d
+    if layer.names == [""]:
+        layer.reason = f"it is the model itself; replace it with {kind.__name__}.of"
+        return layer
+    try:
+        source: Any = terms.source
+        layer.tuned = kind.of(layer.convolution, source=source, max_error=terms.max_error)
+    except WrongArgument as error:
+        layer.reason = str(error).replace(f"{layer.convolution} ", "it ", 1)
+        return layer
+    layer.tuned.bias_in_kernel = "bias" in terms.fuse
+    norm, activation, layer.passing = _behind(layer, terms.fuse, flow)
+    layer.tuned.take_in(norm, activation)
+    return layer
+
+
+def _behind(
+    layer: Layer, fuse: Collection[str], flow: Dataflow
+) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
+    """Batch norm and activation that the layer's kernel can take in, and the modules of both."""
+    norm: BatchNorm | None = None
+    passing: list[nn.Module] = []
+    behind = layer.calls[0].behind if layer.calls else []
+    if any(call.behind != behind for call in layer.calls):
+        return None, "none", []
+    for module in behind:
+        if flow.times[module] != len(layer.calls) or hooks_of(module) or "forward" in vars(module):
+            break
+        applied = activations.of(module)
+        if applied == "none":
+            continue
+        if applied is None:
+            applied = _of_norm(module, layer.convolution)
+            if norm is not None or applied is None or "bn" not in fuse:
+                break
+            if applied != "none" and "act" not in fuse:
+                break
+            norm = BatchNorm(module)
+        elif "act" not in fuse:
+            break
+        passing.append(module)
+        if applied != "none":
+            return norm, applied, passing
+    return norm, "none", passing
+
+
+def _of_norm(module: Any, convolution: Any) -> Activation | None:
+    """The activation that a batch norm applies itself, if it can be folded: timm's BatchNormAct2d
+    has one, PyTorch's none."""
+    if module.running_mean is None or module.num_features != convolution.out_channels:
+        return None
+    if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d):
+        return "none"
+    if type(module).__name__ != "BatchNormAct2d" or type(module.drop) is not nn.Identity:
+        return None
+    return None if hooks_of(module.act) else activations.of(module.act)

@@ -1,0 +1,63 @@
+"""Tuned layers in the places of a model's own, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+from tuner.torch.model.survey import Layer
+from tuner.torch.tuned_module import Tuned
+
+
+class Swap:
+    """A layer of a model and the tuned one that takes its place. Modules that the latter takes in
+    stay where they are, under their names, and pass on what comes."""
+
+    def __init__(self, model: nn.Module, layer: Layer) -> None:
+        self._convolution, self._passing = layer.convolution, layer.passing
+        tuned: Any = layer.tuned
+        tuned.in_place_of = (layer.convolution,)  # in a tuple, it is no part of the model
+        self._tuned, self._places = tuned, _places(model, layer.convolution)
+
+    def apply(self) -> None:
+        for parent, name in self._places:
+            parent._modules[name] = self._tuned
+        for module in self._passing:
+            vars(module)["forward"] = passed
+
+    def undo(self) -> None:
+        for parent, name in self._places:
+            parent._modules[name] = self._convolution
+        for module in self._passing:
+            vars(module).pop("forward", None)
+
+
+def restore_(model: nn.Module) -> None:
+    """Give the model its own layers back, with the parameters that it has now."""
+    for module in list(model.modules()):
+        if vars(module).get("forward") is passed:
+            del vars(module)["forward"]
+        if isinstance(module, Tuned) and module.in_place_of:
+            (own,) = module.in_place_of
+            for name in ("weight", "bias"):
+                if not parametrize.is_parametrized(own, name):
+                    own._parameters[name] = module._parameters[name]
+            own.train(module.training)
+            for parent, name in _places(model, module):
+                parent._modules[name] = own
+
+
+def passed(x: Any) -> Any:
+    """The ``forward`` of a module that a kernel has taken in."""
+    return x
+
+
+def _places(model: nn.Module, module: nn.Module) -> list[tuple[nn.Module, str]]:
+    return [
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent._modules.items()
+        if child is module
+    ]

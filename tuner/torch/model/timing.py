@@ -1,0 +1,60 @@
+"""A model's calls before and after, and how much its output differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from tuner.torch.model.dataflow import run
+from tuner.torch.model.swap import Swap
+
+SECONDS, ROUNDS = 0.5, 20
+"""The turns end after so long, or after so many, and there are three at least."""
+
+
+def in_turns(
+    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], swaps: Sequence[Swap]
+) -> tuple[float, float]:
+    """Milliseconds of a call with the model's own layers and with tuned ones, which it has before
+    and after: medians of calls in turns, as Python has them, without a graph."""
+    times: tuple[list[float], list[float]] = [], []
+    end = time.perf_counter() + SECONDS
+    while len(times[1]) < 3 or (len(times[1]) < ROUNDS and time.perf_counter() < end):
+        for swap in swaps:
+            swap.undo()
+        times[0].append(_milliseconds(model, given, named))
+        for swap in swaps:
+            swap.apply()
+        times[1].append(_milliseconds(model, given, named))
+    return median(times[0]), median(times[1])
+
+
+def difference(before: Any, after: Any) -> float | None:
+    """max|after - before| / max|before| over all tensors of real numbers; None if there is none,
+    or only zeros."""
+    pairs = [
+        (old.double(), new.double())
+        for old, new in zip(pytree.tree_leaves(before), pytree.tree_leaves(after), strict=True)
+        if isinstance(old, torch.Tensor) and old.is_floating_point() and old.numel()
+    ]
+    largest = max((float(old.abs().max()) for old, _ in pairs), default=0.0)
+    if not largest:
+        return None
+    return max(float((new - old).abs().max()) for old, new in pairs) / largest
+
+
+def _milliseconds(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> float:
+    on_gpu = torch.cuda.is_initialized()
+    if on_gpu:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    run(model, given, named)
+    if on_gpu:
+        torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - start)
