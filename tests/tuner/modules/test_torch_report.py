@@ -107,6 +107,8 @@ def test_the_workloads_of_a_model(x: Any) -> None:
     work: Any = first.workload
     assert (work.C, work.layout, work.bias, work.activation) == (6, "NHWC", True, "relu6")
     assert second.names == ["2"]
+    assert first.order["calls"] == 2
+    assert type(work).model_validate(first.order["workload"]) == work
     bare: Any = capture(model, x, fuse=("bias",))[0].workload
     assert (bare.bias, bare.activation) == (False, "none")
     here, there = (capture(model.to(kind), x.contiguous().to(kind)) for kind in ("cpu", "meta"))
@@ -116,3 +118,5 @@ def test_the_workloads_of_a_model(x: Any) -> None:
         None,
         "the input is torch.float64, and must be one of float32, float16, bfloat16",
     )
+    with pytest.raises(WrongArgument, match=r"0 can't be tuned: the input is torch.float64"):
+        _ = double.order

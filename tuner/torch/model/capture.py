@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from templates.workload import Workload
+from tuner.errors import WrongArgument
 from tuner.torch.lookup import workload_of
 from tuner.torch.model.survey import FUSE, Layer, Terms, survey
 
@@ -23,6 +24,14 @@ class Captured:
     calls: int
     names: list[str]
     reason: str = ""
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """As an order of a model takes it. Raises WrongArgument if it has no workload."""
+        if self.workload is None:
+            raise WrongArgument(f"{self.names[0]} can't be tuned: {self.reason}")
+        workload = self.workload.model_dump(exclude_none=True)
+        return {"operator": self.operator, "workload": workload, "calls": self.calls}
 
 
 def capture(
