@@ -3,17 +3,15 @@
 from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, insert
-from sqlalchemy.exc import IntegrityError
 
 from db.contract.model import ModelOrder
 from db.contract.order import terms_of
 from db.models.read import by_seq
 from db.models.standing import Model
 from db.queue import idempotency
-from db.queue.submit import key_of, taken
+from db.queue.submit import in_turn, key_of, taken
 from db.sql.columns import now
 from db.sql.models import model_layers, models
-from db.sql.transaction import writing
 
 
 def submit(
@@ -25,14 +23,7 @@ def submit(
     Each layer gets the job that `queue.submit` would give it: one that is there, or a new one. All
     or nothing, in one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if
     `engine` is somebody's."""
-    while True:
-        try:
-            with writing(engine) as connection:
-                return _submit(connection, order, idempotency_key)
-        except IntegrityError as error:
-            # a neighbour took the same order or key between our look and our insert: look again
-            if "unique" not in str(error.orig).lower():
-                raise
+    return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
 
 
 def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple[Model, bool]:

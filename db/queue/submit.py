@@ -1,8 +1,8 @@
 """Taking an order: a new job, or the one that answers it already."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -29,6 +29,8 @@ from db.sql.columns import canonical, now, upsert
 from db.sql.models import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
 from db.sql.transaction import writing
 
+T = TypeVar("T")
+
 
 def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
     """The job for an order, and whether it was created by this call.
@@ -38,12 +40,17 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     much and ended before (the job that made it); or an equal job is queued
     or running (one that is being cancelled does not count). Raises IdempotencyConflict,
     TooManyKeys, and QuotaExceeded if `engine` is somebody's (db/access/quota.py)."""
+    return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
+
+
+def in_turn(engine: Engine, take: Callable[[Connection], T]) -> T:
+    """What `take` makes of an order in one transaction. If a neighbour took the same order or key
+    between its look and its insert, it looks again."""
     while True:
         try:
             with writing(engine) as connection:
-                return _submit(connection, order, idempotency_key)
+                return take(connection)
         except IntegrityError as error:
-            # a neighbour took the same order or key between our look and our insert: look again
             if "unique" not in str(error.orig).lower():
                 raise
 

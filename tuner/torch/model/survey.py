@@ -86,9 +86,8 @@ def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:
 
 def is_operator(module: nn.Module) -> bool:
     """Whether the module is a convolution that an operator is for, whatever its fields."""
-    if isinstance(module, nn.Conv1d):
-        return not isinstance(module, nn.ConvTranspose1d)
-    return isinstance(module, nn.Conv2d) and module.groups == module.in_channels > 1
+    depthwise = isinstance(module, nn.Conv2d) and module.groups == module.in_channels > 1
+    return depthwise or isinstance(module, nn.Conv1d)
 
 
 def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module, Layer]:
