@@ -30,6 +30,7 @@ _LABELS = {
     "patience": "stop after trials without gain",
     "warm_start": "learn from other shapes",
     "templates": "templates, parted by commas",
+    "baselines": "compare with",
 }
 _adapter: TypeAdapter[OrderBase] = TypeAdapter(Annotated[Order, Field(discriminator="operator")])
 

@@ -10,6 +10,7 @@ from db.contract.spec import Spec
 from db.sql.choices import JobState
 
 Target = Literal["auto", "cpu", "cuda"]
+Baselines = Literal["all", "pytorch", "none"]
 STRATEGIES = ("xgb", "evolutionary", "random", "grid", "metaschedule")
 """The searches that can be ordered; a test holds them to those of tuner.search."""
 
@@ -83,6 +84,14 @@ class KeptTerms:
             max_length=32,
         ),
     ] = None
+    baselines: Annotated[
+        Baselines,
+        Spec(
+            "what the best is compared with in the last round: every library that is here, "
+            "PyTorch's convolutions alone, as a model's layers call them, or none; all of them "
+            "take longer than many a search"
+        ),
+    ] = "all"
     label: Annotated[
         str | None,
         Spec(

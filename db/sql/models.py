@@ -70,6 +70,7 @@ jobs = Table(
     Column("patience", Integer),
     Column("warm_start", Boolean, nullable=False, server_default=true()),
     Column("templates", JSON(none_as_null=True)),  # names, sorted; null: all that apply
+    Column("baselines", Text, nullable=False, server_default="all"),
     Column("label", Text),
     Column("label_folded", Text),  # as it is searched: SQLite's lower() knows ASCII only
     Column("seed", BigInteger),

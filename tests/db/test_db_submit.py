@@ -94,7 +94,7 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
 def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
     """Fields that orders have had since do not make it another order where they say nothing new."""
     job, _ = queue.submit(engine, order(), "key 1")
-    added = ("patience", "warm_start", "templates", "label")
+    added = ("patience", "warm_start", "templates", "label", "baselines")
     old = {k: v for k, v in asdict(order()).items() if k not in added}
     digest = hashlib.sha256(canonical(old).encode()).hexdigest()
     with reading(engine) as connection:

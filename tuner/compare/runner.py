@@ -18,7 +18,7 @@ from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
-from tuner.peers import DEVICE
+from tuner.peers import beside_kernels
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
@@ -121,10 +121,13 @@ class Runner:
         with self._processes() as process:
             stage = process(runtime_only(self._device))
             stage.enter(enter_libraries, order, libraries)
-            if DEVICE in groups:
-                stage.enter(enter_peers, order, DEVICE)
-            beside = [process({}, order, group) for group in groups if group != DEVICE]
-            found = compare([stage, *beside], finalists, self._settle_seconds)
+            others = []
+            for group in groups:
+                if beside_kernels(group, self._device.kind):
+                    stage.enter(enter_peers, order, group)
+                else:
+                    others.append(process({}, order, group))
+            found = compare([stage, *others], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
             return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from db.contract.order import Baselines
 from db.results.fastest import own_time
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
@@ -20,7 +21,7 @@ from tuner.compare.stage import CALL, EMPTY, KERNEL, of
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
 from tuner.measure.versions import versions
-from tuner.peers import DEVICE, groups
+from tuner.peers import beside_kernels, groups
 from tuner.plan.plan import Config, Plan
 from tuner.process.stopping import result_of
 
@@ -76,16 +77,19 @@ def decide(
     folder: Path,
     chosen: Sequence[Config],
     beside: Mapping[str, Built] = MappingProxyType({}),
+    baselines: Baselines = "all",
 ) -> list[Winner]:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
-    schedule are measured again with the baselines in ``beside``. The winner is the fastest that is
-    right once more when it is loaded from disk, as a user loads it. If it runs on several CPU
-    threads, the fastest configuration on one thread follows; it takes the winner's place if it is
-    as fast when both are delivered.
+    schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
+    fastest that is right once more when it is loaded from disk, as a user loads it. If it runs on
+    several CPU threads, the fastest configuration on one thread follows; it takes the winner's
+    place if it is as fast when both are delivered.
 
     Raises NothingWorked if none of them can be built and run again.
     """
-    final = _round(plan, builder, runner, folder, chosen, beside)
+    wanted = groups(plan.device.kind, baselines)
+    inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
+    final = _round(plan, builder, runner, folder, chosen, beside, inside)
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
     while ranked:
@@ -93,7 +97,7 @@ def decide(
         try:
             delivered = runner.deliver(
                 {entry.name: _delivered(plan, final, entry) for entry in first},
-                [group for group in groups(plan.device.kind) if group != DEVICE],
+                [group for group in wanted if group not in inside],
             )
             wrong = {
                 e.name: delivered.dropped[e.name] for e in first if e.name in delivered.dropped
@@ -129,6 +133,7 @@ def _round(
     folder: Path,
     chosen: Sequence[Config],
     beside: Mapping[str, Built],
+    inside: Sequence[str],
 ) -> _FinalRound:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
@@ -138,7 +143,7 @@ def _round(
     builds = _build(plan, builder, folder, configs)
     compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
     libraries = {name: built.order.library for name, built in compared.items()}
-    found = _measured(runner, libraries, configs, plan.device.kind)
+    found = _measured(runner, libraries, configs, inside)
     missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
     return _FinalRound(configs, builds, replace(found, dropped=found.dropped | missing))
 
@@ -159,11 +164,14 @@ def _build(
 
 
 def _measured(
-    runner: Measuring, libraries: dict[str, Path], configs: Mapping[str, Config], kind: str
+    runner: Measuring,
+    libraries: dict[str, Path],
+    configs: Mapping[str, Config],
+    inside: Sequence[str],
 ) -> Comparison:
     """The round of what the runner finds right. It checks again, because a stored trial only says
-    that its configuration was right once, and the round's process is not confined. On a GPU the
-    peers are in that process. If one of them ends it, the round is run without peers."""
+    that its configuration was right once, and the round's process is not confined. The groups of
+    peers ``inside`` are in that process. If one of them ends it, the round is run without peers."""
     looks = {name: runner.submit(path) for name, path in libraries.items() if name != EMPTY}
     faulty = {
         name: f"{measured.status}: {measured.error}"
@@ -171,7 +179,6 @@ def _measured(
         if (measured := result_of(look)).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
-    inside = [group for group in groups(kind) if group == DEVICE]
     try:
         found = runner.compare(sound, list(configs), inside)
     except ChildFailed as error:

@@ -123,7 +123,15 @@ class JobRun:
                 self._lease.check()
                 beside = self._beside(folder)
                 chosen = finalists(self._ok, self._stored(), self._plan.threads)
-                winners = decide(self._plan, self._builder, runner, folder, chosen, beside)
+                winners = decide(
+                    self._plan,
+                    self._builder,
+                    runner,
+                    folder,
+                    chosen,
+                    beside,
+                    self._job.baselines,
+                )
             self._lease.check()
             publish(
                 self._engine,

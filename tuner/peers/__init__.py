@@ -6,11 +6,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 
+from db.contract.order import Baselines
 from templates.workload import Workload
 from tuner.peers.peer import Broken, Peer
 
 DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
 """Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
+LAYERS = "layers"
+"""The group of PyTorch's convolutions alone, as a model's layers call them."""
 
 LIBRARIES = {
     "numpy_peer": HOST,
@@ -37,10 +40,17 @@ class TooSlow(Exception):
         )
 
 
-def groups(kind: str) -> tuple[str, ...]:
-    """The groups of peers beside a device of that kind. On a CPU each has a process of its own:
-    threads of two runtimes in one disturb each other up to a hundredfold."""
-    return (DEVICE, HOST) if kind == "cuda" else (HOST, PYTORCH)
+def groups(kind: str, baselines: Baselines = "all") -> tuple[str, ...]:
+    """The groups of peers beside a device of that kind, if an order wants those baselines."""
+    if baselines == "all":
+        return (DEVICE, HOST) if kind == "cuda" else (HOST, PYTORCH)
+    return (LAYERS,) if baselines == "pytorch" else ()
+
+
+def beside_kernels(group: str, kind: str) -> bool:
+    """Whether the group is timed in the process of the kernels. On a CPU each has its own: threads
+    of two runtimes in one disturb each other up to a hundredfold."""
+    return kind == "cuda" and group != HOST
 
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
@@ -48,7 +58,8 @@ def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[P
     all. One that can't be used or would take too long is there as :class:`Broken`."""
     for module, its_own in LIBRARIES.items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
-        if group not in (None, found_in):
+        alone = group == LAYERS and module == "pytorch_peer"
+        if group not in (None, found_in) and not alone:
             continue
         try:
             table = importlib.import_module(f"tuner.peers.{module}").BY_OPERATOR

@@ -53,7 +53,9 @@ def tune(source: Source, missing: Sequence[Wanted], budget_seconds: float | None
         if share is not None and share < 1:
             failed[workload.key] = f"budget_seconds {budget_seconds:g} were over before its turn"
             continue
-        shape, terms = workload.model_dump(), {"target": device.type, "budget_seconds": share}
+        shape = workload.model_dump()
+        # other libraries are no choice of a layer's, and to time them takes longer than the search
+        terms = {"target": device.type, "budget_seconds": share, "baselines": "pytorch"}
         try:
             if isinstance(source, Client):
                 source.wait(source.submit(workload.operator, shape, **terms))
