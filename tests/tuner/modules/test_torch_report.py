@@ -1,13 +1,17 @@
 """What a model's report says, what is done about what is not tuned, and what is refused."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from db import models
+from db.sql.engine import open_engine
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import NotTuned, ServiceUnreachable, WrongArgument
+from tuner.settings import Settings
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -52,6 +56,32 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
     assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
     assert row.time_us
     assert close(outputs(model, x), plain)
+
+
+def test_all_that_is_missing_is_one_order(source: Local) -> None:
+    layers = [nn.Conv2d(2, 2, size, groups=2, bias=False) for size in (1, 1, 2)]
+    model, x = nn.Sequential(*layers).eval(), torch.randn(1, 2, 5, 4)
+    optimize_(model, x, source=source, on_missing="tune", budget_seconds=1)
+    engine = open_engine(source.where)
+    newest, *_ = models.list_models(engine).items
+    found = models.layers(engine, newest)
+    engine.dispose()
+    assert newest.name == "Sequential"
+    assert [layer.calls for layer in found] == [2, 1]
+    assert {layer.job.baselines for layer in found} == {"pytorch"}
+
+
+def test_why_a_job_failed_is_told_at_its_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
+    settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}", build_seconds=0.001)
+    model = nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)).eval()
+    with Local(settings) as never_built:
+        report = optimize_(model, torch.randn(1, 2, 5, 4), source=never_built, on_missing="tune")
+    (row,) = report.rows
+    assert (row.by, row.reason.startswith("job ")) == ("pytorch", True)
+    assert "failed" in row.reason
 
 
 def test_a_service_that_is_down_leaves_the_model_as_it_is(x: Any) -> None:

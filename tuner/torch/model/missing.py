@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,7 +10,8 @@ import torch
 from templates.workload import Workload
 from tuner.client.client import Client
 from tuner.client.source import Source
-from tuner.errors import NotTuned, ServiceUnreachable, TunerError, WrongArgument
+from tuner.errors import ModelFailed, NotTuned, ServiceUnreachable, TunerError, WrongArgument
+from tuner.job.order import workload_of
 from tuner.torch.lookup import best_of
 
 OnMissing = Literal["fallback", "nearest", "tune", "raise"]
@@ -43,27 +43,37 @@ def refuse(missing: dict[Wanted, str]) -> None:
         )
 
 
-def tune(source: Source, missing: Sequence[Wanted], budget_seconds: float | None) -> dict[str, str]:
-    """Have each tuned, by the service or here, in at most so many seconds together. What went
-    wrong, by the workload's key; what was found before stays."""
+def tune(
+    source: Source, name: str, missing: Mapping[Wanted, int], budget_seconds: float | None
+) -> dict[str, str]:
+    """Have them tuned as one order of that name, by the service or here, in about so many seconds
+    together; with each comes how often it is called. What went wrong, by the workload's key; what
+    was found before stays."""
     failed: dict[str, str] = {}
-    end = None if budget_seconds is None else time.monotonic() + budget_seconds
-    for done, (workload, device) in enumerate(missing):
-        share = None if end is None else (end - time.monotonic()) / (len(missing) - done)
-        if share is not None and share < 1:
-            failed[workload.key] = f"budget_seconds {budget_seconds:g} were over before its turn"
-            continue
-        shape = workload.model_dump()
+    share = None if budget_seconds is None else budget_seconds / max(1, len(missing))
+    for kind in sorted({device.type for _, device in missing}):
+        workloads = [
+            {"operator": each.operator, "workload": each.model_dump(), "calls": calls}
+            for (each, device), calls in missing.items()
+            if device.type == kind
+        ]
         # other libraries are no choice of a layer's, and to time them takes longer than the search
-        terms = {"target": device.type, "budget_seconds": share, "baselines": "pytorch"}
+        terms = {"target": kind, "budget_seconds": share, "baselines": "pytorch"}
         try:
             if isinstance(source, Client):
-                source.wait(source.submit(workload.operator, shape, **terms))
+                source.wait_model(source.submit_model(name, workloads, **terms))
             else:
                 local: Any = source
-                local.tune(workload.operator, shape, **terms)
+                local.tune_model(name, workloads, **terms)
+        except ModelFailed as error:
+            failed |= {
+                workload_of(each.operator, each.workload).key: f"job {each.job} {each.state}"
+                for each in error.model.layers
+                if each.state != "succeeded"
+            }
         except TunerError as error:
-            failed[workload.key] = f"it could not be tuned: {error}"
+            reason = f"it could not be tuned: {error}"
+            failed |= {each.key: reason for each, device in missing if device.type == kind}
     return failed
 
 

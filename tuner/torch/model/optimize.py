@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, get_args
 
@@ -58,7 +59,7 @@ def optimize_(
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
     layers, before = survey(model, given, named, terms)
-    failed = _unserved(source, layers, on_missing, budget_seconds)
+    failed = _unserved(model, source, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in _rows(layer, failed)]
     served = {id(row.layer) for row in rows if row.by == "tuned"}
     swaps = [Swap(model, layer) for layer in layers if id(layer) in served]
@@ -125,17 +126,21 @@ def _at_first_call(model: nn.Module, terms: Terms) -> Report:
 
 
 def _unserved(
-    source: Source, layers: list[Layer], on_missing: OnMissing, budget_seconds: float | None
+    model: nn.Module,
+    source: Source,
+    layers: list[Layer],
+    on_missing: OnMissing,
+    budget_seconds: float | None,
 ) -> dict[str, str]:
     """Why workloads that are not tuned still are not, by their keys."""
     if on_missing == "fallback":
         return {}
-    wanted: dict[Wanted, None] = {}
+    wanted = Counter[Wanted]()
     for layer in layers:
-        for call, _ in layer.shapes:
+        for call, calls in layer.shapes:
             workload = workload_for(layer, call.input)
             if not isinstance(workload, str):
-                wanted[workload, call.device] = None
+                wanted[workload, call.device] += calls
     try:
         missing = untuned.untuned(source, wanted)
     except ServiceUnreachable:
@@ -146,7 +151,8 @@ def _unserved(
         untuned.refuse(missing)
     if on_missing == "nearest":
         return untuned.verify_nearest(source, list(missing))
-    return untuned.tune(source, list(missing), budget_seconds)
+    ordered = {each: wanted[each] for each in missing}
+    return untuned.tune(source, type(model).__name__, ordered, budget_seconds)
 
 
 def _rows(layer: Layer, failed: Mapping[str, str]) -> list[Row]:
