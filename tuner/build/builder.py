@@ -27,7 +27,9 @@ COMPILER = ("tvm.s_tir", "tuner.build.compile")
 
 T = TypeVar("T")
 
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+"""Nothing that is built asks the GPU anything. Each process that sees one has TVM make a context
+on it, which takes half a gigabyte of its memory."""
 
 
 class Builder:
