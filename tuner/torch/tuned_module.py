@@ -130,17 +130,18 @@ class Tuned(torch.nn.Module):
 
     def computed(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output for the current weight and bias, by a tuned kernel if there is one."""
-        given = _there(x, weight, bias, residual)
-        found = self._only_pytorchs(*given) or self._unfit(*given) or self._library(x, residual)
+        found = (
+            self._only_pytorchs(x, weight, bias, residual)
+            or self._unfit(x, weight)
+            or self._library(x, residual)
+        )
         if isinstance(found, str):
             return self._by_pytorch(x, weight, bias, residual, found)
         try:
             y = self._by_library(found, x, weight, bias, residual)
         except WrongArgument as error:
             return self._by_pytorch(x, weight, bias, residual, str(error))
-        self.used, self.reason = "tuned", found.manifest["template"]
-        if self.reason not in self._said:
-            self._say(logging.INFO)
+        self._tell("tuned", found.manifest["template"])
         return y
 
     def _by_library(self, library: Library, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -156,7 +157,7 @@ class Tuned(torch.nn.Module):
             taken.append(self._viewed("bias", bias, work))
         if work.residual:
             taken.append(self._taken(residual.detach(), work, output=True))
-        y = self._given_back(library(*taken), x, work)
+        y = self._given_back(library.of_tensors(*taken), x, work)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
         if residual is not None and not work.residual:
@@ -185,41 +186,52 @@ class Tuned(torch.nn.Module):
         return self._norm is not None or self._current("bias") is not None
 
     def _by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
-        self.used, self.reason = "pytorch", reason
-        if reason not in self._said:
-            self._say(logging.WARNING)
+        self._tell("pytorch", reason)
         return self.plain(x, weight, bias, residual)
 
-    def _say(self, level: int) -> None:
-        self._said.add(self.reason)
-        log.log(level, "%s is computed by %s: %s", type(self).__name__, self.used, self.reason)
-
-    @staticmethod
-    def _only_pytorchs(*tensors: Any) -> str | None:
-        """Why only PyTorch's own operators know what to do with these."""
-        for tensor in tensors:
-            if type(tensor) not in _PLAIN:
-                return f"it takes a {type(tensor).__name__}, and a library plain tensors"
-        return torch_transforms.loses(*tensors)
+    def _tell(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
+        if self.used != used or self.reason != reason:  # to set what a module has takes long
+            self.used, self.reason = used, reason
+        if reason not in self._said:
+            self._said.add(reason)
+            level = logging.INFO if used == "tuned" else logging.WARNING
+            log.log(level, "%s is computed by %s: %s", type(self).__name__, used, reason)
 
     def _needs_grad(self, given: Sequence[Any]) -> bool:
         return any(each.requires_grad for each in given) or (
             self._norm is not None and self._norm.needs_grad
         )
 
-    def _unfit(self, x: Any, weight: Any, *added: Any) -> str | None:
-        """Why no library could be called on this, whatever is tuned."""
-        given = (x, weight, *added)
-        if torch.is_grad_enabled() and self._needs_grad(given):
+    def _only_pytorchs(self, x: Any, weight: Any, bias: Any, residual: Any) -> str | None:
+        """Why only PyTorch's own operators know what to do with these. This and the next are asked
+        before each call, so what is usual takes few calls of PyTorch's."""
+        needs_grad = self._norm is not None and self._norm.needs_grad
+        for each in (x, weight, bias, residual):
+            if each is not None:
+                if type(each) not in _PLAIN:
+                    return f"it takes a {type(each).__name__}, and a library plain tensors"
+                if each.is_neg():  # its memory is without the sign
+                    return "it takes a negated view; call .resolve_neg() on it"
+                needs_grad = needs_grad or each.requires_grad
+        if not torch_transforms.quiet(torch):
+            lost = torch_transforms.loses(*_there(x, weight, bias, residual))
+            if lost is not None:
+                return lost
+        if needs_grad and torch.is_grad_enabled():
             return "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
+        return None
+
+    def _unfit(self, x: Any, weight: Any) -> str | None:
+        """Why no library could be called on these, whatever is tuned."""
         if self._norm is not None and self._norm.training:
             return "its batch norm is in training mode; call eval() on the model"
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
-        if x.device != weight.device or x.device.type not in ("cpu", "cuda"):
-            return f"the input is on {x.device} and the weight on {weight.device}"
-        if torch.is_autocast_enabled(x.device.type):
+        device = x.device
+        if device != weight.device or device.type not in ("cpu", "cuda"):
+            return f"the input is on {device} and the weight on {weight.device}"
+        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(device.type):
             return "autocast is on, which chooses the dtype itself"
         dense = x.layout == torch.strided and self._is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"
