@@ -176,7 +176,8 @@ class DepthwiseConv2d(Tuned):
     """PyTorch's ``conv2d`` with ``groups = channels``: ``weight`` is (C * multiplier, 1, KH, KW),
     ``bias`` (C * multiplier,), the input (B, C, H, W), in memory with its channels last too, or
     (C, H, W). ``channels`` are the weight's if they are not given; ``padding`` is at the top, left,
-    bottom and right, by default half the kernel."""
+    bottom and right, by default half the kernel. If it is "same", the output has as many rows and
+    columns as the input, divided by the stride and rounded up, whatever the input's size."""
 
     operator = "depthwise_conv2d"
 
@@ -187,7 +188,7 @@ class DepthwiseConv2d(Tuned):
         *,
         source: Source,
         stride: Literal[1, 2, 3, 4] = 1,
-        padding: tuple[int, int, int, int] | None = None,
+        padding: tuple[int, int, int, int] | Literal["same"] | None = None,
         dilation: int = 1,
         channels: int | None = None,
         activation: Activation = "none",
@@ -210,8 +211,13 @@ class DepthwiseConv2d(Tuned):
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument if it is not the operator, or a class of its own, or has hooks."""
-        torch_replaced.check(module, torch.nn.Conv2d)
+        WrongArgument if it is not the operator, or a class of its own, or has hooks; timm's
+        Conv2dSame is known, which pads each input by its size, as TensorFlow does."""
+        torch_replaced.check(module, torch.nn.Conv2d, "Conv2dSame")
+        padding: Any = _sides(module)
+        if torch_replaced.kind_of(module) is not torch.nn.Conv2d:
+            only(module, padding=(0, 0))  # it pads before it convolves
+            padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]
         only(
             module,
@@ -225,7 +231,7 @@ class DepthwiseConv2d(Tuned):
             module.bias,
             source=source,
             stride=stride,
-            padding=_sides(module),
+            padding=padding,
             dilation=dilation,
             channels=module.in_channels,
             max_error=max_error,
@@ -239,8 +245,18 @@ class DepthwiseConv2d(Tuned):
 
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         return convolutions.depthwise_conv2d(
-            x, weight, bias, self.stride, self.padding, self.dilation, self.channels
+            x, weight, bias, self.stride, self._sides_for(x), self.dilation, self.channels
         )
+
+    def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
+        """Zeros at the top, left, bottom and right of that input."""
+        if self.padding != "same":
+            return self.padding
+        height, width = (
+            max(0, (taps - 1) * self.dilation - (size - 1) % self.stride)
+            for size, taps in zip(x.shape[-2:], self.size, strict=True)
+        )
+        return (height // 2, width // 2, height - height // 2, width - width // 2)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
@@ -253,7 +269,7 @@ class DepthwiseConv2d(Tuned):
             "KH": self.size[0],
             "KW": self.size[1],
             "stride": self.stride,
-            "padding": self.padding,
+            "padding": self._sides_for(x),
             "dilation": self.dilation,
             "multiplier": self.multiplier,
             "layout": "NCHW" if x.is_contiguous() else "NHWC",
