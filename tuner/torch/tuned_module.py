@@ -283,14 +283,16 @@ class Tuned(torch.nn.Module):
 
     def _taken(self, x: Any, argument: Argument) -> Any:
         """The input, or what is shaped as the output, as the library takes it, in the same
-        memory. Raises WrongArgument if it has another shape."""
+        memory. Raises WrongArgument if it has another shape, or lies otherwise."""
         if x.shape == argument.shape:
             return x
-        if x.numel() != argument.elements:
+        try:
+            return x.view(argument.shape)
+        except RuntimeError as error:  # the input is looked up by its shape, so it is no input
             raise WrongArgument(
-                f"the residual has shape {tuple(x.shape)}, the output {argument.shape}"
-            )
-        return x.view(argument.shape)
+                f"the residual has shape {tuple(x.shape)} and strides {x.stride()}, the output "
+                f"{argument.shape}"
+            ) from error
 
     def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
         """The output as PyTorch would return it for ``x``, in the same memory."""
