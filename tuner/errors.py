@@ -13,6 +13,7 @@ TunerError
 ├── NoDiskSpace          a workload's inputs and references take more of the disk than they may
 ├── NothingWorked        no configuration was built, right and timed
 ├── UnusableFile         a log can't be read from, or written to, where it should be
+├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
 ├── UntrustedSigner      nobody signed a library, or nobody who is trusted here
 ├── BadSigningKey        the key to sign with can't be used
@@ -155,6 +156,13 @@ class UnusableFile(TunerError):
 
     def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(f"{path}: {why}")
+
+
+class UnusableModel(TunerError):
+    """Correct the name or the input as the message says, or list the layers in a file."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
 
 
 class BrokenArtifact(TunerError):

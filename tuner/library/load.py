@@ -62,6 +62,7 @@ class Library:
             take_threads(self.threads)
         self.arguments = self.workload.arguments
         self._bytes = tuple(argument.bytes for argument in self.arguments)
+        self._shape = self.arguments[-1].shape
         module = _module(path, self.kind, manifest.library.sha256)
         self._main = module["main"]
         self._workspace = workspace.elements(module)
@@ -86,6 +87,16 @@ class Library:
         which name the argument.
         """
         raise NotImplementedError  # each library has its own, with its arguments' names
+
+    def of_tensors(self, *given: Any) -> Any:
+        """What a call gives, in half the time, for PyTorch's tensors of which the caller knows that
+        they are plain, need no grad, and that nothing records or transforms the call."""
+        output = given[0].new_empty(self._shape)
+        try:
+            self._run(*given, output)
+        except (TypeError, ValueError, RuntimeError, BufferError):
+            return self(*given)  # says what is wrong, if it is the tensors
+        return output
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
         arguments = self.arguments[:-1]

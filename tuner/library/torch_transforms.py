@@ -18,6 +18,17 @@ def active(torch: ModuleType) -> bool:
     )
 
 
+def quiet(torch: ModuleType) -> bool:
+    """Whether nothing records or transforms what is called now, so that nothing can be lost of
+    plain tensors. As cheap as the function above."""
+    native = torch._C
+    return not (
+        active(torch)
+        or native._functorch.peek_interpreter_stack() is not None
+        or native._dispatch_tls_is_dispatch_key_included(native.DispatchKey.PreDispatch)
+    )
+
+
 def loses(*tensors: Any) -> str | None:
     """What a call on these tensors would lose now, in words."""
     torch = sys.modules["torch"]

@@ -12,7 +12,9 @@ from tuner.torch.model.optimize import optimize_
 from tuner.torch.model.report import Report, Row
 from tuner.torch.model.swap import restore_
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.operators import use
 
 __all__ = [
     "Captured", "Conv1d", "DepthwiseConv2d", "Report", "Row", "capture", "optimize_", "restore_",
+    "use",
 ]  # fmt: skip

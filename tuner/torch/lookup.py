@@ -14,7 +14,7 @@ from templates.workload import Workload
 from tuner.client.answers import Best
 from tuner.client.source import Source
 from tuner.device import cpu_facts
-from tuner.errors import ForeignDevice, NotTuned, TunerError
+from tuner.errors import ForeignDevice, NotTuned, ServiceUnreachable, TunerError
 from tuner.library.load import Library
 
 _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
@@ -23,11 +23,12 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 @dataclass(frozen=True)
 class Found:
     """``library`` computes the shape, or PyTorch does for that ``reason``. ``best`` is what the
-    source answered, if it did."""
+    source answered, if it did; ``is_away`` says that it gives no answers."""
 
     library: Library | None = None
     reason: str = ""
     best: Best | None = None
+    is_away: bool = False
 
 
 def workload_of(operator: str, fields: Mapping[str, Any]) -> Workload | str:
@@ -52,7 +53,7 @@ def look_up(
         except NotTuned as missing:
             reasons.append(str(missing))
         except TunerError as error:
-            return Found(reason=str(error))
+            return Found(reason=str(error), is_away=isinstance(error, ServiceUnreachable))
     return Found(reason=reasons[0])
 
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import torch
-from torch.nn import functional
 
+from templates.argument import Argument
 from templates.conv1d.workload import Kind, Mode
 from templates.conv1d.workload import padding as padding_of
 from templates.epilogue import Activation
-from templates.workload import Workload
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
+from tuner.torch import convolutions
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.replaced import only
 from tuner.torch.tuned_module import Tuned
@@ -110,18 +110,14 @@ class Conv1d(Tuned):
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
             weight = weight.flip(-1)
-        signals = x[None] if x.ndim == 1 else x
-        left, right = self._ends_for(x)
-        if left != right:
-            signals = functional.pad(signals, (left, right))
-        y = functional.conv1d(
-            signals,
+        y = convolutions.conv1d(
+            x[None] if x.ndim == 1 else x,
             weight,
             bias,
-            stride=self.stride,
-            padding=left if left == right else 0,
-            dilation=self.dilation,
-            groups=self.groups,
+            self.stride,
+            self._ends_for(x),
+            self.dilation,
+            self.groups,
         )
         return y[0] if x.ndim == 1 else y
 
@@ -153,21 +149,23 @@ class Conv1d(Tuned):
             "layout": "NCW" if x.is_contiguous() else "NWC",
         }
 
-    def _is_dense(self, x: Any) -> bool:
-        return super()._is_dense(x) or (x.ndim == 3 and bool(x.mT.is_contiguous()))
+    @staticmethod
+    def is_dense(x: Any) -> bool:
+        return bool(x.is_contiguous() or (x.ndim == 3 and x.mT.is_contiguous()))
 
-    def _taken(self, x: Any, work: Any, output: bool = False) -> Any:
-        return x.mT if work.layout == "NWC" else super()._taken(x, work, output)
+    def _taken(self, x: Any, argument: Argument) -> Any:
+        return x.mT if argument.layout == "NWC" else super()._taken(x, argument)
 
-    def _given_back(self, y: Any, x: Any, work: Any) -> Any:
-        return y.mT if work.layout == "NWC" else super()._given_back(y, x, work)
+    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
+        return y.mT if output.layout == "NWC" else super()._given_back(y, x, output)
 
-    def laid_out(self, y: Any, x: Any) -> Any:
-        channels_last = x.ndim == 3 and not x.is_contiguous() and self._is_dense(x)
+    @staticmethod
+    def laid_out(y: Any, x: Any) -> Any:
+        channels_last = not x.is_contiguous() and Conv1d.is_dense(x)
         return y.mT.contiguous().mT if channels_last else y.contiguous()
 
-    def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
-        return (x.shape[0], self.filters, work.output.shape[-1])[3 - x.ndim :]
+    def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]:
+        return (x.shape[0], self.filters, output.shape[-1])[3 - x.ndim :]
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
@@ -178,7 +176,8 @@ class DepthwiseConv2d(Tuned):
     """PyTorch's ``conv2d`` with ``groups = channels``: ``weight`` is (C * multiplier, 1, KH, KW),
     ``bias`` (C * multiplier,), the input (B, C, H, W), in memory with its channels last too, or
     (C, H, W). ``channels`` are the weight's if they are not given; ``padding`` is at the top, left,
-    bottom and right, by default half the kernel."""
+    bottom and right, by default half the kernel. If it is "same", the output has as many rows and
+    columns as the input, divided by the stride and rounded up, whatever the input's size."""
 
     operator = "depthwise_conv2d"
 
@@ -189,7 +188,7 @@ class DepthwiseConv2d(Tuned):
         *,
         source: Source,
         stride: Literal[1, 2, 3, 4] = 1,
-        padding: tuple[int, int, int, int] | None = None,
+        padding: tuple[int, int, int, int] | Literal["same"] | None = None,
         dilation: int = 1,
         channels: int | None = None,
         activation: Activation = "none",
@@ -212,8 +211,13 @@ class DepthwiseConv2d(Tuned):
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
         """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument if it is not the operator, or a class of its own, or has hooks."""
-        torch_replaced.check(module, torch.nn.Conv2d)
+        WrongArgument if it is not the operator, or a class of its own, or has hooks; timm's
+        Conv2dSame is known, which pads each input by its size, as TensorFlow does."""
+        torch_replaced.check(module, torch.nn.Conv2d, "Conv2dSame")
+        padding: Any = _sides(module)
+        if torch_replaced.kind_of(module) is not torch.nn.Conv2d:
+            only(module, padding=(0, 0))  # it pads before it convolves
+            padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]
         only(
             module,
@@ -227,7 +231,7 @@ class DepthwiseConv2d(Tuned):
             module.bias,
             source=source,
             stride=stride,
-            padding=_sides(module),
+            padding=padding,
             dilation=dilation,
             channels=module.in_channels,
             max_error=max_error,
@@ -240,19 +244,19 @@ class DepthwiseConv2d(Tuned):
         return f"{self.channels} channels, kernel {size}, stride={self.stride}{self._extra}"
 
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
-        top, left, bottom, right = self.padding
-        around = (top, left)
-        if around != (bottom, right):
-            x, around = functional.pad(x, (left, right, top, bottom)), (0, 0)
-        return functional.conv2d(
-            x,
-            weight,
-            bias,
-            stride=self.stride,
-            padding=around,
-            dilation=self.dilation,
-            groups=self.channels,
+        return convolutions.depthwise_conv2d(
+            x, weight, bias, self.stride, self._sides_for(x), self.dilation, self.channels
         )
+
+    def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
+        """Zeros at the top, left, bottom and right of that input."""
+        if self.padding != "same":
+            return self.padding
+        height, width = (
+            max(0, (taps - 1) * self.dilation - (size - 1) % self.stride)
+            for size, taps in zip(x.shape[-2:], self.size, strict=True)
+        )
+        return (height // 2, width // 2, height - height // 2, width - width // 2)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
@@ -265,32 +269,37 @@ class DepthwiseConv2d(Tuned):
             "KH": self.size[0],
             "KW": self.size[1],
             "stride": self.stride,
-            "padding": self.padding,
+            "padding": self._sides_for(x),
             "dilation": self.dilation,
             "multiplier": self.multiplier,
             "layout": "NCHW" if x.is_contiguous() else "NHWC",
         }
 
-    def _is_dense(self, x: Any) -> bool:
-        return super()._is_dense(x) or (
-            x.ndim == 4 and bool(x.is_contiguous(memory_format=torch.channels_last))
+    @staticmethod
+    def is_dense(x: Any) -> bool:
+        return bool(
+            x.is_contiguous()
+            or (x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last))
         )
 
-    def _taken(self, x: Any, work: Any, output: bool = False) -> Any:
-        if work.layout == "NHWC" and x.ndim == 4:
+    def _taken(self, x: Any, argument: Argument) -> Any:
+        if argument.layout == "NHWC" and x.ndim == 4:
             return x.permute(0, 2, 3, 1)
-        return super()._taken(x, work, output)
+        return super()._taken(x, argument)
 
-    def _given_back(self, y: Any, x: Any, work: Any) -> Any:
-        return y.permute(0, 3, 1, 2) if work.layout == "NHWC" else super()._given_back(y, x, work)
+    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
+        if output.layout == "NHWC":
+            return y.permute(0, 3, 1, 2)
+        return super()._given_back(y, x, output)
 
-    def laid_out(self, y: Any, x: Any) -> Any:
-        if x.is_contiguous() or not self._is_dense(x):
+    @staticmethod
+    def laid_out(y: Any, x: Any) -> Any:
+        if x.is_contiguous() or not DepthwiseConv2d.is_dense(x):
             return y.contiguous()
         return y.contiguous(memory_format=torch.channels_last)
 
-    def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]:
-        return work.output.shape[4 - x.ndim :]
+    def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]:
+        return output.shape[4 - x.ndim :]
 
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:

@@ -13,11 +13,12 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 _LEFT = "leave this one to PyTorch"
 
 
-def check(module: Module, expected: type[Module]) -> None:
+def check(module: Module, expected: type[Module], *also: str) -> None:
     """Raises WrongArgument unless the module is an ``expected``, parametrised perhaps, whose
-    output is that of its class, its weight and its bias alone."""
-    kind = parametrize.type_before_parametrizations(module)
-    if kind is not expected:
+    output is that of its class, its weight and its bias alone; or of one of the names ``also``,
+    for classes of packages that need not be here."""
+    kind = kind_of(module)
+    if kind is not expected and not (kind.__name__ in also and issubclass(kind, expected)):
         raise WrongArgument(
             f"{module} is a {kind.__module__}.{kind.__qualname__}, which may compute something "
             f"else than torch.nn.{expected.__name__}; {_LEFT}"
@@ -36,6 +37,12 @@ def check(module: Module, expected: type[Module]) -> None:
     for name in ("weight", "bias"):
         if name not in module._parameters and not parametrize.is_parametrized(module, name):
             raise WrongArgument(f"the {name} of {module} is not one of its parameters; {_LEFT}")
+
+
+def kind_of(module: Module) -> type[Module]:
+    """The module's class, but for parametrisations."""
+    kind: type[Module] = parametrize.type_before_parametrizations(module)
+    return kind
 
 
 def hooks_of(module: Module) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
@@ -11,21 +10,20 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 
+from templates.argument import Argument
 from templates.epilogue import Activation
-from templates.workload import Workload
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library import torch_transforms
 from tuner.library.load import Library
-from tuner.torch import activations
-from tuner.torch import operator as torch_operator
+from tuner.torch import activations, module_operator
 from tuner.torch.folding import BatchNorm
 from tuner.torch.lookup import Found, look_up
 
 log = logging.getLogger("tuner.torch.modules")
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Tuned(torch.nn.Module):
@@ -65,14 +63,13 @@ class Tuned(torch.nn.Module):
         self.activation = activations.known(activation)
         self.bias_in_kernel = True
         self._norm: BatchNorm | None = None
-        self._number = torch_operator.numbered(self)
+        self._number = module_operator.numbered(self)
         self.forget()
 
     def forget(self) -> None:
         """Look every shape up again."""
         self._found: dict[Any, Found] = {}
         self._said: set[str] = set()
-        self._views: dict[str, Any] = {}
 
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
@@ -81,15 +78,15 @@ class Tuned(torch.nn.Module):
         self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        # what was found is of this process, and the views of this module's parameters
-        own: dict[str, Any] = {"_found": {}, "_said": set(), "_views": {}}
+        # what was found is of this process
+        own: dict[str, Any] = {"_found": {}, "_said": set()}
         return self.__dict__ | own | {"source": _Shared(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(  # type: ignore[no-untyped-call]
             state | {"source": state["source"].source}
         )
-        self._number = torch_operator.numbered(self)
+        self._number = module_operator.numbered(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # a parametrised module has a copy of its own else, which knows nothing of __setstate__
@@ -99,7 +96,8 @@ class Tuned(torch.nn.Module):
         return copied
 
     def forward(self, x: Any, residual: Any = None) -> Any:
-        if torch.compiler.is_exporting():
+        # as its public name says, except that PyTorch 2.11 takes a compiled graph for an exported one
+        if torch.compiler._is_exporting_flag:
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
             return self._compiled(x, residual)
@@ -110,14 +108,14 @@ class Tuned(torch.nn.Module):
         differentiation, if autocast is on, or if a batch norm's gradients or sums are needed."""
         weight, bias = self.weight, self.bias
         given = _there(x, weight, bias, residual)
-        known = x.device.type in ("cpu", "cuda") and all(type(each) in _PLAIN for each in given)
+        known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self._norm is not None and (
             self._norm.training or (torch.is_grad_enabled() and self._needs_grad(given))
         )
         if not known or forward or normed or torch.is_autocast_enabled(x.device.type):
             return self.plain(x, weight, bias, residual)
-        return torch_operator.call(x, weight, bias, residual, self._number)
+        return module_operator.call(x, weight, bias, residual, self._number)
 
     def plain(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output by PyTorch alone."""
@@ -130,17 +128,21 @@ class Tuned(torch.nn.Module):
 
     def computed(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output for the current weight and bias, by a tuned kernel if there is one."""
-        given = _there(x, weight, bias, residual)
-        found = self._only_pytorchs(*given) or self._unfit(*given) or self._library(x, residual)
+        reason = only_pytorchs(x, weight, bias, residual)
+        y = reason or self.by_kernel(x, weight, bias, residual)
+        return self.by_pytorch(x, weight, bias, residual, y) if isinstance(y, str) else y
+
+    def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        """The output by a tuned kernel, in the layout of its input; or the reason why there is
+        none. Of the tensors :func:`only_pytorchs` must have said nothing."""
+        found = self._unfit(x, weight) or self._library(x, residual)
         if isinstance(found, str):
-            return self._by_pytorch(x, weight, bias, residual, found)
+            return found
         try:
             y = self._by_library(found, x, weight, bias, residual)
         except WrongArgument as error:
-            return self._by_pytorch(x, weight, bias, residual, str(error))
-        self.used, self.reason = "tuned", found.manifest["template"]
-        if self.reason not in self._said:
-            self._say(logging.INFO)
+            return str(error)
+        self._tell("tuned", found.manifest["template"])
         return y
 
     def _by_library(self, library: Library, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -148,21 +150,25 @@ class Tuned(torch.nn.Module):
         if self._norm is not None:
             weight, bias = self._norm.folded(weight, bias)
         work: Any = library.workload
+        first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
         taken = [
-            self._taken(x.detach() if x.requires_grad else x, work),
-            self._viewed("weight", weight, work),
+            self._taken(x.detach() if x.requires_grad else x, first),
+            weight.detach() if weight.requires_grad else weight,
         ]
+        if weight.shape != second.shape:
+            taken[1] = taken[1].view(second.shape)
         if work.bias:
-            taken.append(self._viewed("bias", bias, work))
+            taken.append(bias.detach() if bias.requires_grad else bias)
         if work.residual:
-            taken.append(self._taken(residual.detach(), work, output=True))
-        y = self._given_back(library(*taken), x, work)
+            taken.append(self._taken(residual.detach(), output))
+        y = self._given_back(library.of_tensors(*taken), x, output)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
         if residual is not None and not work.residual:
-            if residual.shape != y.shape:
+            if (residual.shape, residual.dtype) != (y.shape, y.dtype):
                 raise WrongArgument(
-                    f"the residual has shape {tuple(residual.shape)}, the output {tuple(y.shape)}"
+                    f"the residual has shape {tuple(residual.shape)} and is {residual.dtype}, the "
+                    f"output {tuple(y.shape)} and {y.dtype}"
                 )
             y += residual.detach()
         if work.activation != self.activation:
@@ -184,44 +190,40 @@ class Tuned(torch.nn.Module):
     def _has_bias(self) -> bool:
         return self._norm is not None or self._current("bias") is not None
 
-    def _by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
-        self.used, self.reason = "pytorch", reason
-        if reason not in self._said:
-            self._say(logging.WARNING)
+    def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
+        """The output by PyTorch, which is told."""
+        self._tell("pytorch", reason)
         return self.plain(x, weight, bias, residual)
 
-    def _say(self, level: int) -> None:
-        self._said.add(self.reason)
-        log.log(level, "%s is computed by %s: %s", type(self).__name__, self.used, self.reason)
-
-    @staticmethod
-    def _only_pytorchs(*tensors: Any) -> str | None:
-        """Why only PyTorch's own operators know what to do with these."""
-        for tensor in tensors:
-            if type(tensor) not in _PLAIN:
-                return f"it takes a {type(tensor).__name__}, and a library plain tensors"
-        return torch_transforms.loses(*tensors)
+    def _tell(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
+        if self.used != used or self.reason != reason:  # to set what a module has takes long
+            self.used, self.reason = used, reason
+        if reason not in self._said:
+            self._said.add(reason)
+            level = logging.INFO if used == "tuned" else logging.WARNING
+            log.log(level, "%s is computed by %s: %s", type(self).__name__, used, reason)
 
     def _needs_grad(self, given: Sequence[Any]) -> bool:
         return any(each.requires_grad for each in given) or (
             self._norm is not None and self._norm.needs_grad
         )
 
-    def _unfit(self, x: Any, weight: Any, *added: Any) -> str | None:
-        """Why no library could be called on this, whatever is tuned."""
-        given = (x, weight, *added)
-        if torch.is_grad_enabled() and self._needs_grad(given):
-            return "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
-        if self._norm is not None and self._norm.training:
-            return "its batch norm is in training mode; call eval() on the model"
+    def _unfit(self, x: Any, weight: Any) -> str | None:
+        """Why no library could be called on these, whatever is tuned."""
+        if self._norm is not None:
+            if self._norm.needs_grad and torch.is_grad_enabled():
+                return _NEEDS_GRAD
+            if self._norm.training:
+                return "its batch norm is in training mode; call eval() on the model"
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
-        if x.device != weight.device or x.device.type not in ("cpu", "cuda"):
-            return f"the input is on {x.device} and the weight on {weight.device}"
-        if torch.is_autocast_enabled(x.device.type):
+        device = x.device
+        if device != weight.device or device.type not in ("cpu", "cuda"):
+            return f"the input is on {device} and the weight on {weight.device}"
+        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(device.type):
             return "autocast is on, which chooses the dtype itself"
-        dense = x.layout == torch.strided and self._is_dense(x) and weight.is_contiguous()
+        dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"
 
     def _library(self, x: Any, residual: Any) -> Library | str:
@@ -251,7 +253,7 @@ class Tuned(torch.nn.Module):
             return fields
         if x.dtype not in DTYPES:
             return f"the input is {x.dtype}, and must be one of {', '.join(DTYPES.values())}"
-        if not self._is_dense(x):
+        if not self.is_dense(x):
             return "the input is not contiguous"
         if self.max_error is not None:
             fields["max_error"] = self.max_error
@@ -275,37 +277,35 @@ class Tuned(torch.nn.Module):
         source: Any = self.source
         return look_up(source, self.operator, wanted, device)
 
-    def _viewed(self, name: str, parameter: Any, work: Workload) -> Any:
-        """The weight or the bias as the library takes it, in the same memory."""
-        view = self._views.get(name)
-        if view is None or view.data_ptr() != parameter.data_ptr():  # moved, or of another dtype
-            (shape,) = (argument.shape for argument in work.given if argument.name == name)
-            view = self._views[name] = parameter.detach().view(shape)
-        return view
-
-    def _is_dense(self, x: Any) -> bool:
+    @staticmethod
+    @abstractmethod
+    def is_dense(x: Any) -> bool:
         """Whether a library could take the input as it lies in memory."""
-        contiguous: bool = x.is_contiguous()
-        return contiguous
 
-    def _taken(self, x: Any, work: Workload, output: bool = False) -> Any:
+    def _taken(self, x: Any, argument: Argument) -> Any:
         """The input, or what is shaped as the output, as the library takes it, in the same
-        memory. Raises WrongArgument if it has another shape."""
-        wanted = work.output.shape if output else work.given[0].shape
-        if x.numel() != math.prod(wanted):
-            raise WrongArgument(f"the residual has shape {tuple(x.shape)}, the output {wanted}")
-        return x if x.shape == wanted else x.view(wanted)
+        memory. Raises WrongArgument if it has another shape, or lies otherwise."""
+        if x.shape == argument.shape:
+            return x
+        try:
+            return x.view(argument.shape)
+        except RuntimeError as error:  # the input is looked up by its shape, so it is no input
+            raise WrongArgument(
+                f"the residual has shape {tuple(x.shape)} and strides {x.stride()}, the output "
+                f"{argument.shape}"
+            ) from error
 
-    def _given_back(self, y: Any, x: Any, work: Workload) -> Any:
+    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
         """The output as PyTorch would return it for ``x``, in the same memory."""
-        return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, work))
+        return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, output))
 
     @abstractmethod
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         """The convolution and its bias, by PyTorch alone."""
 
+    @staticmethod
     @abstractmethod
-    def laid_out(self, y: Any, x: Any) -> Any:
+    def laid_out(y: Any, x: Any) -> Any:
         """The output with its channels where those of the input are in memory."""
 
     @abstractmethod
@@ -313,11 +313,37 @@ class Tuned(torch.nn.Module):
         """The workload of that input, or why it has none."""
 
     @abstractmethod
-    def _shape_of_output(self, x: Any, work: Workload) -> tuple[int, ...]: ...
+    def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]: ...
 
     @property
     @abstractmethod
     def _shape_of_bias(self) -> tuple[int, ...]: ...
+
+
+_NEEDS_GRAD = "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
+
+
+def beyond_kernels(*given: Any) -> str | None:
+    """Why a kernel can't take these tensors, or None in the place of one. It is asked before each
+    call, so what is usual takes few calls of PyTorch's."""
+    needs_grad = False
+    for each in given:
+        if each is not None:
+            if type(each) not in PLAIN:
+                return f"it takes a {type(each).__name__}, and a library plain tensors"
+            if each.is_neg():  # its memory is without the sign
+                return "it takes a negated view; call .resolve_neg() on it"
+            needs_grad = needs_grad or each.requires_grad
+    return _NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
+
+
+def only_pytorchs(*given: Any) -> str | None:
+    """Why only PyTorch's own operators know what to do with these tensors now."""
+    if not torch_transforms.quiet(torch):
+        lost = torch_transforms.loses(*_there(*given))
+        if lost is not None:
+            return lost
+    return beyond_kernels(*given)
 
 
 def _there(*tensors: Any) -> list[Any]:

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -160,6 +161,20 @@ def test_a_file_that_is_no_model(
     code, out, err = ran(capsys, "tune", written(tmp_path, content), "--target", "cpu")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert says in err
+    assert queue.list_jobs(engine).items == []
+
+
+def test_what_does_not_go_together(
+    engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = ran(capsys, "tune", written(tmp_path), "--batch", "3")
+    assert (code, out, err) == (
+        1, "", "tuner: batch: a file names all shapes itself; leave --batch out\n"
+    )  # fmt: skip
+    if find_spec("torch") is None:
+        code, out, err = ran(capsys, "tune", "timm:mobilenetv2_100")
+        assert (code, out) == (1, "")
+        assert "PyTorch is not installed, which builds a model: pip install torch" in err
     assert queue.list_jobs(engine).items == []
 
 

@@ -18,6 +18,22 @@ class BatchNormAct2d(nn.BatchNorm2d):
         return self.act(self.drop(super().forward(x)))
 
 
+class Conv2dSame(nn.Conv2d):
+    """As timm has it, by TensorFlow's own formula for what it calls SAME."""
+
+    def forward(self, x: Any) -> Any:
+        sides: list[int] = []
+        for axis in (1, 0):
+            size, step = x.shape[axis - 2], self.stride[axis]
+            span = self.dilation[axis] * (self.kernel_size[axis] - 1) + 1
+            zeros = max(0, span - step if size % step == 0 else span - size % step)
+            sides += [zeros // 2, zeros - zeros // 2]
+        padded = nn.functional.pad(x, sides)
+        return nn.functional.conv2d(
+            padded, self.weight, self.bias, self.stride, (0, 0), self.dilation, self.groups
+        )
+
+
 class Block(nn.Module):
     """A depthwise layer, whose output ``call`` takes with the block's norm and activation."""
 

@@ -219,6 +219,7 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
         (x.to(memory_format=torch.channels_last), "nothing is tuned"),
         (x.mT.contiguous().mT, "contiguous"),
         (x.clone().requires_grad_(), "grad is needed"),
+        (torch._neg_view(-x), "negated view"),
     ):
         assert torch.allclose(module(given), reference, atol=1e-5)
         assert module.used == "pytorch"

@@ -10,7 +10,7 @@ from tuner.client.local import Local
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from models import Block, close, outputs, scramble, usual  # noqa: E402
+from models import Block, Conv2dSame, close, outputs, scramble, usual  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
@@ -229,6 +229,23 @@ def test_parametrised_weights_are_folded_as_they_are(source: Local, x: Any) -> N
     assert not close(now, plain)
     restore_(model)
     assert close(outputs(model, x), now)
+
+
+def test_timms_conv2d_is_replaced_for_all_sizes(source: Local, x: Any) -> None:
+    model = Block(usual)
+    model.conv = Conv2dSame(6, 6, 3, groups=6, bias=False)
+    model.eval()
+    other = torch.randn(2, 6, 8, 5).to(memory_format=torch.channels_last)
+    plain, keys = [outputs(model, each) for each in (x, other)], list(model.state_dict())
+    report = optimize_(model, x, source=source)
+    assert report.rows[0].takes_in == ["BatchNorm2d", "ReLU6"], str(report)
+    for each, reference, used in zip((x, other), plain, ("tuned", "pytorch"), strict=True):
+        assert close(outputs(model, each), reference)
+        assert model.conv.used == used
+    assert list(model.state_dict()) == keys
+    restore_(model)
+    assert type(model.conv) is Conv2dSame
+    assert torch.equal(outputs(model, x), plain[0])
 
 
 def test_a_layer_in_two_places_is_replaced_in_both(source: Local, x: Any) -> None:

@@ -10,6 +10,7 @@ from tuner.client.local import Local
 from tuner.errors import WrongArgument
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Conv2dSame  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
@@ -55,6 +56,38 @@ def test_another_class_is_refused(source: Local) -> None:
             DepthwiseConv2d.of(module, source=source)
     with pytest.raises(WrongArgument, match=r"ConvTranspose1d, which .* than torch\.nn\.Conv1d"):
         Conv1d.of(torch.nn.ConvTranspose1d(1, 1, 7, padding=3), source=source)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(("size", "dilation"), [(3, 1), ((2, 5), 1), (4, 2)])
+def test_timms_conv2d_pads_each_size_by_itself(
+    source: Local, stride: int, size: Any, dilation: int
+) -> None:
+    module = Conv2dSame(3, 3, size, stride=stride, dilation=dilation, groups=3)
+    made = DepthwiseConv2d.of(module, source=source)
+    compiled = made
+    if (stride, dilation) == (2, 2):
+        compiled = torch.compile(made, backend="aot_eager", fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for height, width in ((9, 20), (8, 7), (2, 1), (10, 12)):
+            x = torch.randn(2, 3, height, width)
+            y = module(x)
+            assert y.shape[-2:] == (-(-height // stride), -(-width // stride))
+            torch.testing.assert_close(made(x), y, atol=1e-5, rtol=1e-4)
+            tuned = (stride, size, dilation, height, width) == (1, 3, 1, 9, 20)
+            assert made.used == ("tuned" if tuned else "pytorch")
+            torch.testing.assert_close(compiled(x), y, atol=1e-5, rtol=1e-4)
+    torch.compiler.reset()
+
+
+def test_what_is_not_timms_conv2d_is_refused(source: Local) -> None:
+    padded = Conv2dSame(3, 3, 3, groups=3)
+    padded.padding = (1, 1)
+    with pytest.raises(WrongArgument, match=r"has padding \(1, 1\), and the operator \(0, 0\)"):
+        DepthwiseConv2d.of(padded, source=source)
+    foreign = type("Conv2dSame", (torch.nn.Identity,), {})()
+    with pytest.raises(WrongArgument, match="may compute something else"):
+        DepthwiseConv2d.of(foreign, source=source)
 
 
 def test_a_forward_of_its_own_is_refused(source: Local) -> None:

@@ -1,6 +1,7 @@
 """What a model's report says, what is done about what is not tuned, and what is refused."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,23 @@ def test_a_service_that_is_down_leaves_the_model_as_it_is(x: Any) -> None:
         assert "no service answers" in str(report)
         with pytest.raises(ServiceUnreachable, match="no service answers"):
             optimize_(model, x, source=source, on_missing="raise")
+
+
+@pytest.mark.parametrize("on_missing", ["fallback", "tune", "nearest"])
+def test_a_service_that_never_answers_is_asked_once(x: Any, on_missing: Any) -> None:
+    model = nn.Sequential(Block(usual), nn.Conv2d(6, 6, 5, padding=2, groups=6), nn.Conv2d(6, 6, 1))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Client(url, timeout=0.2) as source:
+            report = optimize_(model.eval(), x, source=source, on_missing=on_missing)
+        silent.settimeout(0.1)
+        silent.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            silent.accept()
+    first, second = (row.reason for row in report.rows)
+    assert f"no service answers at {url} (ReadTimeout" in first
+    assert f"it was not looked up, because no service answers at {url}" in second
+    assert first.startswith("no service" if on_missing == "fallback" else "it was not looked up")
 
 
 def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:

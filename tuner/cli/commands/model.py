@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,19 +21,37 @@ from tuner.cli.common import (
 )
 from tuner.cli.contract_options import with_options
 from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
+from tuner.cli.workloads_of import Dtype, Layout
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
     from db.contract.model import ModelShown
 
-FileArgument = Annotated[
-    Path,
+LayersArgument = Annotated[
+    str,
     typer.Argument(
-        metavar="FILE.json",
-        help='a list of workloads, each {"operator": …, "workload": {…}, "calls": …}',
+        metavar="FILE.json|timm:NAME|MODULE:CALLABLE",
+        help='a list of workloads, each {"operator": …, "workload": {…}, "calls": …}; or a model '
+        "of timm's, or of PyTorch, by what makes it",
     ),
 ]
+BatchOption = Annotated[
+    int | None, typer.Option(min=1, help="of a model that is built: inputs of a call, by default 1")
+]
+DtypeOption = Annotated[
+    Dtype | None, typer.Option(help="of a model that is built; by default float32")
+]
+LayoutOption = Annotated[
+    Layout | None, typer.Option(help="of its input in memory; by default with the channels first")
+]
+InputOption = Annotated[
+    str | None,
+    typer.Option(
+        "--input", metavar="CxHxW", help="its input's shape without the batch, or CxM; timm's own "
+        "if not given",
+    ),
+]  # fmt: skip
 ModelArgument = Annotated[
     str,
     typer.Argument(
@@ -44,14 +61,19 @@ ModelArgument = Annotated[
 
 
 def tune(
-    file: FileArgument,
+    layers: LayersArgument,
     *,
+    batch: BatchOption = None,
+    dtype: DtypeOption = None,
+    layout: LayoutOption = None,
+    shape: InputOption = None,
     target: TargetOption = Target.auto,
     cold: ColdOption = False,
     template: TemplateOption = None,
     retune: RetuneOption = False,
     name: Annotated[
-        str | None, typer.Option(help="your own name for the model; the file's if not given")
+        str | None,
+        typer.Option(help="your own name for the model; the file's or its own by default"),
     ] = None,
     service: Annotated[
         str | None,
@@ -60,15 +82,17 @@ def tune(
     as_json: JsonOption = False,
     **others: Any,
 ) -> None:
-    """Order a job for each workload of a file, and have all of them run; here, or by a service. A
-    workload that is tuned already is not tuned again. The exit code is 1 if a job does not
-    succeed."""
+    """Order a job for each workload of a file or of a model, and have all of them run; here, or by
+    a service. A model that is named is built with random weights, and called on the CPU without
+    data, so this machine needs no GPU for it. A workload that is tuned already is not tuned again.
+    The exit code is 1 if a job does not succeed."""
     from tuner.cli.model_report import show_model
-    from tuner.cli.workloads_file import read_workloads
+    from tuner.cli.workloads_of import workloads_of
     from tuner.errors import ModelFailed
 
     how = said(target, cold, template, retune, others)
-    called, workloads = name or file.stem, read_workloads(file)
+    usual, workloads = workloads_of(layers, batch, dtype, layout, shape)
+    called = name or usual
     found = (
         _here(called, workloads, how) if service is None else _at(service, called, workloads, how)
     )
@@ -195,6 +219,8 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "tuner model tune layers.json --trials 64",
             "tuner model tune layers.json --service http://localhost:8000",
+            "tuner model tune timm:mobilenetv2_100 --batch 32 --dtype bfloat16 --layout NHWC",
+            "tuner model tune my_package.nets:build --input 3x224x224",
         ),
     )(with_options(tune, Terms, OTHERWISE))
     group.command("list", epilog=examples("tuner model list", "tuner model list --json"))(

@@ -59,10 +59,11 @@ def optimize_(
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
     layers, before = survey(model, given, named, terms)
-    failed = _unserved(model, source, layers, on_missing, budget_seconds)
-    rows = [row for layer in layers for row in _rows(layer, failed)]
-    served = {id(row.layer) for row in rows if row.by == "tuned"}
-    swaps = [Swap(model, layer) for layer in layers if id(layer) in served]
+    served = _Served(source)
+    served.fill(type(model).__name__, layers, on_missing, budget_seconds)
+    rows = [row for layer in layers for row in served.rows(layer)]
+    tuned = {id(row.layer) for row in rows if row.by == "tuned"}
+    swaps = [Swap(model, layer) for layer in layers if id(layer) in tuned]
     report = Report(rows, training=model.training)
     if swaps:
         try:
@@ -125,44 +126,55 @@ def _at_first_call(model: nn.Module, terms: Terms) -> Report:
     return Report(rows, training=model.training)
 
 
-def _unserved(
-    model: nn.Module,
-    source: Source,
-    layers: list[Layer],
-    on_missing: OnMissing,
-    budget_seconds: float | None,
-) -> dict[str, str]:
-    """Why workloads that are not tuned still are not, by their keys."""
-    if on_missing == "fallback":
-        return {}
-    wanted = Counter[Wanted]()
-    for layer in layers:
+class _Served:
+    """What a source has for layers. Once it gives no answer, it is not asked again: each time would
+    take as long as the first."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._failed: dict[str, str] = {}
+        self._away = ""
+
+    def fill(
+        self, name: str, layers: list[Layer], on_missing: OnMissing, budget_seconds: float | None
+    ) -> None:
+        """Do what is to be done about workloads that are not tuned; an order has that name."""
+        if on_missing == "fallback":
+            return
+        wanted = Counter[Wanted]()
+        for layer in layers:
+            for call, calls in layer.shapes:
+                workload = workload_for(layer, call.input)
+                if not isinstance(workload, str):
+                    wanted[workload, call.device] += calls
+        try:
+            missing = untuned.untuned(self._source, wanted)
+        except ServiceUnreachable as error:
+            if on_missing == "raise":
+                raise
+            self._away = str(error)
+            return
+        if on_missing == "raise":
+            untuned.refuse(missing)
+        if on_missing == "nearest":
+            self._failed = untuned.verify_nearest(self._source, list(missing))
+        else:
+            ordered = {each: wanted[each] for each in missing}
+            self._failed = untuned.tune(self._source, name, ordered, budget_seconds)
+
+    def rows(self, layer: Layer) -> list[Row]:
+        """One for each shape of the layer."""
+        rows = []
         for call, calls in layer.shapes:
             workload = workload_for(layer, call.input)
-            if not isinstance(workload, str):
-                wanted[workload, call.device] += calls
-    try:
-        missing = untuned.untuned(source, wanted)
-    except ServiceUnreachable:
-        if on_missing == "raise":
-            raise
-        return {}
-    if on_missing == "raise":
-        untuned.refuse(missing)
-    if on_missing == "nearest":
-        return untuned.verify_nearest(source, list(missing))
-    ordered = {each: wanted[each] for each in missing}
-    return untuned.tune(source, type(model).__name__, ordered, budget_seconds)
-
-
-def _rows(layer: Layer, failed: Mapping[str, str]) -> list[Row]:
-    rows = []
-    for call, calls in layer.shapes:
-        workload = workload_for(layer, call.input)
-        if layer.tuned is None or isinstance(workload, str):
-            rows.append(Row.of(layer, str(workload), calls))
-            continue
-        found = layer.tuned.found_for(call.input, call.device)
-        reason = failed.get(workload.key, found.reason)
-        rows.append(Row.of(layer, reason, calls, workload, found))
-    return rows
+            if layer.tuned is None or isinstance(workload, str):
+                rows.append(Row.of(layer, str(workload), calls))
+            elif self._away:
+                reason = f"it was not looked up, because {self._away}"
+                rows.append(Row.of(layer, reason, calls, workload))
+            else:
+                found = layer.tuned.found_for(call.input, call.device)
+                self._away = found.reason if found.is_away else ""
+                reason = self._failed.get(workload.key, found.reason)
+                rows.append(Row.of(layer, reason, calls, workload, found))
+        return rows

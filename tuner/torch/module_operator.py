@@ -55,6 +55,17 @@ def call(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> 
     return output
 
 
+def needs_derivative(*tensors: Some) -> bool:
+    """Whether there is something to derive by, backward or forward."""
+    grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
+    if not grad and not forward:
+        return False
+    given = [each for each in tensors if each is not None]
+    return (grad and any(each.requires_grad for each in given)) or (
+        forward and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
+    )
+
+
 def _called(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     module = _module(number)
     return module.laid_out(module.computed(x, weight, bias, residual), x)
@@ -68,11 +79,7 @@ def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: in
 
 def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     """PyTorch's convolution, which has derivatives, if there is something to derive by."""
-    given = [each for each in (x, weight, bias, residual) if each is not None]
-    if (torch.is_grad_enabled() and any(each.requires_grad for each in given)) or (
-        forward_ad._current_level >= 0
-        and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
-    ):
+    if needs_derivative(x, weight, bias, residual):
         module = _module(number)
         return module.laid_out(module.plain(x, weight, bias, residual), x)
     with torch._C._AutoDispatchBelowAutograd():

@@ -1,0 +1,263 @@
+"""The operators by name: what they compute, by what, and as which nodes of PyTorch's graphs."""
+
+import logging
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+from tuner.errors import WrongArgument
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import close  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import tuner.torch  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
+TOLD = "tuner.torch"
+
+
+@pytest.fixture(autouse=True)
+def used(source: Local) -> Iterator[None]:
+    tuner.torch.use(source)
+    yield
+    tuner.torch.use(None)
+    torch.compiler.reset()
+
+
+def signals(*shape: int, last: bool = False) -> Any:
+    torch.manual_seed(4)
+    x = torch.randn(*shape)
+    if not last:
+        return x
+    return x.to(memory_format=torch.channels_last) if x.ndim == 4 else x.mT.contiguous().mT
+
+
+CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
+    "images": ("depthwise_conv2d", (2, 3, 9, 20), (3, 1, 3, 3), {"padding": 1}),
+    "last": ("depthwise_conv2d", [2, 6, 7, 9], (6, 1, 3, 3), {"padding": 1, "bias": True}),
+    "sides": ("depthwise_conv2d", [2, 6, 9, 20], (6, 1, 3, 5), {"padding": [0, 2, 1, 2]}),
+    "one image": ("depthwise_conv2d", (3, 9, 20), (3, 1, 3, 3), {"padding": (1, 1), "bias": True}),
+    "untuned": ("depthwise_conv2d", (1, 2, 5, 5), (4, 1, 3, 3), {"stride": 2, "groups": 2}),
+    "uneven": ("depthwise_conv2d", (1, 2, 8, 5), (2, 1, 3, 3), {"stride": (1, 2), "dilation": 2}),
+    "rows": ("conv1d", (1, 1, 1001), (1, 1, 7), {"padding": 3}),
+    "strided": ("conv1d", (2, 4, 61), (8, 1, 5),
+                {"padding": 6, "stride": 2, "dilation": 3, "groups": 4}),
+    "dense": ("conv1d", [2, 4, 61], (6, 4, 5), {"padding": (2, 2), "bias": True}),
+    "causal": ("conv1d", (2, 4, 30), (4, 1, 4), {"padding": (6, 0), "dilation": 2, "groups": 4}),
+    "grouped": ("conv1d", (2, 4, 30), (4, 2, 4), {"groups": 2}),
+}  # fmt: skip
+"""Operator; the input's shape, as a list if its channels are last; the weight's; the rest."""
+TUNED = ("images", "last", "sides", "rows", "strided", "dense")
+
+
+def made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The operator and what it is called on."""
+    operator, shape, weight, rest = CASES[name]
+    rest = dict(rest)
+    x, w = signals(*shape, last=isinstance(shape, list)), signals(*weight)
+    b = signals(weight[0]) if rest.pop("bias", False) else None
+    return getattr(torch.ops.convtune, operator), (x, w, b), rest
+
+
+def reference(name: str) -> Any:
+    """By torch.nn.functional."""
+    operator = CASES[name][0]
+    _, (x, w, b), named = made(name)
+    pads = named.pop("padding", 0)
+    pads = [pads] if isinstance(pads, int) else list(pads)
+    if operator == "conv1d":
+        before, behind = pads * (2 // len(pads))
+        return functional.conv1d(functional.pad(x, (before, behind)), w, b, **named)
+    top, left, bottom, right = pads * (4 // len(pads))
+    named.setdefault("groups", x.shape[-3])
+    return functional.conv2d(functional.pad(x, (left, right, top, bottom)), w, b, **named)
+
+
+@pytest.fixture
+def tuned(caplog: pytest.LogCaptureFixture) -> Any:
+    """Whether a kernel has computed since the test began: what computes is told once a layer."""
+    caplog.set_level(logging.INFO, TOLD)
+    return lambda: any("computed by tuned" in each.getMessage() for each in caplog.records)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
+    call, given, named = made(name)
+    y, expected = call(*given, **named), reference(name)
+    assert y.is_contiguous() == given[0].is_contiguous()
+    assert close(y, expected)
+    assert tuned() == (name in TUNED)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("form", ["plain", "all", "trained"])
+def test_it_is_as_pytorch_wants_an_operator(name: str, form: str) -> None:
+    call, (x, w, b), named = made(name)
+    if form != "plain":
+        b = signals(len(w))
+        named |= {"residual": torch.randn_like(reference(name)), "activation": "silu"}
+    if form == "trained":
+        x, w, b = (each.detach().requires_grad_() for each in (x, w, b))
+    torch.library.opcheck(call.default, (x, w, b), named)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_graph_has_no_break(backend: str, tuned: Any) -> None:
+    call, (x, w, b), named = made("last")
+
+    def twice(x: Any) -> Any:
+        return call(x * 2, w, b, **named, activation="relu") + 1
+
+    y = torch.compile(twice, backend=backend, fullgraph=True)(x)
+    assert close(y, twice(x))
+    assert not y.is_contiguous()
+    assert tuned()
+
+
+def test_shapes_may_change_in_a_compiled_graph() -> None:
+    call, (x, w, b), _ = made("images")
+    for sides in (1, [1, 1]):  # numbers from outside may change too, a list's at least
+
+        def run(x: Any, sides: Any = sides) -> Any:
+            return call(x, w, b, padding=1 if sides == 1 else sides)
+
+        compiled = torch.compile(run, backend="aot_eager", fullgraph=True, dynamic=True)
+        for given in (x, signals(5, 3, 8, 8), x):
+            assert close(compiled(given), run(given))
+
+
+@pytest.mark.parametrize("name", ["images", "rows"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_it_is_trained_by_pytorch(name: str, compiled: bool, tuned: Any) -> None:
+    call, (x, w, b), named = made(name)
+
+    def loss(w: Any) -> Any:
+        return call(x, w, b, **named, activation="silu").square().sum()
+
+    trained = w.clone().requires_grad_()
+    run = torch.compile(loss, backend="aot_eager", fullgraph=True) if compiled else loss
+    run(trained).backward()
+    w.requires_grad_()
+    functional.silu(_same_padded(name, x, w)).square().sum().backward()
+    assert torch.allclose(trained.grad, w.grad, rtol=1e-4, atol=1e-3)
+    assert not tuned()
+    with torch.no_grad():
+        run(trained)
+    assert tuned()
+
+
+def _same_padded(name: str, x: Any, w: Any) -> Any:
+    if name == "rows":
+        return functional.conv1d(x, w, padding=3)
+    return functional.conv2d(x, w, padding=1, groups=3)
+
+
+def test_transforms_and_records_of_pytorchs() -> None:
+    call, (x, w, b), named = made("images")
+
+    def run(x: Any) -> Any:
+        return call(x, w, b, **named)
+
+    several = torch.randn(3, *x.shape)
+    assert close(torch.func.vmap(run)(several), torch.stack([run(each) for each in several]))
+    tangent = torch.func.jvp(run, (x,), (several[0],))[1]
+    assert close(tangent, run(several[0]))  # it is linear
+    graph = torch.func.grad(lambda x: run(x).square().sum())(x)
+    y = x.clone().requires_grad_()
+    run(y).square().sum().backward()
+    assert torch.allclose(graph, y.grad, atol=1e-4)
+    for pre_dispatch in (False, True):
+        made_graph = make_fx(run, pre_dispatch=pre_dispatch)(x)
+        assert "convtune.depthwise_conv2d" in made_graph.code
+        assert close(made_graph(several[0]), run(several[0]))
+
+    class Own(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return run(x)
+
+    exported = torch.export.export(Own(), (x,))
+    assert "convtune.depthwise_conv2d" in str(exported.graph)
+    assert close(exported.module()(several[0]), run(several[0]))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_autocast_chooses_the_dtype(compiled: bool) -> None:
+    call, (x, w, b), named = made("images")
+
+    def run(x: Any) -> Any:
+        return call(x, w, b, **named)
+
+    given = torch.compile(run, backend="aot_eager", fullgraph=True) if compiled else run
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y, expected = given(x), functional.conv2d(x, w, b, padding=1, groups=3)
+    assert y.dtype == expected.dtype == torch.bfloat16
+    assert torch.allclose(y, expected, atol=0.1)
+
+
+def test_a_shape_is_looked_up_once_until_there_is_another_source(
+    source: Local, monkeypatch: pytest.MonkeyPatch, tuned: Any
+) -> None:
+    asked = []
+    best = Local.best
+
+    def counted(self: Local, *arguments: Any, **named: Any) -> Any:
+        asked.append(arguments)
+        return best(self, *arguments, **named)
+
+    monkeypatch.setattr(Local, "best", counted)
+    call, (x, w, b), named = made("images")
+    for weight in (w, w, torch.nn.Parameter(2 * w, requires_grad=False)):
+        y = call(x, weight, b, **named)
+    assert close(y, 2 * reference("images"))
+    assert len(asked) == 1
+    tuner.torch.use(source)
+    call(x, w, b, **named)
+    assert len(asked) == 2
+    tuner.torch.use(None)
+    assert torch.equal(call(x, w, b, **named), reference("images"))
+    assert len(asked) == 2
+
+
+def test_weights_are_not_kept() -> None:
+    call, (x, w, b), named = made("images")
+    gone = weakref.ref(w)
+    call(x, w, b, **named)
+    del w
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"stride": 0}, r"stride is \[0, 0\], and must be 1 or 2 whole numbers of 1 or more"),
+        ({"padding": [1, 2, 3]}, r"padding is \[1, 2, 3\], and must be 1 or 2 or 4 whole"),
+        ({"padding": -1}, "whole numbers of 0 or more"),
+        ({"dilation": [1, 1, 1]}, "dilation is"),
+        ({"activation": "tanh"}, "activation is 'tanh', and must be one of none, relu"),
+        ({"weight": (3, 3, 3, 3)}, r"must have \(C \* multiplier, 1, KH, KW\); for other groups"),
+        ({"residual": (1, 3, 9, 20)}, r"and must have the output's, \(2, 3, 9, 20\); expand it"),
+    ],
+)
+@pytest.mark.parametrize("with_source", [False, True])
+def test_bad_arguments(given: dict[str, Any], says: str, with_source: bool, source: Local) -> None:
+    tuner.torch.use(source if with_source else None)
+    call, (x, w, b), named = made("images")
+    named |= {"weight": w, "bias": b, **given}
+    for name in ("weight", "residual"):
+        if name in given:
+            named[name] = signals(*given[name])
+    with pytest.raises(WrongArgument, match=says):
+        call(x, **named)
+
+
+def test_a_source_that_is_none() -> None:
+    with pytest.raises(WrongArgument, match="source is a str, and must be a"):
+        tuner.torch.use("http://here")  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""The workloads of a model: from a file, or from the model itself, by its name."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tuner.cli.common import say
+from tuner.errors import BadOrder, MissingRuntime, UnusableFile, UnusableModel
+
+Dtype = StrEnum("Dtype", ["float32", "float16", "bfloat16"])
+Layout = StrEnum("Layout", {"NCHW": "NCHW", "NHWC": "NHWC", "NCW": "NCW", "NWC": "NWC"})
+
+_FORM = (
+    'write a list as POST /models takes it: [{"operator": "conv1d", '
+    '"workload": {"M": 16384, "N": 32}, "calls": 3}]'
+)
+
+
+def workloads_of(
+    layers: str,
+    batch: int | None,
+    dtype: Dtype | None,
+    layout: Layout | None,
+    shape: str | None,
+) -> tuple[str, list[dict[str, Any]]]:
+    """The name of the file, or of the model, and its workloads. Raises UnusableFile; UnusableModel,
+    MissingRuntime; BadOrder for an option that does not fit."""
+    if ":" in layers and not Path(layers).exists():
+        return layers.removeprefix("timm:"), _captured(layers, batch, dtype, layout, shape)
+    for name, value in (("batch", batch), ("dtype", dtype), ("layout", layout), ("input", shape)):
+        if value is not None:
+            raise BadOrder(name, f"a file names all shapes itself; leave --{name} out")
+    return Path(layers).stem, read_workloads(Path(layers))
+
+
+def read_workloads(path: Path) -> list[dict[str, Any]]:
+    """What is listed, of which nothing is checked yet. Raises UnusableFile."""
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise UnusableFile(path, error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile(path, f"is no JSON: {error}; {_FORM}") from error
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UnusableFile(path, f"is no list of workloads; {_FORM}")
+    return found
+
+
+def _captured(
+    name: str, batch: int | None, dtype: Dtype | None, layout: Layout | None, shape: str | None
+) -> list[dict[str, Any]]:
+    if find_spec("torch") is None:
+        raise MissingRuntime(
+            "PyTorch is not installed, which builds a model",
+            "pip install torch, or list the layers in a file",
+        )
+    from tuner.torch.model.built import workloads_of
+
+    sizes = None if shape is None else _sizes(shape)
+    found = workloads_of(name, batch or 1, dtype or Dtype.float32, layout, sizes)
+    orders = []
+    for each in found:
+        if each.workload is None:
+            say(f"{', '.join(each.names)}: left out, {each.reason}")
+        else:
+            orders.append(each.order)
+    if not orders:
+        raise UnusableModel(name, "none of its layers can be tuned")
+    say(f"{name}: {len(orders)} workloads in {sum(each['calls'] for each in orders)} calls")
+    return orders
+
+
+def _sizes(shape: str) -> tuple[int, ...]:
+    parts = shape.split("x")
+    if not all(part.isdecimal() and int(part) for part in parts) or len(parts) not in (2, 3):
+        raise BadOrder(
+            "input", f"{shape!r} is no shape without its batch: give CxHxW or CxM, as 3x224x224"
+        )
+    return tuple(map(int, parts))

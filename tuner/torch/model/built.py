@@ -1,0 +1,133 @@
+"""The workloads of a model that is named, not given: built with random weights, and called on
+tensors without data. So it needs no GPU, and a batch of any size costs nothing."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses import FakeTensorMode
+
+from tuner.errors import BadOrder, MissingRuntime, UnusableModel
+from tuner.torch.model.capture import Captured, capture
+
+TIMM = "timm"
+
+
+def workloads_of(
+    name: str,
+    batch: int,
+    dtype: str,
+    layout: str | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> list[Captured]:
+    """What :func:`tuner.torch.optimize_` would look up for the model of ``timm:NAME``, or of a
+    ``module:callable`` that makes one, on an input of the ``shape`` without its batch: by default
+    the one that timm names. ``layout`` is NCHW or NHWC of images, NCW or NWC of signals. Raises
+    UnusableModel, MissingRuntime; BadOrder for a layout of other axes."""
+    module, _, made = name.partition(":")
+    model = _of_timm(name, made) if module == TIMM else _made(name, module, made)
+    shape = shape or _usual(name, model)
+    if layout is not None and len(layout) != len(shape) + 1:
+        last = ("NCW", "NWC") if len(shape) == 2 else ("NCHW", "NHWC")
+        raise BadOrder("layout", f"{layout} is not of this input: give {' or '.join(last)}")
+    channels_last = layout in ("NHWC", "NWC")
+    model.eval().to(getattr(torch, dtype))
+    if channels_last and len(shape) == 3:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    _forget_data(model, mode)
+    with mode:
+        x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
+        try:
+            found = capture(model, _last(x) if channels_last else x)
+        except Exception as error:
+            given = "x".join(map(str, (batch, *shape)))
+            raise UnusableModel(
+                name, f"its call fails on an input of {given}: {_in_a_line(error)}"
+            ) from error
+    if not found:
+        raise UnusableModel(name, "it calls no conv1d and no depthwise conv2d")
+    return found
+
+
+def _of_timm(name: str, wanted: str) -> nn.Module:
+    try:
+        timm = importlib.import_module(TIMM)
+    except ImportError as error:
+        raise MissingRuntime(
+            f"timm is not installed ({error})", "pip install timm, or name another MODULE:CALLABLE"
+        ) from error
+    if not timm.is_model(wanted):
+        near = get_close_matches(wanted, timm.list_models())
+        others = ", ".join(near) or "those that timm.list_models() names"
+        raise UnusableModel(name, f"timm {timm.__version__} has no such model, but has {others}")
+    return _called(name, lambda: timm.create_model(wanted, pretrained=False))
+
+
+def _made(name: str, module: str, path: str) -> nn.Module:
+    """Of what can be imported from here, as `python -m` finds it, but behind all else."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise UnusableModel(name, f"{module} can't be imported: {_in_a_line(error)}") from error
+    make: Any = found
+    for part in path.split("."):
+        make = getattr(make, part, None)
+    if not callable(make):
+        raise UnusableModel(name, f"{module} has no callable {path!r}")
+    return _called(name, make)
+
+
+def _called(name: str, make: Callable[[], Any]) -> nn.Module:
+    try:
+        model = make()
+    except Exception as error:
+        raise UnusableModel(name, f"it can't be built: {_in_a_line(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise UnusableModel(
+            name, f"it makes a {type(model).__name__}, and must make a torch.nn.Module"
+        )
+    return model
+
+
+def _usual(name: str, model: nn.Module) -> tuple[int, ...]:
+    config: Any = getattr(model, "default_cfg", None)
+    size = config.get("input_size") if isinstance(config, dict) else None
+    if size is None:
+        raise UnusableModel(
+            name, "it does not say what it is called on: give --input, as --input 3x224x224"
+        )
+    return tuple(size)
+
+
+def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
+    for module in model.modules():
+        for own in (module._parameters, module._buffers):
+            tensors: dict[str, Any] = own
+            for key, tensor in tensors.items():
+                if tensor is not None:
+                    without = mode.from_tensor(tensor.detach())
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    tensors[key] = nn.Parameter(without, False) if is_parameter else without
+
+
+def _last(x: torch.Tensor) -> torch.Tensor:
+    """With its channels last in memory."""
+    if x.ndim == 4:
+        return x.to(memory_format=torch.channels_last)
+    return x.mT.contiguous().mT
+
+
+def _in_a_line(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

@@ -1,0 +1,276 @@
+"""The operators by name, as a program calls PyTorch's own:
+
+    import torch
+    import tuner.torch
+    from tuner.client.client import Client
+
+    tuner.torch.use(Client("http://gpu-host:8000"))
+    with torch.no_grad():
+        y = torch.ops.convtune.depthwise_conv2d(x, weight, bias, padding=1, activation="relu6")
+
+``conv1d`` and ``depthwise_conv2d`` take what torch.nn.functional's convolutions take, in the same
+order, and by name a ``residual`` of the output's shape, an ``activation`` and a ``max_error``. Each
+side may have its own ``padding``: (before, behind), or (top, left, bottom, right); causal is
+((N - 1) * dilation, 0). Input, residual and output may have their channels last in memory.
+
+A shape is looked up at its first call, and what was found is kept. PyTorch computes, and its
+derivatives are PyTorch's, where a module's would be: nothing is tuned, grad is needed, or PyTorch
+was faster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from templates.epilogue import Activation
+from tuner.client.source import Source
+from tuner.errors import WrongArgument
+from tuner.library.torch_transforms import quiet
+from tuner.torch import activations, convolutions
+from tuner.torch.module_operator import Some, needs_derivative
+from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.tuned_module import Tuned, beyond_kernels, only_pytorchs
+
+log = logging.getLogger("tuner.torch.operators")
+
+_SCHEMA = (
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[{n}] stride=1, int[{n}] padding=0, "
+    "int[{n}] dilation=1, {groups}, *, Tensor? residual=None, str activation='none', "
+    "float? max_error=None) -> Tensor"
+)
+Ints = Sequence[int]
+_source: Source | None = None
+
+
+class _How(NamedTuple):
+    """All that a call says beside its tensors. ``padding`` is that of each side."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    activation: Activation
+
+
+def use(source: Source | None) -> None:
+    """Have the operators take kernels from ``source``, a Client or a Local database, in all of this
+    process; from none if it is None. What was found before is looked up again. Raises
+    WrongArgument."""
+    global _source  # noqa: PLW0603  # of the process, as torch.backends' switches are
+    if source is not None and not isinstance(source, Source):
+        raise WrongArgument(
+            f"source is a {type(source).__name__}, and must be a tuner.client.client.Client or a "
+            "tuner.client.local.Local, or None for PyTorch alone"
+        )
+    _source = source
+    for operator in (_CONV1D, _DEPTHWISE):
+        operator.forget()
+
+
+class _Operator:
+    """An operator under its name. A kernel of PyTorch's dispatcher gets its integers in lists, and
+    not those arguments at the end that are at their defaults."""
+
+    def __init__(self, kind: type[Conv1d | DepthwiseConv2d], axes: int, groups: str) -> None:
+        self._kind, self._axes = kind, axes
+        self._how = lru_cache(maxsize=1024)(self._checked)
+        self.forget()
+        name, library = kind.operator, torch.library.Library("convtune", "FRAGMENT")
+        schema = _SCHEMA.format(n=axes, groups=groups)
+        library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+        for device in ("CPU", "CUDA"):
+            library.impl(name, self._dispatched, device)
+            library.impl(name, self._cast, f"Autocast{device}")
+        library.impl(name, self._differentiated, "Autograd")
+        library.impl(name, self._by_pytorch, "FuncTorchBatchedDecomposition")
+        torch.library.register_fake(f"convtune::{name}", self._by_pytorch, lib=library)
+        self._library = library  # takes all of that back when it goes
+        self._call = getattr(torch.ops.convtune, name).default
+
+    def forget(self) -> None:
+        """Look every shape up again."""
+        self._layers: dict[Any, Tuned | None] = {}
+
+    def _computed(
+        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
+        residual: Some = None, activation: str = "none", max_error: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """By a tuned kernel if there is one. Calls that differ in nothing but tensors of the same
+        weight's shape have a layer, which remembers what was found for each shape, layout, dtype
+        and device of the input."""
+        stride, padding, dilation = tuple(stride), tuple(padding), tuple(dilation)
+        groups = self._groups(x) if groups is None else groups
+        key = (
+            weight.shape, bias is None, stride, padding, dilation, groups, activation, max_error
+        )  # fmt: skip
+        layers = self._layers  # those of one source, whatever another thread does
+        try:
+            layer = layers[key]
+        except KeyError:
+            how = self._how(stride, padding, dilation, activation)
+            layer = layers[key] = self._layer(how, weight, bias, groups, max_error)
+        if layer is None:
+            return self._by_pytorch(
+                x, weight, bias, stride, padding, dilation, groups,
+                residual=residual, activation=activation,
+            )  # fmt: skip
+        y: Any = layer.by_kernel(x, weight, bias, residual)
+        if isinstance(y, str):
+            y = self._kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
+        if residual is not None:
+            _must_fit(residual, y, x)
+        return y  # type: ignore[no-any-return]
+
+    def _by_pytorch(
+        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
+        residual: Some = None, activation: str = "none", max_error: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        """By PyTorch's own, of which it has derivatives and transforms; for tensors without data
+        their shape, dtype and strides."""
+        how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+        self._must_be_weight(weight)
+        convolved = getattr(convolutions, self._kind.operator)
+        groups = self._groups(x) if groups is None else groups
+        y = convolved(x, weight, bias, how.stride, how.padding, how.dilation, groups)
+        if residual is not None:
+            _must_fit(residual, y, x)
+            y = y + residual
+        laid_out: Tensor = self._kind.laid_out(activations.applied(how.activation, y), x)
+        return laid_out
+
+    def _dispatched(
+        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
+        **named: Any,
+    ) -> Tensor:  # fmt: skip
+        ours = only_pytorchs(x, weight, bias, residual) is None
+        compute = self._computed if ours else self._by_pytorch
+        return compute(x, weight, bias, *how, residual=residual, **named)
+
+    def _differentiated(
+        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
+        **named: Any,
+    ) -> Tensor:  # fmt: skip
+        usual = (x.is_cpu or x.is_cuda) and beyond_kernels(x, weight, bias, residual) is None
+        if usual and quiet(torch):
+            # nobody listens below, and to be dispatched again takes as long as what is to be done
+            return self._computed(x, weight, bias, *how, residual=residual, **named)
+        if needs_derivative(x, weight, bias, residual):
+            return self._by_pytorch(x, weight, bias, *how, residual=residual, **named)
+        with torch._C._AutoDispatchBelowAutograd():
+            y: Tensor = self._call(x, weight, bias, *how, residual=residual, **named)
+        return y
+
+    def _cast(
+        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
+        **named: Any,
+    ) -> Tensor:  # fmt: skip
+        """Under autocast, as PyTorch's convolutions are: in the dtype that it chose."""
+        kind = x.device.type
+        dtype = torch.get_autocast_dtype(kind)
+        given = [
+            each.to(dtype) if each is not None and _is_cast(each, kind) else each
+            for each in (x, weight, bias, residual)
+        ]
+        with torch.autocast(kind, enabled=False):
+            y: Tensor = self._call(*given[:3], *how, residual=given[3], **named)
+        return y
+
+    def _layer(
+        self, how: _How, weight: Tensor, bias: Some, groups: int, max_error: float | None
+    ) -> Tuned | None:
+        """What computes calls with these attributes; None if only PyTorch can."""
+        self._must_be_weight(weight)
+        if _source is None:
+            _say(self._kind.operator, "no source is set; call tuner.torch.use(source)")
+            return None
+        alike = len(set(how.stride)) == len(set(how.dilation)) == 1
+        if not alike:
+            _say(self._kind.operator, "stride or dilation differ between the axes")
+            return None
+        shape = weight.shape
+        given = (
+            weight.new_empty(shape, device="meta"),
+            None if bias is None else weight.new_empty(shape[:1], device="meta"),
+        )
+        of: dict[str, Any] = {
+            "source": _source,
+            "stride": how.stride[0],
+            "padding": how.padding,
+            "dilation": how.dilation[0],
+            "activation": how.activation,
+            "max_error": max_error,
+        }
+        try:
+            if self._kind is Conv1d:
+                return Conv1d(*given, **of, kind="correlate", groups=groups)
+            return DepthwiseConv2d(*given, **of, channels=groups)
+        except WrongArgument as error:
+            _say(self._kind.operator, str(error))
+            return None
+
+    def _groups(self, x: Tensor) -> int:
+        """By default: PyTorch's of a conv1d, each channel by itself of a depthwise one."""
+        return 1 if self._axes == 1 or x.ndim < 3 else x.shape[-3]
+
+    def _must_be_weight(self, weight: Tensor) -> None:
+        if weight.ndim == self._axes + 2 and (self._axes == 1 or weight.shape[1] == 1):
+            return
+        form = "(F, C / groups, N)" if self._axes == 1 else "(C * multiplier, 1, KH, KW)"
+        raise WrongArgument(
+            f"weight has shape {tuple(weight.shape)}, and must have {form}; for other groups call "
+            f"torch.nn.functional.conv{self._axes}d"
+        )
+
+    def _checked(self, stride: Ints, padding: Ints, dilation: Ints, activation: str) -> _How:
+        """Raises WrongArgument."""
+        axes, sides = self._axes, self._axes * 2
+        for name, values, least, counts in (
+            ("stride", stride, 1, (1, axes)),
+            ("padding", padding, 0, (1, axes, sides)),
+            ("dilation", dilation, 1, (1, axes)),
+        ):
+            if len(values) not in counts or min(values) < least:
+                many = " or ".join(map(str, sorted(set(counts))))
+                raise WrongArgument(
+                    f"{name} is {list(values)}, and must be {many} whole numbers of {least} or more"
+                )
+        if len(padding) < sides:
+            padding = [*padding] * (sides // len(padding))
+        return _How(
+            tuple(stride) * (axes // len(stride)),
+            tuple(padding),
+            tuple(dilation) * (axes // len(dilation)),
+            activations.known(activation),
+        )
+
+
+def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
+    """Raises WrongArgument."""
+    if residual.shape != y.shape or y.ndim != x.ndim:
+        raise WrongArgument(
+            f"residual has shape {tuple(residual.shape)}, and must have the output's, "
+            f"{tuple(y.shape)}; expand it to that"
+        )
+
+
+def _is_cast(tensor: Tensor, kind: str) -> bool:
+    """What autocast casts: real numbers on its device, but those of double precision."""
+    own = tensor.device.type == kind and tensor.is_floating_point()
+    return own and tensor.dtype != torch.float64
+
+
+@cache
+def _say(operator: str, reason: str) -> None:
+    """Once."""
+    log.warning("%s is computed by pytorch: %s", operator, reason)
+
+
+_CONV1D = _Operator(Conv1d, 1, "int groups=1")
+_DEPTHWISE = _Operator(DepthwiseConv2d, 2, "int? groups=None")
