@@ -14,14 +14,27 @@ RESULT = re.compile(
     r"^\| (?P<shape>[^|]+) \| (?P<device>[^|]+) \| \*\*(?P<best>[\d.]+)\*\* \| (?P<peer>[^|]+) \|$",
     re.MULTILINE,
 )
+MODEL = re.compile(
+    r"^\| (?P<network>\w+ \w+ B=\d+) \| [^|]+ \| (?P<figures>[^|]+ \| [^|]+ \| \*\*[\d.]+\*\*) \|$",
+    re.MULTILINE,
+)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PAGES = {"NVIDIA H200": ("h200.md", "best, warm"), "Intel Xeon": ("cpu.md", "call")}
 """By the start of a device's name its page, and the column of which README speaks."""
 
 
 def test_every_figure_is_a_measured_one() -> None:
-    results = list(RESULT.finditer(README))
-    assert len(results) == README.count(" | **") > 0
+    results, models = list(RESULT.finditer(README)), list(MODEL.finditer(README))
+    assert len(results) + len(models) == README.count(" | **")
+    assert results
+    assert models
+    page = (ROOT / "docs/benchmarks/models.md").read_text()
+    for model in models:
+        assert re.search(
+            rf"^\| \[{re.escape(model['network'])}\]\([^)]+\) \| {re.escape(model['figures'])} \|",
+            page,
+            re.MULTILINE,
+        ), model[0]
     for result in results:
         ((page, column),) = [found for name, found in PAGES.items() if name in result["device"]]
         lines = (ROOT / "docs/benchmarks" / page).read_text().splitlines()

@@ -1,0 +1,121 @@
+"""Networks of timm's before and after ``optimize_``, beside the fastest of PyTorch.
+
+python -m tests.benchmarks.models --device cuda --dtype float16 --batch 32 \\
+    --networks mobilenetv2_100 efficientnet_b0 --write docs/benchmarks/models
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import structlog
+import torch
+
+from tests.benchmarks.models.measured import HOW, measured, speedup
+from tests.benchmarks.models.networks import DTYPES, LAYOUTS, Case
+from tests.benchmarks.models.page import draw, page
+from tests.benchmarks.tuned import provenance, write
+from tuner.client.local import Local
+from tuner.device.detect import detect
+from tuner.process.child import Child
+from tuner.settings import Settings
+
+MODULE = "python -m tests.benchmarks.models"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--dtype", choices=DTYPES, default="float16")
+    parser.add_argument("--batch", type=int, nargs="+", default=[32])
+    parser.add_argument("--layout", choices=LAYOUTS, default="NHWC")
+    parser.add_argument("--networks", nargs="+", required=True, help="names of timm's")
+    parser.add_argument("--how", nargs="+", choices=HOW, default=list(HOW[:2]))
+    parser.add_argument("--seconds", type=float, help="begin no network after so long")
+    parser.add_argument("--database", help="URL of one that is kept; a fresh one if not given")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        help="path without suffix: .json and .md are made; rows of other networks stay",
+    )
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    begun = time.monotonic()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="convtune-models-") as folder:
+        os.environ["TUNER_DATABASE_URL"] = options.database or f"sqlite:///{folder}/models.db"
+        run = provenance(_command(options), _device(options.device))
+        run["peers"]["timm"] = __import__("timm").__version__
+        for network in options.networks:
+            for batch in options.batch:
+                if options.seconds and time.monotonic() - begun > options.seconds:
+                    print(f"{network} B={batch}: left, the time is over", flush=True)
+                    continue
+                case = Case(network, batch, options.dtype, options.device)
+                rows.append(_row(case, options))
+                result = _merged(rows, run, options.write)
+                if options.write:
+                    write(options.write, result, page(result))
+                    draw(options.write, result)
+    print(page(_merged(rows, run, None)))
+
+
+def _row(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    start = time.monotonic()
+    try:
+        with Local() as source:
+            row = measured(case, options.layout, options.how, source)
+    except Exception as error:
+        print(f"{case.name}: {type(error).__name__}: {error}", flush=True)
+        return {"name": case.name, **vars(case), "error": f"{type(error).__name__}: {error}"}
+    finally:
+        torch.compiler.reset()
+        gc.collect()
+        if case.device == "cuda":
+            torch.cuda.empty_cache()
+    times = ", ".join(f"{name} {ms:.3f}" for name, ms in row["ms"].items())
+    seconds = time.monotonic() - start
+    print(f"{case.name}: {speedup(row):.3f} times; ms: {times}; {seconds:.0f} s", flush=True)
+    return row
+
+
+def _merged(rows: list[dict[str, Any]], run: dict[str, Any], path: Path | None) -> dict[str, Any]:
+    """With the rows that the file has of other networks, each with the run that measured it."""
+    file = path.with_suffix(".json") if path else None
+    before = json.loads(file.read_text()) if file and file.exists() else {"runs": [], "rows": []}
+    runs = [each for each in before["runs"] if each != run]
+    kept = {row["name"]: row for row in before["rows"] if row["run"] != len(runs)}
+    kept |= {row["name"]: row | {"run": len(runs)} for row in rows}
+    return {"runs": [*runs, run], "rows": [kept[name] for name in kept]}
+
+
+def _command(options: argparse.Namespace) -> str:
+    said = [f"--device {options.device} --dtype {options.dtype} --layout {options.layout}"]
+    said.append("--batch " + " ".join(map(str, options.batch)))
+    said.append("--networks " + " ".join(options.networks))
+    said.append("--how " + " ".join(options.how))
+    return " ".join([MODULE, *said])
+
+
+def _device(kind: str) -> Any:
+    """Asked in a child: the CUDA context of this process is PyTorch's."""
+    Settings()
+    child = Child()
+    try:
+        return child.call(detect, kind, timeout=120)
+    finally:
+        child.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The page on models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.models.measured import OURS, speedup
+from tests.benchmarks.tuned import stated
+from tuner.torch.model.picture import picture
+
+NAME = "models"
+"""Of the page, and the first part of its pictures' names."""
+
+BARS = {
+    ("convnext_tiny", 32): 1.2,
+    ("convnext_tiny", 1): 1.35,
+    **{
+        (network, batch): 1.1
+        for network in ("mobilenetv2_100", "mobilenetv3_large_100", "efficientnet_b0")
+        for batch in (1, 32)
+    },
+}
+"""On an H200, how many times as fast; 0.99 for all others."""
+
+
+def page(result: dict[str, Any]) -> str:
+    return "\n".join([*_head(result), *_table(result), *_every_way(result)]) + "\n"
+
+
+def draw(path: Path, result: dict[str, Any]) -> None:
+    """A picture of each network beside the page: its layers by PyTorch, and tuned."""
+    for row in result["rows"]:
+        if "error" not in row:
+            layers = [
+                (
+                    each["names"][0],
+                    each["calls"] * each["pytorch_us"],
+                    each["calls"] * each["time_us"],
+                )
+                for each in row["report"]["rows"]
+                if each["by"] == "tuned" and each["pytorch_us"]
+            ]
+            path.with_name(_picture(NAME, row)).write_text(picture(layers))
+
+
+def _picture(page: str, row: dict[str, Any]) -> str:
+    return f"{page}-{row['network'].replace('_', '-')}-{row['dtype']}-{row['batch']}.svg"
+
+
+def _head(result: dict[str, Any]) -> list[str]:
+    runs = [
+        f"{number}. {stated(run, {})} `{run['command']}`"
+        for number, run in enumerate(result["runs"], 1)
+    ]
+    return [
+        "# Whole models, before and after",
+        "",
+        "Networks of timm's with random weights, for inference, their batch norms folded before "
+        "anything is timed. Every way to run a network is captured in a CUDA graph on a GPU, and "
+        "all are timed in turns in one process, 20 turns. The last columns say how long the jobs "
+        "took that tuned the network's layers, and how long `optimize_` takes if they are tuned.",
+        "",
+        *runs,
+        "",
+    ]
+
+
+def _table(result: dict[str, Any]) -> list[str]:
+    lines = [
+        "| network | PyTorch's fastest, ms | optimised, ms | times as fast | bar | layers tuned | "
+        "µs of them: PyTorch, tuned | jobs, s | found in, s | run |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in result["rows"]:
+        if "error" in row:
+            lines.append(f"| {row['name']} | {row['error']} | | | | | | | | {row['run'] + 1} |")
+            continue
+        theirs = {name: ms for name, ms in row["ms"].items() if not name.startswith(OURS)}
+        ours = {name: ms for name, ms in row["ms"].items() if name.startswith(OURS)}
+        first, best = min(theirs, key=theirs.__getitem__), min(ours, key=ours.__getitem__)
+        report = row["report"]
+        tuned = [each for each in report["rows"] if each["by"] == "tuned"]
+        before = sum(each["calls"] * (each["pytorch_us"] or 0) for each in tuned)
+        after = sum(each["calls"] * (each["time_us"] or 0) for each in tuned)
+        lines.append(
+            f"| [{row['name']}]({_picture(NAME, row)}) | {theirs[first]:.3f} {first} | "
+            f"{ours[best]:.3f} {best.removeprefix(OURS).strip()} | **{speedup(row):.2f}** | "
+            f"{_bar(row)} | "
+            f"{len(tuned)} of {len(report['rows'])} | {before:.0f}, {after:.0f} | "
+            f"{_seconds(row['jobs_s'])} | {row['found_s']:.2f} | {row['run'] + 1} |"
+        )
+    return [*lines, ""]
+
+
+def _bar(row: dict[str, Any]) -> str:
+    if row["device"] == "cpu":
+        return "1"
+    return f"{BARS.get((row['network'], row['batch']), 0.99)}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _every_way(result: dict[str, Any]) -> list[str]:
+    lines = ["## Every way, ms", ""]
+    for row in result["rows"]:
+        if "error" not in row:
+            said = ", ".join(f"{name} {ms:.3f}" for name, ms in row["ms"].items())
+            lines.append(f"- {row['name']}: {said}")
+    return lines

@@ -1,0 +1,53 @@
+"""The page on models says what its figures say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch import nn  # noqa: E402
+
+from tests.benchmarks.models.networks import fold_  # noqa: E402
+from tests.benchmarks.models.page import draw, page  # noqa: E402
+from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "models"
+
+
+def test_page_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
+    result = json.loads(PAGE.with_suffix(".json").read_text())
+    assert page(result) == PAGE.with_suffix(".md").read_text()
+    draw(tmp_path / "models", result)
+    drawn = sorted(tmp_path.iterdir())
+    assert [path.name for path in drawn] == sorted(p.name for p in PAGE.parent.glob("models-*"))
+    assert all(path.read_text() == (PAGE.parent / path.name).read_text() for path in drawn)
+
+
+def test_a_network_that_failed_has_its_reason() -> None:
+    result = json.loads(PAGE.with_suffix(".json").read_text())
+    result["rows"] = [result["rows"][0] | {"error": "RuntimeError: no such network"}]
+    assert "| RuntimeError: no such network |" in page(result)
+
+
+def test_folded_norms_compute_the_same() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4))
+    for norm in (model[1], model[3]):
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.5, 2)
+    x = torch.randn(2, 3, 8, 8)
+    model.eval()
+    with torch.no_grad():
+        before = model(x)
+        fold_(model, x)
+        assert torch.allclose(model(x), before, atol=1e-5)
+    assert [type(each) for each in model] == [nn.Conv2d, nn.Identity, nn.ReLU, nn.BatchNorm2d]
+
+
+def test_the_slower_of_two_takes_longer() -> None:
+    few, many = torch.randn(8, 8), torch.randn(512, 512)
+    calls = {"many": lambda: many @ many, "few": lambda: few @ few}
+    times = in_turns({name: ready(call, "cpu") for name, call in calls.items()}, "cpu")
+    assert times["many"] > times["few"] > 0
