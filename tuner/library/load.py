@@ -7,9 +7,9 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -93,10 +93,18 @@ class Library:
         they are plain, need no grad, and that nothing records or transforms the call."""
         output = given[0].new_empty(self._shape)
         try:
-            self._run(*given, output)
+            self._on_tensors(*given, output)
         except (TypeError, ValueError, RuntimeError, BufferError):
             return self(*given)  # says what is wrong, if it is the tensors
         return output
+
+    @cached_property
+    def _on_tensors(self) -> Callable[..., object]:
+        """What runs it on PyTorch's tensors: the kernel itself, if nothing has to be added."""
+        if self._workspace:
+            return self._with_workspace
+        several = self.kind == "cuda" and _gpus(sys.modules["torch"]) > 1
+        return self._on_gpu if several else self._main
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
         arguments = self.arguments[:-1]

@@ -96,7 +96,7 @@ class Tuned(torch.nn.Module):
         return copied
 
     def forward(self, x: Any, residual: Any = None) -> Any:
-        # as its public name says, except that PyTorch 2.11 takes a compiled graph for an exported one
+        # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag:
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
@@ -135,14 +135,20 @@ class Tuned(torch.nn.Module):
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The output by a tuned kernel, in the layout of its input; or the reason why there is
         none. Of the tensors :func:`only_pytorchs` must have said nothing."""
-        found = self._unfit(x, weight) or self._library(x, residual)
-        if isinstance(found, str):
-            return found
+        unready = self._unready(x)
+        if unready is not None:
+            return unready
+        known = self._found.get(self._key(x, x.device, residual is not None))
+        library: Any = known and known.library
+        if library is None:  # else it refuses itself what it is not for
+            library = self._unfit(x, weight) or self._library(x, residual)
+            if isinstance(library, str):
+                return library
         try:
-            y = self._by_library(found, x, weight, bias, residual)
+            y = self._by_library(library, x, weight, bias, residual)
         except WrongArgument as error:
             return str(error)
-        self._tell("tuned", found.manifest["template"])
+        self._tell("tuned", library.manifest["template"])
         return y
 
     def _by_library(self, library: Library, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -151,16 +157,13 @@ class Tuned(torch.nn.Module):
             weight, bias = self._norm.folded(weight, bias)
         work: Any = library.workload
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
-        taken = [
-            self._taken(x.detach() if x.requires_grad else x, first),
-            weight.detach() if weight.requires_grad else weight,
-        ]
+        taken = [self._taken(x, first), weight]
         if weight.shape != second.shape:
-            taken[1] = taken[1].view(second.shape)
+            taken[1] = weight.view(second.shape)
         if work.bias:
-            taken.append(bias.detach() if bias.requires_grad else bias)
+            taken.append(bias)
         if work.residual:
-            taken.append(self._taken(residual.detach(), output))
+            taken.append(self._taken(residual, output))
         y = self._given_back(library.of_tensors(*taken), x, output)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
@@ -208,21 +211,25 @@ class Tuned(torch.nn.Module):
             self._norm is not None and self._norm.needs_grad
         )
 
-    def _unfit(self, x: Any, weight: Any) -> str | None:
-        """Why no library could be called on these, whatever is tuned."""
+    def _unready(self, x: Any) -> str | None:
+        """Why no library may be called now."""
         if self._norm is not None:
             if self._norm.needs_grad and torch.is_grad_enabled():
                 return _NEEDS_GRAD
             if self._norm.training:
                 return "its batch norm is in training mode; call eval() on the model"
+        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
+            return "autocast is on, which chooses the dtype itself"
+        return None
+
+    def _unfit(self, x: Any, weight: Any) -> str | None:
+        """Why no library could be called on these, whatever is tuned."""
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
         device = x.device
         if device != weight.device or device.type not in ("cpu", "cuda"):
             return f"the input is on {device} and the weight on {weight.device}"
-        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(device.type):
-            return "autocast is on, which chooses the dtype itself"
         dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"
 
@@ -235,7 +242,7 @@ class Tuned(torch.nn.Module):
     def found_for(self, x: Any, device: Any, residual: bool = False) -> Found:
         """What computes inputs of that shape, layout and dtype, which may have no data, on that
         device: asked of the source once."""
-        key = (x.shape, x.dtype, device, x.is_contiguous(), self._has_bias, residual)
+        key = self._key(x, device, residual)
         found = self._found.get(key)
         if found is None:
             if x.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -244,6 +251,9 @@ class Tuned(torch.nn.Module):
                 )
             found = self._found[key] = self._looked_up(x, device, residual)
         return found
+
+    def _key(self, x: Any, device: Any, residual: bool) -> tuple[Any, ...]:
+        return x.shape, x.dtype, device, x.is_contiguous(), self._has_bias, residual
 
     def wanted(self, x: Any, residual: bool = False) -> list[dict[str, Any]] | str:
         """The workloads that would serve that input, by their fields, the most complete first; or
