@@ -23,6 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CONFIG] = folder = tempfile.mkdtemp(prefix="convtune-config-")
     os.environ["XDG_CONFIG_HOME"] = folder
     os.environ["TUNER_SETTLE_SECONDS"] = "0"  # who is faster by a percent is no test's concern
+    cache = getattr(config, "cache", None)  # none with -p no:cacheprovider
+    if cache is not None:  # across runs too: most programs are those of the last one
+        os.environ["TUNER_BUILD_CACHE"] = str(cache.mkdir("built"))
     for name in ("TUNER_SIGNING_KEY", "TUNER_SIGNERS"):
         os.environ.pop(name, None)
     if config.option.markexpr == "torch" and not PYTORCH:
