@@ -1,6 +1,7 @@
 """For all tests. Here, at the root, so that `pytest` alone finds the rooms as `python -m pytest`
 does."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -41,3 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("torch") and not PYTORCH:
             item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay to the end: no look for garbage sees them."""
+    gc.collect()
+    gc.freeze()
