@@ -96,7 +96,7 @@ def compile_library(
     from tvm.support import cc
 
     aligned = element_aligned(module)
-    name = "" if keep is None else _name(aligned, target)
+    name = "" if keep is None else name_of(aligned, target)
     if keep is not None and (found := kept.read(keep, name)) is not None:
         library.write_bytes(found.binary)
         return found.source
@@ -115,8 +115,8 @@ def compile_library(
     return source
 
 
-def _name(module: Any, target: dict[str, Any]) -> str:
-    """All that a library comes from: the program, the target, and what compiles and links it."""
+def name_of(module: Any, target: dict[str, Any]) -> str:
+    """The key of all that a library comes from: program, target, what compiles and links it."""
     import tvm
     import tvm_ffi
 
