@@ -1,6 +1,7 @@
 """For all tests. Here, at the root, so that `pytest` alone finds the rooms as `python -m pytest`
 does."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -23,6 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CONFIG] = folder = tempfile.mkdtemp(prefix="convtune-config-")
     os.environ["XDG_CONFIG_HOME"] = folder
     os.environ["TUNER_SETTLE_SECONDS"] = "0"  # who is faster by a percent is no test's concern
+    cache = getattr(config, "cache", None)  # none with -p no:cacheprovider
+    if cache is not None:  # across runs too: most programs are those of the last one
+        os.environ["TUNER_BUILD_CACHE"] = str(cache.mkdir("built"))
     for name in ("TUNER_SIGNING_KEY", "TUNER_SIGNERS"):
         os.environ.pop(name, None)
     if config.option.markexpr == "torch" and not PYTORCH:
@@ -38,3 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("torch") and not PYTORCH:
             item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay to the end: no look for garbage sees them."""
+    gc.collect()
+    gc.freeze()

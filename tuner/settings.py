@@ -27,6 +27,9 @@ class Settings(BaseSettings):
         description="libraries built at once; each worker is a process that holds TVM",
     )
     build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
+    build_cache: Path | None = Field(
+        None, description="a folder of what was built, so that the same is not built again"
+    )
     run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
     settle_seconds: float = Field(
         4.0,
@@ -59,3 +62,8 @@ class Settings(BaseSettings):
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return value or default_path()
+
+    @field_validator("build_cache", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return value or None

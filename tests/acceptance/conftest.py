@@ -8,6 +8,7 @@ from runs import Bench
 
 from tuner.build.builder import Builder
 from tuner.device.detect import detect
+from tuner.settings import Settings
 
 
 @pytest.fixture
@@ -29,5 +30,5 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
-    with Builder(2) as builder:
+    with Builder(2, keep=Settings().build_cache) as builder:
         yield Bench(detect("cpu"), builder)

@@ -71,7 +71,7 @@ def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> 
 def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
-    job = database.submit(SHAPE, trials=2, search="grid")
+    job = database.submit(SHAPE, trials=2, search="grid", baselines="all")
     assert bench.run(database, job, among=[Deceptive()]).state == "succeeded"
     (found,) = best.lookup(database.engine, job.workload_key)
     assert found.config in (Deceptive().config("right"), NAIVE)

@@ -61,7 +61,7 @@ def test_an_order_keeps_to_its_templates(
     monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
     monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
     shape = {"M": 2048, "N": 128}
-    options = {"target": "cpu", "trials": 2, "search": "random"}
+    options = {"target": "cpu", "trials": 2, "search": "random", "baselines": "none"}
     with Local(Settings(database_url=database.url), cache=tmp_path / "cache") as local:
         tuned = {
             name: local.tune("conv1d", shape, templates=[name], **options)

@@ -56,6 +56,7 @@ ORDERS: dict[str, dict[str, Any]] = {
         "operator": "depthwise_conv2d",
         "workload": {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7},
         "trials": 4,
+        "baselines": "none",
     },
 }
 

@@ -18,7 +18,7 @@ VERSIONS = {each.name: each.version for each in operator("conv1d").templates if 
 
 
 def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench) -> None:
-    job = database.submit(SHAPE, trials=4)
+    job = database.submit(SHAPE, trials=4, baselines="all")
     seen: list[Progress] = []
     ended = bench.run(database, job, watch=seen.append)
     assert [progress.measured for progress in seen] == [0, 1, 2, 3, 4]

@@ -106,5 +106,5 @@ def test_reading(tmp_path: Path, guards_reading: bool) -> None:
 
 def test_on_postgresql(postgres_url: str) -> None:
     with service(postgres_url, guards_reading=False) as explore:
-        said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "2")
+        said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "4")
     assert asked_of(said) == sum(OPERATIONS.values())

@@ -1,6 +1,8 @@
 """Programs compiled in this process and run between fences."""
 
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,11 @@ from numpy.typing import NDArray
 from templates.dtypes import in_numpy
 from templates.template import Template
 from templates.workload import Workload
+from tests.templates.once import once
+from tuner.build import kept
 from tuner.build.alignment import element_aligned
+from tuner.build.compile import name_of
+from tuner.build.linker import linker
 from tuner.device import cpu_facts
 from tuner.library.tensors import shared
 from tuner.measure.cases import Array, Case
@@ -19,10 +25,8 @@ FENCE = 64  # elements on either side of a tensor
 
 
 @cache
-def cpu_target() -> Any:
-    import tvm
-
-    return tvm.target.Target(cpu_facts.device().target)
+def cpu_target() -> dict[str, Any]:
+    return cpu_facts.device().target
 
 
 class Compiled:
@@ -30,9 +34,21 @@ class Compiled:
 
     def __init__(self, template: Template[Any], workload: Workload, config: dict[str, Any]) -> None:
         import tvm
+        from tvm.support import cc
 
-        module = template.schedule(workload, config).mod
-        self._main = tvm.compile(element_aligned(module), target=cpu_target())["main"]
+        module = element_aligned(template.schedule(workload, config).mod)
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "compiled.so"
+
+            def compiled() -> kept.Entry:
+                executable = tvm.compile(module, target=tvm.target.Target(cpu_target()))
+                executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
+                return kept.Entry(library.read_bytes(), "")
+
+            library.write_bytes(
+                once("library", name_of(module, cpu_target()), make=compiled).binary
+            )
+            self._main = tvm.runtime.load_module(str(library))["main"]
         self._workload = workload
 
     def __call__(self, case: Case) -> Array:

@@ -9,8 +9,10 @@ from templates.ceil_div import ceil_div
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
-from tuner.build import cuda_compile
+from tests.templates.once import once
+from tuner.build import cuda_compile, kept
 from tuner.build.alignment import element_aligned
+from tuner.build.compile import name_of
 from tuner.device import cuda_facts
 
 
@@ -20,12 +22,27 @@ def source(
     """The source TVM writes, on a machine with or without a GPU."""
     import tvm
 
-    if cuda_facts.missing() is None:  # then TVM compiles it as well
-        cuda_compile.install(limits.arch)
-    target = tvm.target.Target(cuda_facts.target(limits))
     module = element_aligned(template.schedule(workload, config).mod)
-    executable = tvm.compile(module, target=target)
-    return str(executable.mod.imports[0].inspect_source())
+    target = cuda_facts.target(limits)
+
+    def compiled() -> kept.Entry:
+        if cuda_facts.missing() is None:  # then TVM compiles it as well
+            cuda_compile.install(limits.arch)
+        executable = tvm.compile(module, target=tvm.target.Target(target))
+        return kept.Entry(b"", str(executable.mod.imports[0].inspect_source()))
+
+    return once("source", name_of(module, target), make=compiled).source
+
+
+def cubin(text: str, arch: str) -> bytes:
+    """What NVRTC makes of a source."""
+    return once(
+        "cubin",
+        text,
+        arch,
+        cuda_compile.identity(),
+        make=lambda: kept.Entry(cuda_compile.cubin(text, arch), ""),
+    ).binary
 
 
 @dataclass(frozen=True)

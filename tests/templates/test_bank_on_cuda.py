@@ -18,9 +18,8 @@ from templates.conv1d.cuda.implicit import (
     slack,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 
 LAYER = {"F": 512, "M": 16000, "N": 10, "stride": 5, "mode": "valid", "dtype": "float16"}
 

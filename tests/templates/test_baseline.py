@@ -11,9 +11,8 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tests.templates.compiled import Compiled
-from tests.templates.cuda_source import declared, registers_and_stack, source
+from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import T4
-from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import check
 

@@ -7,9 +7,8 @@ import pytest
 import templates
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 
 LAYER = {"B": 2, "C": 24, "H": 28, "W": 28, "K": 7, "layout": "NHWC"}
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import templates
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz, Layout
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "float16"}
 

@@ -16,9 +16,8 @@ from templates.kernels.epilogue_exact import finished
 from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
 from tests.templates.compiled import Compiled
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import CPU, H200, T4
-from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import check
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from templates.conv1d.cuda.hankel import CudaHankel, parts, segments, vectors
 from templates.conv1d.workload import Conv1dWorkload
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 
 LAYER = {"B": 4, "C": 24, "M": 202, "N": 31, "mode": "same", "dtype": "float16"}
 

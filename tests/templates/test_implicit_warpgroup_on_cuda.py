@@ -16,9 +16,8 @@ from templates.conv1d.cuda.implicit_warpgroup import (
     threads,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from tests.templates.cuda_source import registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 
 LAYER = {"C": 64, "M": 4800, "N": 3, "groups": 1, "mode": "same", "dtype": "float16"}
 TEMPLATE = CudaImplicitWarpgroup()

@@ -14,9 +14,8 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.rung import Rung
 from templates.workload import Workload
 from tests.templates.compiled import Compiled
-from tests.templates.cuda_source import declared, registers_and_stack, source
+from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import check
 

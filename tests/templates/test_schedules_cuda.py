@@ -12,11 +12,10 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tests.templates.cuda_source import declared, registers_and_stack, source
+from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import SMALL
 from tests.templates.test_schedules_cpu import LARGEST
-from tuner.build.cuda_compile import cubin
 
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
 

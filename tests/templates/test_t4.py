@@ -7,9 +7,8 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tests.templates.cuda_source import declared, registers_and_stack, source
+from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import T4
-from tuner.build.cuda_compile import cubin
 
 OPT_IN = 64 * 1024
 WORKLOADS = [

@@ -17,6 +17,7 @@ from tuner.job import artifact
 from tuner.library.signing_key import default_path, own_key
 from tuner.measure.cases import Array
 from tuner.process.child import Child
+from tuner.settings import Settings
 
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "full": ("conv1d", {"M": 16384, "N": 32}),
@@ -84,7 +85,7 @@ def _build(child: Child, path: Path, device: Device) -> Path:
     template = templates.templates_for(work, device.limits)[0]
     config = {**template.default(work, device.limits), "threading": threading}
     order = BuildOrder(work.key, program_of(template), config, device.target, path)
-    built = child.call(build, order, timeout=60)
+    built = child.call(build, order, Settings().build_cache, timeout=60)
     assert built.status == "ok", built.error
     described = artifact.manifest(
         work,

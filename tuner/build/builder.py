@@ -5,10 +5,12 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
+from tuner.build import kept
 from tuner.build.compile import BuildOrder, Built, build, ready
 from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
@@ -35,10 +37,15 @@ on it, which takes half a gigabyte of its memory."""
 class Builder:
     """Builds up to ``workers`` libraries at once. Raises NoLinker if none can be linked."""
 
-    def __init__(self, workers: int, timeout: float = BUILD_SECONDS) -> None:
+    def __init__(
+        self, workers: int, timeout: float = BUILD_SECONDS, keep: Path | None = None
+    ) -> None:
+        """What lies in the folder ``keep`` is not compiled again."""
         linker()
+        if keep is not None:
+            kept.make_room(keep)
         self.workers = workers
-        self._timeout = timeout
+        self._timeout, self._keep = timeout, keep
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         limits = confinement()
@@ -65,7 +72,7 @@ class Builder:
 
     def _build(self, order: BuildOrder) -> Built:
         try:
-            return self._call(build, (order,), self._timeout)
+            return self._call(build, (order, self._keep), self._timeout)
         except ChildTimeout as error:
             return Built("build_timeout", order, error=str(error))
         except ChildFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.build import parameters
+from tuner.build import kept, parameters
 from tuner.build.alignment import element_aligned
-from tuner.build.linker import linker
+from tuner.build.linker import identity, linker
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ def scheduled(order: BuildOrder) -> Any:
     return program(order)().schedule(workload, order.config)
 
 
-def build(order: BuildOrder) -> Built:
-    """Schedule, compile and link. A failure is a result with its reason, not an exception."""
+def build(order: BuildOrder, keep: Path | None = None) -> Built:
+    """Schedule, compile and link. A failure is a result with its reason, not an exception. What
+    lies in the folder ``keep`` is not compiled again, and what is compiled is put there."""
     start = time.perf_counter()
     try:
         schedule = scheduled(order)
@@ -79,27 +81,52 @@ def build(order: BuildOrder) -> Built:
     try:
         module = schedule.mod
         workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
-        source = compile_library(module, order.target, order.library)
+        source = compile_library(module, order.target, order.library, keep)
     except Exception as error:
         return Built("build_error", order, error=_brief(error))
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
     return Built("ok", order, source=source, workspace=workspace, seconds=seconds)
 
 
-def compile_library(module: Any, target: dict[str, Any], library: Path) -> str:
+def compile_library(
+    module: Any, target: dict[str, Any], library: Path, keep: Path | None = None
+) -> str:
     """Write the module's shared library. Returns the CUDA source, or a CPU's assembly."""
     import tvm
     from tvm.support import cc
 
+    aligned = element_aligned(module)
+    name = "" if keep is None else name_of(aligned, target)
+    if keep is not None and (found := kept.read(keep, name)) is not None:
+        library.write_bytes(found.binary)
+        return found.source
     if target["kind"] == "cuda":
         from tuner.build import cuda_compile
 
         cuda_compile.install(target["arch"])
-    executable = tvm.compile(element_aligned(module), target=tvm.target.Target(target))
+    executable = tvm.compile(aligned, target=tvm.target.Target(target))
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
     if target["kind"] == "cuda":
-        return str(executable.mod.imports[0].inspect_source())
-    return str(executable.mod.inspect_source("asm"))
+        source = str(executable.mod.imports[0].inspect_source())
+    else:
+        source = str(executable.mod.inspect_source("asm"))
+    if keep is not None:
+        kept.write(keep, name, kept.Entry(library.read_bytes(), source))
+    return source
+
+
+def name_of(module: Any, target: dict[str, Any]) -> str:
+    """The key of all that a library comes from: program, target, what compiles and links it."""
+    import tvm
+    import tvm_ffi
+
+    tools = [tvm.__version__, tvm_ffi.__version__, identity()]
+    if target["kind"] == "cuda":
+        from tuner.build import cuda_compile
+
+        tools.append(cuda_compile.identity())
+    graph = tvm_ffi.serialization.to_json_graph_str(module)
+    return kept.key(graph, json.dumps(target, sort_keys=True), *tools)
 
 
 def _brief(error: Exception, limit: int = 2000) -> str:

@@ -87,6 +87,13 @@ the others in kernels with float16 or bfloat16, which only load, store and conve
 needs sm_80; for older devices TVM makes whole numbers of it."""
 
 
+def identity() -> str:
+    """What machine code depends on beside its source and its arch."""
+    from cuda.bindings import nvrtc
+
+    return repr((checked(nvrtc.nvrtcVersion()), OPTIONS, ARCH_SPECIFIC, HEADERS))
+
+
 def install(arch: str) -> None:
     """Make TVM compile its CUDA source with :func:`cubin` for that arch."""
     import tvm_ffi

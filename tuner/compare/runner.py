@@ -18,7 +18,7 @@ from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
-from tuner.peers import beside_kernels
+from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
@@ -125,7 +125,7 @@ class Runner:
             for group in groups:
                 if beside_kernels(group, self._device.kind):
                     stage.enter(enter_peers, order, group)
-                else:
+                elif here(group):
                     others.append(process({}, order, group))
             found = compare([stage, *others], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
@@ -143,7 +143,7 @@ class Runner:
                 manifest = delivered[name].manifest
                 stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
             any_order = next(iter(orders.values()))
-            beside = [process({}, any_order, group) for group in groups]
+            beside = [process({}, any_order, group) for group in groups if here(group)]
             found = compare([*stages.values(), *beside])
             for name, stage in stages.items():
                 if of(name, KERNEL) in found.entries:

@@ -101,7 +101,7 @@ def climb_and_store(
     found = bests.lookup(engine, workload.key, device=device_id)
     stored = found[0].artifacts.get("library") if found else None
     library = artifacts.get(engine, stored).content if stored else None
-    with Builder(settings.build_workers, settings.build_seconds) as builder:
+    with Builder(settings.build_workers, settings.build_seconds, settings.build_cache) as builder:
         climbed = climb(workload, device, builder, rungs, library)
     new = NewLadder(
         operator=workload.operator,

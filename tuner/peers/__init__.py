@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from db.contract.order import Baselines
 from templates.workload import Workload
-from tuner.peers.peer import Broken, Peer
+from tuner.peers.peer import Broken, Peer, installed
 
 DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
 """Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
@@ -51,6 +51,11 @@ def beside_kernels(group: str, kind: str) -> bool:
     """Whether the group is timed in the process of the kernels. On a CPU each has its own: threads
     of two runtimes in one disturb each other up to a hundredfold."""
     return kind == "cuda" and group != HOST
+
+
+def here(group: str) -> bool:
+    """Whether a library of the group may be installed: a process for none imports for nothing."""
+    return group not in (PYTORCH, LAYERS) or installed("torch")
 
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:

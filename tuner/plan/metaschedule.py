@@ -77,7 +77,7 @@ def tune(
     target = tvm.target.Target(search_target(device))
     register_intrinsics(target.kind.name)
     with (
-        Builder(settings.build_workers, settings.build_seconds) as builder,
+        Builder(settings.build_workers, settings.build_seconds, settings.build_cache) as builder,
         Runner(workload_key, device, seed, settings.run_seconds) as runner,
     ):
         bench = _Bench(workload_key, device, builder, runner, folder)

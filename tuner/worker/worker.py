@@ -70,7 +70,9 @@ class Worker:
         self._key = own_key(settings.signing_key)
         signers.register(engine, signer_of(self._key))
         self._device_id = devices.upsert_device(engine, device.fingerprint()).id
-        self._builder = Builder(settings.build_workers, settings.build_seconds)
+        self._builder = Builder(
+            settings.build_workers, settings.build_seconds, settings.build_cache
+        )
         self._seen = -BEAT_SECONDS
         self._silent_at = -math.inf  # when the database last did not answer
         self._left: list[Job] = []  # because of that, and not yet excused

@@ -67,6 +67,7 @@ def test_it_is_tuned_here_and_again_costs_nothing(
 ) -> None:
     file = written(tmp_path)
     order = ("tune", file, "--target", "cpu", "--trials", "1", "--label", "of a net")
+    order += ("--baselines", "none")
     code, out, err = ran(capsys, *order)
     assert code == 0, err
     [model] = models.list_models(engine).items
@@ -86,7 +87,7 @@ def test_it_is_tuned_here_and_again_costs_nothing(
     assert {layer["job"] for layer in told["layers"]} == {job.id for job in jobs}
     assert len(queue.list_jobs(engine).items) == 2
     with Local(Settings(), cache=tmp_path / "cache") as local:
-        found = local.tune_model("third", LAYERS, target="cpu", trials=1)
+        found = local.tune_model("third", LAYERS, target="cpu", trials=1, baselines="none")
     assert [layer.calls for layer in found.layers] == [4, 1]
 
 

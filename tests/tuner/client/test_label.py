@@ -49,7 +49,7 @@ def test_it_goes_with_a_tuning_here(
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
-    shape = ["tune", "conv1d", "--M", "64", "--N", "3"]
+    shape = ["tune", "conv1d", "--M", "64", "--N", "3", "--baselines", "none"]
     said(capsys, *shape, "--target", "cpu", "--trials", "1", "--label", "Here")
     engine = open_engine(url)
     [job] = queue.list_jobs(engine, JobFilter(label="here")).items

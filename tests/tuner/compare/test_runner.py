@@ -18,6 +18,7 @@ from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildError
 from tuner.process.child import Child
+from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 2.0
@@ -37,7 +38,8 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
         library = folder / f"{behaviour}.so"
         config = template.config(behaviour)
         built = build(
-            BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library)
+            BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library),
+            Settings().build_cache,
         )
         assert built.status == "ok", built.error
         found[behaviour] = library

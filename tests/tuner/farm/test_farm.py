@@ -31,6 +31,7 @@ from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.job import artifact
 from tuner.process.child import Child
+from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 LIMIT = 6.0
@@ -48,7 +49,7 @@ def libraries(folder: Path) -> dict[str, Path]:
         )
         if behaviour == EMPTY_NAME:
             order = BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, target, library)
-        built = build(order)
+        built = build(order, Settings().build_cache)
         assert built.status == "ok", built.error
         found[behaviour] = library
     return found

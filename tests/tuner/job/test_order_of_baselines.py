@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tuner.cli import app as cli
 from tuner.client.local import Local
 from tuner.errors import BadOrder
 from tuner.job.order import terms
-from tuner.peers import LAYERS, beside_kernels, groups, peers
+from tuner.peers import HOST, LAYERS, PYTORCH, beside_kernels, groups, here, peers
 
 OWN = {"default", "naive"}
 
@@ -56,6 +57,11 @@ def test_the_groups_of_an_order(kind: str) -> None:
     assert groups(kind, "pytorch") == (LAYERS,)
     assert groups(kind, "none") == ()
     assert beside_kernels(LAYERS, kind) == (kind == "cuda")
+
+
+def test_no_process_is_started_for_libraries_that_are_not_here() -> None:
+    assert here(HOST)
+    assert here(PYTORCH) == here(LAYERS) == (find_spec("torch") is not None)
 
 
 @pytest.mark.torch

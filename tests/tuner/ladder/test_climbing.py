@@ -25,13 +25,14 @@ from tuner.errors import UnknownDocument
 from tuner.ladder.ladder import climb, rungs_of
 from tuner.ladder.report import picture, show_ladder
 from tuner.ladder.table import Ladder, Row
+from tuner.settings import Settings
 
 SMALL = Conv1dWorkload(M=97, N=7)
 
 
 @pytest.fixture
 def builder() -> Iterator[Builder]:
-    with Builder(1) as pool:
+    with Builder(1, keep=Settings().build_cache) as pool:
         yield pool
 
 

@@ -20,6 +20,7 @@ from tests.tuner.process.test_confine import calls, files
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.compare.runner import RUN_SECONDS, Runner
 from tuner.device import cpu_facts
+from tuner.settings import Settings
 
 pytestmark = [calls, files]
 
@@ -37,7 +38,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cpu_facts.device().target,
         library,
     )
-    assert build(order).status == "ok"
+    assert build(order, Settings().build_cache).status == "ok"
     return library
 
 

@@ -1,0 +1,19 @@
+"""What takes long to make, kept from one run of the tests to the next."""
+
+from collections.abc import Callable
+
+from tuner.build import kept
+from tuner.settings import Settings
+
+
+def once(*parts: str, make: Callable[[], kept.Entry]) -> kept.Entry:
+    """What is made of the parts, now or in an earlier run: most programs are those of the last."""
+    folder = Settings().build_cache
+    if folder is None:
+        return make()
+    name = kept.key(*parts)
+    found = kept.read(folder, name)
+    if found is None:
+        found = make()
+        kept.write(folder, name, found)
+    return found

@@ -1,0 +1,92 @@
+"""What is built again is taken from where it was kept, if it comes from all the same."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.cpu.direct import CpuDirect
+from templates.conv1d.workload import Conv1dWorkload
+from tuner.build import kept
+from tuner.build.builder import Builder
+from tuner.build.compile import BuildOrder, program_of
+from tuner.device import cpu_facts
+
+WORKLOAD = Conv1dWorkload(M=100, N=7)
+OTHER = kept.Entry(b"another library", "its source")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache") / "built"
+
+
+@pytest.fixture(scope="module")
+def builder(folder: Path) -> Iterator[Builder]:
+    with Builder(1, keep=folder) as builder:
+        yield builder
+
+
+def ordered(library: Path) -> BuildOrder:
+    device, template = cpu_facts.device(), CpuDirect()
+    config = template.default(WORKLOAD, device.limits)
+    return BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library)
+
+
+def test_the_same_is_taken_and_anything_else_is_built(
+    builder: Builder, folder: Path, tmp_path: Path
+) -> None:
+    first = builder.submit(ordered(tmp_path / "first.so")).result()
+    assert first.status == "ok"
+    (entry,) = folder.iterdir()
+    found = kept.read(folder, entry.name)
+    assert found == kept.Entry(first.order.library.read_bytes(), first.source)
+    assert found.binary[:4] == b"\x7fELF" and "ret" in found.source
+
+    kept.write(folder, entry.name, OTHER)  # which nobody would build
+    again = builder.submit(ordered(tmp_path / "again.so")).result()
+    assert (again.order.library.read_bytes(), again.source) == (OTHER.binary, OTHER.source)
+    assert (again.status, again.workspace) == (first.status, first.workspace)
+    assert sorted(again.seconds or {}) == ["build", "schedule"]
+
+    asked = ordered(tmp_path / "others.so")
+    wider = Conv1dWorkload(M=101, N=7)
+    older = {**asked.target, "mcpu": "x86-64-v2"}
+    for other in (replace(asked, workload_key=wider.key), replace(asked, target=older)):
+        built = builder.submit(other).result()
+        assert built.status == "ok", built.error
+        assert built.source not in (first.source, OTHER.source)
+    assert len([*folder.iterdir()]) == 3
+
+
+def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Path) -> None:
+    builder.submit(ordered(tmp_path / "first.so")).result()
+    for entry in folder.iterdir():
+        entry.write_bytes(entry.read_bytes()[:-1])
+    built = builder.submit(ordered(tmp_path / "again.so")).result()
+    assert built.status == "ok"
+    assert built.order.library.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_a_folder_that_takes_nothing_stops_no_build(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Builder(1, keep=tmp_path / "file" / "built") as builder:
+        assert builder.submit(ordered(tmp_path / "first.so")).result().status == "ok"
+
+
+def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
+    for age, name in enumerate(("new", "read", "old")):
+        kept.write(tmp_path, name, kept.Entry(bytes(1000), "source"))
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    assert kept.read(tmp_path, "read") is not None
+    kept.make_room(tmp_path, 2500)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "read"}
+    kept.make_room(tmp_path, 1500)
+    assert {path.name for path in tmp_path.iterdir()} == {"read"}
+
+
+def test_each_part_makes_another_key() -> None:
+    made = {kept.key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""))}
+    assert len(made) == 4
