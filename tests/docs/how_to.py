@@ -77,6 +77,7 @@ class Room:
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self.installed = folder / "installed"
         self.port = free_port()
         self.names: dict[str, dict[str, Any]] = {}
         self.replaced: dict[str, str] = {"localhost:8000": f"localhost:{self.port}"}
@@ -89,7 +90,12 @@ class Room:
         self.environment = {
             **os.environ,
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": f"{folder}:{ROOT}",
+            "PYTHONPATH": f"{folder}:{self.installed}:{ROOT}",
+            # what a page installs is for it alone, and made with what is here
+            "PIP_TARGET": str(self.installed),
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_BUILD_ISOLATION": "0",  # as pip has it: no isolation
             "TMPDIR": str(folder),
             "TUNER_DATABASE_URL": f"sqlite:///{folder / 'convtune.db'}",
             "TUNER_PORT": str(self.port),

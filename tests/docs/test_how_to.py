@@ -117,6 +117,7 @@ def test_a_block(
     )
     used: Room = request.getfixturevalue("several" if "postgres" in block.words else name)
     monkeypatch.chdir(used.folder)
+    monkeypatch.syspath_prepend(used.installed)
     monkeypatch.setenv("XDG_CACHE_HOME", used.environment["XDG_CACHE_HOME"])
     if "service" not in block.words:
         used.run(block)

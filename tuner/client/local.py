@@ -84,6 +84,19 @@ class Local(Source):
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
         return Best(match="exact", verified=True, **shown(found, arithmetic(found[0])))
 
+    def bests(
+        self, operator: str, workload: Mapping[str, Any] | None = None, *,
+        target: str | None = None, device: str | None = None,
+    ) -> list[Best]:  # fmt: skip
+        """The best of the workload on each device, fastest first; of every workload of the operator
+        if none is given. Raises BadOrder for what is no shape."""
+        if workload is None:
+            found = bests.candidates(self._engine, operator, target, device)
+        else:
+            key = workload_of(operator, workload).key
+            found = bests.lookup(self._engine, key, target, device)
+        return [Best(match="exact", verified=True, **shown([each], None)) for each in found]
+
     @taking_terms
     def tune(
         self,

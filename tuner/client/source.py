@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,16 @@ from tuner.library import manifest as manifests
 from tuner.library.load import Library
 from tuner.library.manifest import File, Manifest
 from tuner.library.trust import Trusted
+
+
+@dataclass(frozen=True)
+class Files:
+    """A best's library, its manifest, read and as bytes, and the signature over those bytes."""
+
+    library: Path
+    manifest: Manifest
+    described: bytes
+    signature: bytes
 
 
 class Source(ABC):
@@ -68,6 +79,12 @@ class Source(ABC):
         by a key that is trusted, and be of this workload on this kind of device; only then the
         library is fetched. Raises NoLibrary for a nearest match that is not verified, and what
         :func:`tuner.library.load.load` raises."""
+        files = self.files(best)
+        return Library(files.library, files.manifest)
+
+    def files(self, best: Best) -> Files:
+        """What :meth:`load` loads, checked as there and not loaded: its device need not be here.
+        Raises NoLibrary, UntrustedSigner, BrokenArtifact."""
         library, manifest = best.artifacts.library, best.artifacts.manifest
         if library is None or manifest is None:
             raise NoLibrary(
@@ -80,14 +97,11 @@ class Source(ABC):
                 f"{what} is not signed, as those of older releases; tune it again: submit it with "
                 "trials=1, on_existing='retune'"
             )
-        described = manifests.verified(
-            self._small(manifest, ".json", manifests.MOST_BYTES),
-            self._small(signature, ".sig", signed.MOST_BYTES),
-            self._trusted,
-            what,
-        )
-        _must_be_of(described, best, what)
-        return Library(self.fetch(library, ".so"), described)
+        described = self._small(manifest, ".json", manifests.MOST_BYTES)
+        signs = self._small(signature, ".sig", signed.MOST_BYTES)
+        read = manifests.verified(described, signs, self._trusted, what)
+        _must_be_of(read, best, what)
+        return Files(self.fetch(library, ".so"), read, described, signs)
 
     def fetch(self, artifact: ArtifactLink, suffix: str = "") -> Path:
         """An artifact's file in the cache. Raises BrokenArtifact if the bytes that come, or lie

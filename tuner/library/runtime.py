@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tuner.errors import MissingRuntime
 
-_LIBRARIES = {
+LIBRARIES = {
     "cpu": ("libtvm_runtime.so",),
     "cuda": ("libtvm_runtime.so", "libtvm_runtime_cuda.so"),
 }
-KINDS = tuple(_LIBRARIES)
+KINDS = tuple(LIBRARIES)
 SPINS = 2000
 """How often an idle thread of TVM's looks for work before it sleeps: about a millisecond. TVM's own
 number, 300,000, keeps the processor from whatever the program calls next:
@@ -47,13 +47,10 @@ def load_runtime(kind: str) -> None:
         import tvm_ffi  # noqa: F401  # the runtime is linked to its library
     except ImportError as error:
         raise MissingRuntime("apache-tvm-ffi is not installed", "install it with pip") from error
-    spec = find_spec("tvm")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingRuntime("apache-tvm is not installed", "install it with pip")
-    folder = Path(spec.submodule_search_locations[0]) / "lib"
+    folder = libraries_folder()
     if kind == "cuda":
         _load_packaged_cudart()
-    for name in _LIBRARIES[kind]:
+    for name in LIBRARIES[kind]:
         try:
             ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)  # as TVM itself does
         except OSError as error:
@@ -61,6 +58,14 @@ def load_runtime(kind: str) -> None:
             if kind == "cpu" or not (folder / name).exists():
                 way_out = "install apache-tvm again"
             raise MissingRuntime(f"{name} can't be loaded ({error})", way_out) from error
+
+
+def libraries_folder() -> Path:
+    """Where TVM has them. Raises MissingRuntime."""
+    spec = find_spec("tvm")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingRuntime("apache-tvm is not installed", "install it with pip")
+    return Path(spec.submodule_search_locations[0]) / "lib"
 
 
 def _load_packaged_cudart() -> None:

@@ -12,12 +12,11 @@ from pydantic import ValidationError
 import templates
 from templates.workload import Workload
 from tuner.client.answers import Best
+from tuner.client.beside_pytorch import left_to_pytorch
 from tuner.client.source import Source
 from tuner.device import cpu_facts
 from tuner.errors import ForeignDevice, NotTuned, ServiceUnreachable, TunerError
 from tuner.library.load import Library
-
-_CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 
 
 @dataclass(frozen=True)
@@ -73,26 +72,10 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
 
 def _of(source: Source, wanted: Workload, device: torch.device) -> Found:
     best = best_of(source, wanted, device)
-    fastest = best.fastest
-    slower = min(pytorchs(best).values(), default=0) < 1
-    if fastest is not None and fastest.name.startswith("pytorch") and slower:
-        said = f"{fastest.name} was the fastest when this shape was tuned"
-        return Found(reason=f"{said}: {fastest.time_us:.4g} µs", best=best)
+    reason = left_to_pytorch(best)
+    if reason is not None:
+        return Found(reason=reason, best=best)
     library: Library = source.load(best)
     if library.workload != wanted:
         raise ForeignDevice(f"the source answered with a library of {library.workload.key}")
     return Found(library=library, best=best)
-
-
-def pytorchs(best: Best) -> dict[str, float]:
-    """How many times as fast the best is as PyTorch called as a layer calls it, by the names of
-    those rows: on what comes, as it is written, without transforms, and not in another layout. To
-    convert would cost more than it gains."""
-    others = _CHANNELS_FIRST if best.workload.get("layout") in _CHANNELS_LAST else _CHANNELS_LAST
-    rows = best.model_dump()["baselines"] or ()
-    return {
-        row["name"]: row["speedup"]
-        for row in rows
-        if row["name"].startswith("pytorch") and row.get("speedup")
-        if not any(each in row["name"].split() for each in (*others, "fft", "compiled"))
-    }

@@ -1,20 +1,22 @@
-"""``tuner export`` and ``tuner import``: logs to take along, and logs from elsewhere."""
+"""``tuner export`` and ``tuner import``: logs and kernels to take along, logs from elsewhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from db.sql.choices import Format, Kept
-from tuner.cli.common import JsonOption, Target, console, database, examples, print_json, show
+from tuner.cli.common import JsonOption, Target, console, database, examples, print_json, say, show
 
 if TYPE_CHECKING:
     from db.contract.job import Job
+    from db.records.records import Filters
     from templates.logs import Log
+    from templates.workload import Workload
 
 
 def export(
@@ -32,9 +34,28 @@ def export(
         Path | None,
         typer.Option(help="a file, or for MetaSchedule's database a folder; else standard output"),
     ] = None,
+    package: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="no log: the bests' kernels as a Python package, in a folder that is made",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="of a package: this model's layers, as `tuner model list` names it"),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="of a package: the workloads of a list"),
+    ] = None,
+    package_name: Annotated[
+        str | None, typer.Option("--name", help="of a package: its name, by default the folder's")
+    ] = None,
 ) -> None:
     """Write a log of what was measured: our own JSON lines, MetaSchedule's database, AutoTVM's log,
-    or Kernel Tuner's T4 results."""
+    or Kernel Tuner's T4 results. Or, with --package, the kernels of a model, a list or all bests as
+    a Python package that needs neither this program nor TVM."""
     import templates
     from db.records.records import Filters
     from tuner.cli import records
@@ -45,6 +66,14 @@ def export(
         templates.operator(operator)
     kind = None if target is Target.auto else target.value
     filters = Filters(operator, kind, device, job, status)
+    if package is not None:
+        logs = {"--of": of, "--job": job, "--status": status, "--out": out}
+        _refuse(logs | {"--format": None if name == "convtune" else name}, "does not go with")
+        if model is not None and file is not None:
+            raise typer.BadParameter("--file does not go with --model")
+        _package(package, filters, model, file, package_name)
+        return
+    _refuse({"--model": model, "--file": file, "--name": package_name}, "needs")
     with database() as engine:
         if out is None:
             records.write(engine, name, filters, of, sys.stdout.buffer)
@@ -52,6 +81,58 @@ def export(
             records.write_database(engine, filters, out)
         else:
             records.write_file(engine, name, filters, of, out)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise typer.BadParameter(f"{given[0]} {why} --package")
+
+
+def _package(
+    folder: Path, filters: Filters, model: str | None, file: Path | None, given: str | None
+) -> None:
+    """Say what is in it, and what was left out and why."""
+    from tuner.client.local import Local
+    from tuner.errors import NotTuned
+    from tuner.package import folder as packages
+    from tuner.package.contents import chosen, contents
+
+    name = packages.name_of(folder, given)
+    named = _workloads(model, file)
+    with Local() as local:
+        found = contents(
+            local, chosen(local, named, filters.operator, filters.kind, filters.device)
+        )
+    for line in found.left_out:
+        say(f"left out: {line}")
+    if not found.kernels:
+        raise NotTuned(None, "there is nothing to pack: tune a shape first, as by tuner tune")
+    packages.write(folder, name, found)
+    devices = sorted({str(each.row["device"]) for each in found.kernels})
+    show(f"{folder}: {len(found.kernels)} kernels for {', '.join(devices)}")
+    where = folder if folder.is_absolute() else f"./{folder}"  # or pip asks an index for that name
+    show(f"to use it: pip install {where}; python -m {name.replace('-', '_')}.check")
+
+
+def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
+    """Those of a model or of a list; None of neither."""
+    import templates
+    from db import models
+    from db.contract.order import Terms
+    from tuner.cli.workloads_of import read_workloads
+    from tuner.job.model_order import model_ordered
+
+    if model is not None:
+        with database() as engine:
+            found = models.get(engine, models.named(engine, model))
+            keys = [layer.job.workload_key for layer in models.layers(engine, found)]
+    elif file is not None:
+        order = model_ordered(file.stem, read_workloads(file), Terms(), "auto")
+        keys = [layer.order.workload_key for layer in order.layers]
+    else:
+        return None
+    return [templates.parse_key(key) for key in keys]
 
 
 def import_log(
@@ -132,6 +213,7 @@ def add_to(app: typer.Typer) -> None:
             "tuner export --of bests --out bests.jsonl",
             "tuner export --format metaschedule --out database",
             "tuner export --format kerneltuner --operator conv1d > results.json",
+            "tuner export --package my_kernels --model MODEL",
         )
     )(export)
     app.command(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from templates.workload import Workload
-from tuner.torch.lookup import Found, pytorchs
+from tuner.client.beside_pytorch import pytorchs
+from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Layer
 

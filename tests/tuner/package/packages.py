@@ -1,0 +1,114 @@
+"""Packages, written here and loaded or run as by somebody else."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from small_libraries import RECORD, SOURCE, seal, workload
+from sqlalchemy import Engine
+
+import templates
+from db.sql.engine import migrate, open_engine
+from tuner.build.compile import BuildOrder, build, program_of
+from tuner.client.local import Local
+from tuner.device.device import Device
+from tuner.job import artifact
+from tuner.package import folder as folders
+from tuner.package.contents import Contents, chosen, contents
+from tuner.process.child import Child
+from tuner.settings import Settings
+
+ALONE = ("tvm_ffi", "typing_extensions.py")
+"""What apache-tvm-ffi installs, and what it and PyTorch require."""
+
+
+def packed(source: Local) -> Contents:
+    """Of all bests."""
+    return contents(source, chosen(source, None))
+
+
+def written(source: Local, folder: Path) -> Path:
+    """A package of all bests; the folder of its last variant."""
+    found = packed(source)
+    folders.write(folder, folders.name_of(folder, None), found)
+    return variants(folder)[-1]
+
+
+def variants(folder: Path) -> list[Path]:
+    """Those for CPUs first."""
+    return sorted((folder / "build").iterdir())
+
+
+def built_for(device: Device, folder: Path) -> Path:
+    """A library of ``depthwise`` for that device, which need not be here, signed."""
+    path, work = folder / "depthwise-other.so", workload("depthwise")
+    template = templates.templates_for(work, device.limits)[0]
+    config = template.default(work, device.limits)
+    child = Child()
+    try:
+        order = BuildOrder(work.key, program_of(template), config, device.target, path)
+        built = child.call(build, order, timeout=120)
+    finally:
+        child.close()
+    assert built.status == "ok", built.error
+    described = artifact.manifest(
+        work,
+        device,
+        config=config,
+        template_version=template.version,
+        threads=None,
+        versions={},
+        timing={"warm": {"median": 20.0}},
+        max_error=1e-7,
+        named=artifact.files(device.kind, path.read_bytes(), SOURCE, RECORD),
+    )
+    seal(path, described)
+    return path
+
+
+@contextmanager
+def database(folder: Path) -> Iterator[tuple[Local, Engine]]:
+    """One without bests, and its engine."""
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened, engine
+    engine.dispose()
+
+
+def loaded(variant: Path, name: str) -> ModuleType:
+    """As huggingface's ``kernels`` loads one: by its path, under a name of its own."""
+    spec = importlib.util.spec_from_file_location(name, variant / "__init__.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def alone(variant: Path, folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program where nothing can be imported but the variant, as ``shipped``, PyTorch, tvm-ffi
+    and the standard library."""
+    import torch
+    import tvm_ffi
+
+    folder.mkdir()
+    site = Path(tvm_ffi.__file__).parents[1]
+    for name, target in {"shipped": variant, **{each: site / each for each in ALONE}}.items():
+        (folder / name).symlink_to(target)
+    pytorch = Path(torch.__file__).parents[1]
+    paths = f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path += [{str(pytorch)!r}]\n"
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", paths + program],
+        env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

@@ -1,0 +1,70 @@
+"""A package where there is nothing else than PyTorch and tvm-ffi."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from packages import alone, written
+
+from tuner.client.local import Local
+
+pytestmark = pytest.mark.torch
+
+NOTHING_ELSE = """
+from importlib.util import find_spec
+for name in ("tvm", "tuner", "templates", "db", "numpy", "pydantic"):
+    assert find_spec(name) is None, name
+
+import logging, runpy, sys, warnings
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+import torch
+import shipped
+
+x, w = torch.randn(1, 1, 16384), torch.randn(1, 1, 32)
+"""
+CALLS = """
+y = shipped.conv1d(x, w, padding=31, kind="convolve")
+reference = torch.nn.functional.conv1d(x, w.flip(-1), padding=31)
+torch.testing.assert_close(y, reference, atol=1e-4, rtol=0)
+shipped.conv1d(x, w)
+mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libtvm_runtime" in line}
+print(*mapped)
+"""
+CHECK = """
+try:
+    runpy.run_module("shipped.check", run_name="__main__")
+except SystemExit as end:
+    print(end.code)
+"""
+
+
+@pytest.fixture(scope="module")
+def variant(source: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(source, tmp_path_factory.mktemp("packages") / "kernels-of-mine")
+
+
+def test_it_computes_with_its_own_runtime(variant: Path, tmp_path: Path) -> None:
+    done = alone(variant, tmp_path / "site", NOTHING_ELSE + CALLS + CHECK)
+    assert done.returncode == 0, done.stderr
+    first, second, runtime, *rows, last, code = done.stdout.splitlines()
+    assert "computed by conv1d-" in first
+    assert second.endswith("is computed by PyTorch")
+    assert runtime == str(variant / "tvm_runtime/libtvm_runtime.so")
+    assert len(rows) == len(json.loads((variant / "kernels.json").read_text())) == 9
+    assert all("  right on " in row for row in rows)
+    assert last == "9 of 9 kernels ran, 0 wrong; PyTorch computes all other calls"
+    assert code == "0"
+
+
+def test_a_changed_library_is_found_and_never_loaded(variant: Path, tmp_path: Path) -> None:
+    changed = shutil.copytree(variant, tmp_path / "changed")
+    for library in (changed / "kernels").glob("*.so"):
+        library.write_bytes(library.read_bytes()[:-1] + b"!")
+    done = alone(changed, tmp_path / "site", NOTHING_ELSE + CHECK + CALLS)
+    *rows, code, _ = done.stdout.splitlines()
+    assert len(rows) == 9
+    assert all(row.endswith(".so: not the file that was packed") for row in rows)
+    assert code == "1"
+    assert "is not what its manifest names; install the package again" in done.stderr

@@ -1,0 +1,89 @@
+"""``python -m NAME.check``: whether every file is the one that was packed, and every kernel that
+this machine can run computes what PyTorch does in float64."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+
+import torch
+from torch import Tensor
+
+from .dispatch import by_kernel
+from .plain import convolved, followed
+from .table import FOLDER, KERNELS, METADATA, Kernel, name_of, unfit
+
+
+def main() -> int:
+    """The exit code: 0 if some kernel ran, and all that did are right. Prints a row for each."""
+    broken = changed()
+    for name in broken:
+        print(f"{name}: not the file that was packed")
+    if broken:
+        return 1
+    ran = wrong = 0
+    for kernel in KERNELS:
+        device = torch.device(kernel.kind)
+        here = kernel.kind == "cpu" or torch.cuda.is_available()
+        why = unfit(kernel, device) if here else "no GPU is here"
+        if why is not None:
+            print(f"{described(kernel)}  not run: {why}")
+            continue
+        error = error_of(kernel, device)
+        right = error <= kernel.error  # of a NaN, false
+        ran, wrong = ran + 1, wrong + (not right)
+        print(
+            f"{described(kernel)}  {'right' if right else 'WRONG'} on {name_of(device)}: "
+            f"error {error:.1e}, allowed {kernel.error:.1e}"
+        )
+    print(f"{ran} of {len(KERNELS)} kernels ran, {wrong} wrong; PyTorch computes all other calls")
+    return 0 if ran and not wrong else 1
+
+
+def changed() -> list[str]:
+    """The files of the package whose bytes are not those that were packed."""
+    named: dict[str, str] = METADATA["digest"]["files"]
+    return [name for name, digest in named.items() if _digest(name) != digest]
+
+
+def described(kernel: Kernel) -> str:
+    call = kernel.call
+    shapes = " by ".join("x".join(map(str, shape)) for shape in (call.input, call.weight))
+    last = ", channels last" if call.channels_last else ""
+    behind = [name for name in ("bias", "residual") if getattr(call, name)]
+    behind += [] if call.activation == "none" else [call.activation]
+    return f"{kernel.file}  {shapes} {call.dtype}{last}{', '.join(['', *behind])}"
+
+
+def error_of(kernel: Kernel, device: torch.device) -> float:
+    """max|y - ref| / max|ref| on normal numbers."""
+    call = kernel.call
+    dtype = getattr(torch, call.dtype)
+    draw = torch.Generator().manual_seed(0)
+
+    def drawn(shape: tuple[int, ...]) -> Tensor:
+        made = torch.randn(shape, generator=draw).to(device, dtype)
+        last = call.channels_last and len(shape) == len(call.input)
+        return made.movedim(1, -1).contiguous().movedim(-1, 1) if last else made
+
+    how = (call.stride, call.padding, call.dilation, call.groups, call.flipped)
+    x, weight = drawn(call.input), drawn(call.weight).contiguous()
+    bias = drawn(call.weight[:1]) if call.bias else None
+    wide = None if bias is None else bias.double()
+    sums = convolved(x.double(), weight.double(), wide, None, *how, "none")
+    residual = drawn(tuple(sums.shape)) if call.residual else None
+    reference = followed(sums, None, residual, call.activation)
+    y = by_kernel(kernel, x, weight, bias, residual, call.activation)
+    return float((y.double() - reference).abs().max() / reference.abs().max())
+
+
+def _digest(name: str) -> str | None:
+    path = FOLDER / name
+    if not path.is_file():
+        return None
+    return base64.b64encode(hashlib.sha256(path.read_bytes()).digest()).decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

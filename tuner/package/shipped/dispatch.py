@@ -1,0 +1,113 @@
+"""What computes a call: a kernel of the package, or PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .library import library
+from .plain import channels_last, convolved, followed, laid_out
+from .table import Call, Kernel, find
+
+log = logging.getLogger(__name__)
+_DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+def computed(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *how: Any
+) -> Tensor:
+    """The output, in the layout of the input."""
+    call = _call(x, weight, bias, residual, *how)
+    kernel = call and _kernel(call, x.device)
+    if kernel is None or _would_load_in_a_graph(kernel, x):
+        return laid_out(convolved(x, weight, bias, residual, *how), x)
+    return laid_out(by_kernel(kernel, x, weight, bias, residual, how[-1]), x)
+
+
+def by_kernel(
+    kernel: Kernel,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    activation: str,
+) -> Tensor:
+    """The output by that kernel. What it was tuned without is done to its output."""
+    given = {"input": x, "weight": weight}
+    if bias is not None and kernel.call.bias:
+        given["bias"], bias = bias, None
+    if residual is not None and kernel.call.residual:
+        given["residual"], residual = residual, None
+    left = "none" if kernel.call.activation == activation else activation
+    return followed(library(kernel)(**given), bias, residual, left)
+
+
+def _call(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+    flipped: bool,
+    activation: str,
+) -> Call | None:
+    """What a kernel for these would have to be tuned for. None if no kernel could take them:
+    PyTorch computes it, or says what is wrong."""
+    given = [each for each in (x, weight, bias, residual) if each is not None]
+    alike = all((each.dtype, each.device) == (x.dtype, x.device) for each in given)
+    dense = x.is_contiguous() or channels_last(x).is_contiguous()
+    if not alike or not dense or x.dtype not in _DTYPES:
+        return None
+    if bias is not None and bias.shape != weight.shape[:1]:
+        return None
+    if residual is not None:
+        ends = zip(padding, padding[x.ndim - 2 :], strict=False)
+        spans = zip(weight.shape[2:], dilation, strict=True)
+        lengths = [
+            (length + sum(sides) - (taps - 1) * spread - 1) // step + 1
+            for length, sides, (taps, spread), step in zip(
+                x.shape[2:], ends, spans, stride, strict=True
+            )
+        ]
+        if list(residual.shape) != [x.shape[0], weight.shape[0], *lengths]:
+            return None
+    return Call(
+        input=tuple(x.shape),
+        weight=tuple(weight.shape),
+        stride=tuple(stride),
+        padding=tuple(padding),
+        dilation=tuple(dilation),
+        groups=groups,
+        flipped=flipped,
+        channels_last=not x.is_contiguous(),
+        dtype=_DTYPES[x.dtype],
+        bias=bias is not None,
+        residual=residual is not None,
+        activation=activation,
+    )
+
+
+@lru_cache(4096)
+def _kernel(call: Call, device: torch.device) -> Kernel | None:
+    """The kernel with the most of what is behind the sums in it."""
+    less = [call]
+    for absent in ({"activation": "none"}, {"residual": False}, {"bias": False}):
+        less.append(less[-1]._replace(**absent))
+    found = next(filter(None, (find(each, device) for each in less)), None)
+    log.info("%s on %s is computed by %s", call, device, found.file if found else "PyTorch")
+    return found
+
+
+def _would_load_in_a_graph(kernel: Kernel, x: Tensor) -> bool:
+    """Whether a CUDA graph is captured, and this is the kernel's first call there: CUDA does not
+    load code while it captures."""
+    if not x.is_cuda or x.device in library(kernel).ran_on:
+        return False
+    return torch.cuda.is_current_stream_capturing()

@@ -1,0 +1,123 @@
+"""What the package offers: PyTorch's convolutions, and what is done to their output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from . import operators
+from .plain import ACTIVATIONS, convolved
+
+Numbers = int | Sequence[int]
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def conv1d(
+    input: Tensor,  # noqa: A002  # PyTorch's name
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Numbers = 1,
+    padding: Numbers | Literal["valid", "same"] = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    *,
+    residual: Tensor | None = None,
+    activation: str = "none",
+    kind: Literal["correlate", "convolve"] = "correlate",
+) -> Tensor:
+    """``activation(conv1d(…) + residual)`` with ``torch.nn.functional.conv1d``'s arguments: input
+    (B, C, M) or (C, M), weight (F, C / groups, N), bias (F,), residual of the output's shape.
+
+    ``padding`` may be a pair too: the zeros before and behind. ``kind`` convolve flips the weight,
+    as ``numpy.convolve`` does. ``activation`` is none, relu, relu6, silu, gelu (the exact one) or
+    hardswish. Raises ValueError, and what PyTorch raises."""
+    if kind not in ("correlate", "convolve"):
+        raise ValueError(f"kind is {kind!r}, and must be correlate or convolve")
+    return _called(
+        "conv1d", 1, input, weight, bias, residual, stride, padding, dilation, groups,
+        kind == "convolve", activation,
+    )  # fmt: skip
+
+
+def depthwise_conv2d(
+    input: Tensor,  # noqa: A002  # PyTorch's name
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Numbers = 1,
+    padding: Numbers | Literal["valid", "same"] = 0,
+    dilation: Numbers = 1,
+    *,
+    residual: Tensor | None = None,
+    activation: str = "none",
+) -> Tensor:
+    """``activation(conv2d(…) + residual)`` with ``torch.nn.functional.conv2d``'s arguments, of
+    which ``groups`` is the number of channels: input (B, C, H, W) or (C, H, W), weight
+    (C * multiplier, 1, KH, KW), bias (C * multiplier,), residual of the output's shape.
+
+    ``padding`` may be four numbers too: the zeros at the top, left, bottom and right. Raises
+    ValueError, and what PyTorch raises."""
+    return _called(
+        "depthwise_conv2d", 2, input, weight, bias, residual, stride, padding, dilation,
+        input.shape[-3], False, activation,
+    )  # fmt: skip
+
+
+def _called(
+    name: str,
+    axes: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    stride: Numbers,
+    padding: Numbers | str,
+    dilation: Numbers,
+    groups: int,
+    flipped: bool,
+    activation: str,
+) -> Tensor:
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation is {activation!r}, and must be one of {[*ACTIVATIONS]}")
+    if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2:
+        shapes = f"{tuple(x.shape)} and {tuple(weight.shape)}"
+        raise ValueError(f"{name} takes no input and weight of shapes {shapes}")
+    one = x.ndim == axes + 1
+    if one:
+        x, residual = x[None], None if residual is None else residual[None]
+    steps, spread = _numbers("stride", stride, axes), _numbers("dilation", dilation, axes)
+    reach = [(taps - 1) * step for taps, step in zip(weight.shape[2:], spread, strict=True)]
+    sides = _sides(padding, axes, steps, reach)
+    how = (steps, sides, spread, groups, flipped, activation)
+    given = [each for each in (x, weight, bias, residual) if each is not None]
+    if torch.is_autocast_enabled(x.device.type) or any(type(each) not in _PLAIN for each in given):
+        y = convolved(x, weight, bias, residual, *how)  # only PyTorch knows what is meant
+    else:
+        y = operators.call(name, x, weight, bias, residual, *how)
+    return y[0] if one else y
+
+
+def _numbers(name: str, given: Numbers, count: int) -> list[int]:
+    found = [given] * count if isinstance(given, int) else list(given)
+    if len(found) == 1:
+        found *= count
+    if len(found) != count:
+        raise ValueError(f"{name} must be {count} numbers, but is {given}")
+    return found
+
+
+def _sides(given: Numbers | str, axes: int, stride: list[int], reach: Sequence[int]) -> list[int]:
+    """Zeros before each axis, and behind each."""
+    if given == "valid":
+        return [0] * (2 * axes)
+    if given == "same":
+        if any(step != 1 for step in stride):
+            raise ValueError("padding 'same' is not supported for strided convolutions")
+        return [each // 2 for each in reach] + [each - each // 2 for each in reach]
+    if isinstance(given, str):
+        raise ValueError(f"padding is {given!r}, and must be numbers, 'valid' or 'same'")
+    if not isinstance(given, int) and len(given) == 2 * axes:
+        return list(given)
+    return _numbers("padding", given, axes) * 2

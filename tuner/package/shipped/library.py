@@ -1,0 +1,76 @@
+"""A kernel's library, loaded and called on PyTorch's tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import torch
+import tvm_ffi
+from torch import Tensor
+
+from .plain import channels_last
+from .runtime import load_runtime, take_threads
+from .table import FOLDER, Kernel, threads_here
+
+
+class BrokenKernel(RuntimeError):
+    """Install the package again: a file is not the one that was packed."""
+
+
+class Library:
+    """Raises BrokenKernel, and OSError if no runtime can be loaded."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        path = FOLDER / "kernels" / f"{kernel.file}.so"
+        manifest = json.loads(path.with_suffix(".json").read_bytes())
+        if sha256(path) != manifest["library"]["sha256"]:
+            raise BrokenKernel(f"{path} is not what its manifest names; install the package again")
+        load_runtime(kernel.kind)
+        if kernel.threads is not None and kernel.threads > 1:
+            take_threads(min(kernel.threads, threads_here()))
+        self._main = tvm_ffi.load_module(str(path))["main"]
+        self._channels_last = kernel.call.channels_last
+        arguments = manifest["signature"]["arguments"]
+        self._shapes: dict[str, list[int]] = {each["name"]: each["shape"] for each in arguments}
+        self._scratch = math.prod(self._shapes["workspace"]) if "workspace" in self._shapes else 0
+        self.ran_on: set[torch.device] = set()
+
+    def __call__(self, **given: Tensor) -> Tensor:
+        """The output for input, weight, bias and residual, of which the last two are given if the
+        kernel takes them. All have PyTorch's shapes, and so does the output."""
+        x, weight = given["input"], given["weight"]
+        taken = []
+        for name, tensor in given.items():
+            moved = self._channels_last and name in ("input", "residual")
+            view = channels_last(tensor) if moved else tensor
+            taken.append(view.detach().contiguous().view(self._shapes[name]))
+        out = torch.empty(self._shapes["output"], dtype=x.dtype, device=x.device)
+        taken.append(out)
+        if self._scratch:
+            taken.append(torch.empty(self._scratch, dtype=torch.float32, device=x.device))
+        if x.is_cuda:
+            with torch.cuda.device(x.device):
+                self._main(*taken)
+        else:
+            self._main(*taken)
+        self.ran_on.add(x.device)
+        if self._channels_last:
+            return out.movedim(-1, 1)
+        return out if out.ndim == x.ndim else out.view(x.shape[0], weight.shape[0], -1)
+
+
+_loaded: dict[str, Library] = {}
+
+
+def library(kernel: Kernel) -> Library:
+    found = _loaded.get(kernel.file)
+    if found is None:
+        found = _loaded[kernel.file] = Library(kernel)
+    return found
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

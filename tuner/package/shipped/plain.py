@@ -1,0 +1,64 @@
+"""The same computation by PyTorch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda y: y,
+    "relu": functional.relu,
+    "relu6": functional.relu6,
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "hardswish": functional.hardswish,
+}
+
+
+def convolved(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    residual: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    flipped: bool,
+    activation: str,
+) -> Tensor:
+    """The output for an input (B, C, M) or (B, C, H, W). ``padding`` are the zeros before each
+    axis, then those behind each."""
+    axes = x.ndim - 2
+    before, behind = list(padding[:axes]), list(padding[axes:])
+    if before != behind:
+        last_axis_first = [side for pair in zip(before, behind, strict=True) for side in pair[::-1]]
+        x, before = functional.pad(x, last_axis_first[::-1]), [0] * axes
+    if flipped:
+        weight = weight.flip(*range(2, weight.ndim))
+    convolution = functional.conv1d if axes == 1 else functional.conv2d
+    y: Tensor = convolution(x, weight, bias, stride, before, dilation, groups)
+    return followed(y, None, residual, activation)
+
+
+def followed(y: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
+    """What is behind the sums of a convolution."""
+    if bias is not None:
+        y = y + bias.view(-1, *[1] * (y.ndim - 2))
+    if residual is not None:
+        y = y + residual
+    return ACTIVATIONS[activation](y)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """A view of (B, C, …) as (B, …, C)."""
+    return x.movedim(1, -1)
+
+
+def laid_out(y: Tensor, x: Tensor) -> Tensor:
+    """An output with its channels where those of the input are in memory."""
+    if not x.is_contiguous() and channels_last(x).is_contiguous():
+        return channels_last(y).contiguous().movedim(-1, 1)
+    return y.contiguous()
