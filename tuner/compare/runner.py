@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
 
 from tuner.compare.comparison import SETTLE_SECONDS, Comparison, Stage, compare
 from tuner.compare.measuring import Delivered
@@ -18,19 +18,20 @@ from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
-from tuner.peers import beside_kernels, here
+from tuner.peers import DEVICE, IMPORTED, beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
 RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
-RUNTIME = ("tvm", "tuner.compare.stage")
+STAGE = "tuner.compare.stage"
+RUNTIME = ("tvm", STAGE)
 """What a process that runs libraries imports. One with peers imports what their users would."""
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
 """Limit for an answer of a process that runs candidates. A candidate can make it send more."""
 
-T = TypeVar("T")
+_Starts = Callable[[Mapping[str, str], Iterable[str]], Stage]
 
 
 class Runner:
@@ -118,15 +119,15 @@ class Runner:
         """The round of these libraries, ``empty`` among them, and of those groups of peers, in
         fresh processes. Raises ChildFailed."""
         order = self.order(libraries[EMPTY])
+        inside = [group for group in groups if beside_kernels(group, self._device.kind)]
         with self._processes() as process:
-            stage = process(runtime_only(self._device))
+            imported = chain(RUNTIME, *(IMPORTED[group] for group in inside))
+            stage = process(runtime_only(self._device), imported)
             stage.enter(enter_libraries, order, libraries)
-            others = []
-            for group in groups:
-                if beside_kernels(group, self._device.kind):
-                    stage.enter(enter_peers, order, group)
-                elif here(group):
-                    others.append(process({}, order, group))
+            for group in inside:
+                stage.enter(enter_peers, order, group)
+            apart = [group for group in groups if group not in inside]
+            others = self._peers(process, order, apart)
             found = compare([stage, *others], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
@@ -138,12 +139,14 @@ class Runner:
         that is wrong is dropped. Raises ChildFailed."""
         orders = {name: self.order(each.library) for name, each in delivered.items()}
         with self._processes() as process:
-            stages = {name: process(RUNTIME_ONLY) for name in delivered}
+            with_calls = IMPORTED[DEVICE] if self._device.kind == "cuda" else ()
+            imported = (*RUNTIME, *with_calls)
+            stages = {name: process(RUNTIME_ONLY, imported) for name in delivered}
             for name, stage in stages.items():
                 manifest = delivered[name].manifest
                 stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
             any_order = next(iter(orders.values()))
-            beside = [process({}, any_order, group) for group in groups if here(group)]
+            beside = self._peers(process, any_order, groups)
             found = compare([*stages.values(), *beside])
             for name, stage in stages.items():
                 if of(name, KERNEL) in found.entries:
@@ -154,20 +157,28 @@ class Runner:
         """Wait until inputs and references are there. Raises ChildFailed."""
         result_of(self._written)
 
+    @staticmethod
+    def _peers(process: _Starts, order: RunOrder, groups: Sequence[str]) -> list[Stage]:
+        """A process for each of these groups whose library may be here, its peers entered."""
+        stages = []
+        for group in groups:
+            if here(group):
+                stage = process({}, (STAGE, *IMPORTED[group]))
+                stage.enter_or_drop(f"peers ({group})", enter_peers, order, group)
+                stages.append(stage)
+        return stages
+
     @contextmanager
-    def _processes(self) -> Iterator[Callable[..., Stage]]:
-        """A function that starts stages, which end with the context. Given an order and a group of
-        peers, it enters those peers into the stage."""
+    def _processes(self) -> Iterator[_Starts]:
+        """A function that starts stages, which end with the context, in an environment and with
+        modules imported."""
         self._child.close()
         with ExitStack() as stack:
 
-            def start(environment: dict[str, str], *peers: Any) -> Stage:
-                importing = RUNTIME if environment else ()
-                child = Child(environment, confinement=LIMITED, importing=importing)
-                stage = Stage(stack.enter_context(closing(child)))
-                if peers:
-                    stage.enter_or_drop(f"peers ({peers[1]})", enter_peers, *peers)
-                return stage
+            def start(environment: Mapping[str, str], importing: Iterable[str]) -> Stage:
+                modules = tuple(dict.fromkeys(importing))
+                child = Child(environment, confinement=LIMITED, importing=modules)
+                return Stage(stack.enter_context(closing(child)))
 
             yield start
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +29,7 @@ from tuner.process.stopping import LOOK_SECONDS, check_stopped
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
 MOST_DESCRIPTORS = 8
+PYTORCH = "torch"
 
 
 class Forked:
@@ -234,16 +235,21 @@ def _run(
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
     # TVM's FFI imports PyTorch if it can and asks it for GPUs, and no process can use CUDA if that
-    # was open before its fork
-    sys.modules["torch"] = None  # type: ignore[assignment]
+    # was open before its fork. PyTorch asks for none by itself: if it is wanted, it comes last
+    sys.modules[PYTORCH] = None  # type: ignore[assignment]
     gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
-    for name in sys.argv[2:]:
-        with suppress(ImportError):  # the child that needs it will say so
-            importlib.import_module(name)
-    del sys.modules["torch"]
+    _bring(name for name in sys.argv[2:] if name != PYTORCH)
+    del sys.modules[PYTORCH]
+    _bring(name for name in sys.argv[2:] if name == PYTORCH)
     gc.freeze()  # children share the pages of what was imported
     gc.enable()
     _Server(requests).serve()
+
+
+def _bring(modules: Iterable[str]) -> None:
+    for name in modules:
+        with suppress(ImportError):  # the child that needs it will say so
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,16 @@ def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.Mo
     child.close()
 
 
+def test_pytorch_that_is_wanted_is_imported_after_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(f"import sys\nassert {IMPORTED!r} in sys.modules\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    child = Child(importing=["torch", IMPORTED])
+    assert child.call(remote.imported, "torch", timeout=LONG)
+    child.close()
+
+
 def test_children_share_a_server_and_nothing_else(child: Child, tmp_path: Path) -> None:
     other = Child({"PLANTED": "forked"}, importing=[IMPORTED])
     assert server_of(child) == server_of(other) not in {os.getpid(), child.pid}
