@@ -9,7 +9,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
-from tests.benchmarks.models.networks import fold_  # noqa: E402
+from tests.benchmarks.models.networks import fold_, settle_  # noqa: E402
 from tests.benchmarks.models.page import draw, page  # noqa: E402
 from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
 
@@ -44,6 +44,32 @@ def test_folded_norms_compute_the_same() -> None:
         fold_(model, x)
         assert torch.allclose(model(x), before, atol=1e-5)
     assert [type(each) for each in model] == [nn.Conv2d, nn.Identity, nn.ReLU, nn.BatchNorm2d]
+
+
+class Scaled(nn.Module):
+    """A convolution's branch, as ConvNeXt scales it when it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3))
+        self.gamma = nn.Parameter(torch.tensor(1e-6))
+        nn.init.zeros_(self.layers[1].weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.gamma * self.layers(x)
+
+
+def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
+    torch.manual_seed(0)
+    model, x = Scaled(), torch.randn(4, 3, 8, 8)
+    settle_(model, x)
+    assert not model.layers[1].training
+    with torch.no_grad():
+        before = model(x)
+        normal = (before - x) / model.gamma / model.layers[1].weight[:, None, None]
+        assert torch.allclose(normal.std(dim=(0, 2, 3)), torch.ones(3), atol=0.02)
+        model.layers[0].weight *= 1.5
+        assert (model(x) - before).abs().max() > 0.1
 
 
 def test_the_slower_of_two_takes_longer() -> None:

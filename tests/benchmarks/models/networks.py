@@ -12,6 +12,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from tuner.torch.model.dataflow import watched
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+SETTLED_ON = 8
+"""Images from which batch norms take their running sums."""
 LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 
@@ -33,7 +35,8 @@ class Case:
         import timm
 
         torch.manual_seed(0)
-        model: nn.Module = timm.create_model(self.network, pretrained=False).eval()
+        model: nn.Module = timm.create_model(self.network, pretrained=False)
+        settle_(model, torch.randn(SETTLED_ON, *self._shape(model)))
         fold_(model, torch.zeros(1, *self._shape(model)))
         return model.to(self.device, DTYPES[self.dtype])
 
@@ -44,6 +47,25 @@ class Case:
     @staticmethod
     def _shape(model: Any) -> tuple[int, ...]:
         return tuple(model.default_cfg["input_size"])
+
+
+def settle_(model: nn.Module, x: torch.Tensor) -> None:
+    """Give a new model the scales and running sums that training would, and put it in evaluation
+    mode. As made, ConvNeXt scales its layers by 1e-6, and others the last norm of a block by zero:
+    what a layer computes would hardly be seen in the output."""
+    model.eval()
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    scales = [p for name, p in model.named_parameters() if name.rpartition(".")[2] == "gamma"]
+    with torch.no_grad():
+        for scale in (*scales, *(norm.weight for norm in norms if norm.affine)):
+            scale.uniform_(0.5, 1.5)
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # all that was seen counts alike
+            norm.train()
+        if norms:
+            model(x)
+    model.eval()
 
 
 def fold_(model: nn.Module, x: torch.Tensor) -> None:
