@@ -19,14 +19,12 @@ from typing import Any
 import structlog
 import torch
 
+from tests.benchmarks.device import device_of
 from tests.benchmarks.models.measured import HOW, measured, speedup
 from tests.benchmarks.models.networks import DTYPES, LAYOUTS, Case
 from tests.benchmarks.models.page import draw, page
 from tests.benchmarks.tuned import provenance, write
 from tuner.client.local import Local
-from tuner.device.detect import detect
-from tuner.process.child import Child
-from tuner.settings import Settings
 
 MODULE = "python -m tests.benchmarks.models"
 
@@ -54,7 +52,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="convtune-models-") as folder:
         os.environ["TUNER_DATABASE_URL"] = options.database or f"sqlite:///{folder}/models.db"
-        run = provenance(_command(options), _device(options.device))
+        run = provenance(_command(options), device_of(options.device))
         run["peers"]["timm"] = __import__("timm").__version__
         for network in options.networks:
             for batch in options.batch:
@@ -105,16 +103,6 @@ def _command(options: argparse.Namespace) -> str:
     said.append("--networks " + " ".join(options.networks))
     said.append("--how " + " ".join(options.how))
     return " ".join([MODULE, *said])
-
-
-def _device(kind: str) -> Any:
-    """Asked in a child: the CUDA context of this process is PyTorch's."""
-    Settings()
-    child = Child()
-    try:
-        return child.call(detect, kind, timeout=120)
-    finally:
-        child.close()
 
 
 if __name__ == "__main__":

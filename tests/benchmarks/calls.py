@@ -1,0 +1,126 @@
+"""What a call from Python costs the host: PyTorch's operator and module, the module that takes a
+tuned kernel, and the operator by name.
+
+python -m tests.benchmarks.calls --device cuda --write docs/benchmarks/calls
+
+The layer is so small that a GPU is done before it is called again. All take turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import structlog
+import torch
+from torch.nn import functional
+
+import tuner.torch
+from tests.benchmarks.device import device_of
+from tests.benchmarks.tuned import provenance, stated, write
+from tuner.client.local import Local
+from tuner.torch.modules import DepthwiseConv2d
+
+MODULE = "python -m tests.benchmarks.calls"
+LAYER = {"B": 1, "C": 32, "H": 14, "W": 14, "K": 3, "layout": "NHWC", "bias": True}
+CALLS, TURNS = 300, 40
+THEIRS, BAR_US = "F.conv2d", 5.0
+"""Whose call is compared with, and how much longer one of ours may take."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--trials", type=int, default=32)
+    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    with tempfile.TemporaryDirectory(prefix="convtune-calls-") as folder:
+        os.environ["TUNER_DATABASE_URL"] = f"sqlite:///{folder}/calls.db"
+        run = provenance(f"{MODULE} --device {options.device}", device_of(options.device))
+        with Local() as source:
+            workload = {"operator": "depthwise_conv2d", "workload": LAYER, "calls": 1}
+            terms: dict[str, Any] = {"target": options.device, "trials": options.trials}
+            source.tune_model("calls", [workload], baselines="none", **terms)
+            result = {"run": run, "us": in_turns(_calls(options.device, source))}
+    print(page(result))
+    if options.write:
+        write(options.write, result, page(result))
+
+
+def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
+    batch, channels, height, width = (LAYER[axis] for axis in "BCHW")
+    x = torch.randn(batch, channels, height, width, device=device)
+    x = x.to(memory_format=torch.channels_last)
+    own = torch.nn.Conv2d(channels, channels, 3, padding=1, groups=channels, device=device)
+    own.to(memory_format=torch.channels_last)
+    weight, bias = own.weight.detach().contiguous(), own.bias.detach()
+    module = DepthwiseConv2d(weight, bias, source=source, padding=(1, 1, 1, 1))
+    tuner.torch.use(source)
+    named = torch.ops.convtune.depthwise_conv2d
+    laid_out = own.weight.detach()
+    calls = {
+        THEIRS: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
+        "nn.Conv2d": lambda: own(x),
+        "tuner.torch.DepthwiseConv2d": lambda: module(x),
+        "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
+    }
+    with torch.inference_mode():
+        wanted = calls[THEIRS]()
+        for call in calls.values():
+            assert torch.allclose(call(), wanted, atol=1e-4)  # or it means nothing
+    assert module.used == "tuned", module.reason
+    return calls
+
+
+def in_turns(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Microseconds of the host for each call: the median of turns."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    with torch.inference_mode():
+        for _ in range(TURNS):
+            for name, call in calls.items():
+                _wait()
+                start = time.perf_counter()
+                for _ in range(CALLS):
+                    call()
+                samples[name].append((time.perf_counter() - start) / CALLS)
+    return {name: 1e6 * median(taken[1:]) for name, taken in samples.items()}
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def page(result: dict[str, Any]) -> str:
+    run, times = result["run"], result["us"]
+    lines = [
+        "# A call from Python",
+        "",
+        "What a call costs the host, for a layer so small that a GPU is done before the next: a "
+        f"float32 NHWC depthwise layer of {LAYER['C']}×{LAYER['H']}² k{LAYER['K']} with bias, in "
+        "inference mode, medians of turns in one process.",
+        "",
+        f"{stated(run, {})} `{run['command']}`",
+        "",
+        "| call | µs | more than PyTorch's operator, µs | bar |",
+        "|---|---|---|---|",
+    ]
+    for name, us in times.items():
+        ours = "tun" in name
+        more, bar = f"{us - times[THEIRS]:+.2f}", f"{BAR_US:g}" if ours else ""
+        lines.append(f"| `{name}` | {us:.2f} | {'' if name == THEIRS else more} | {bar} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
