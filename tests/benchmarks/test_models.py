@@ -69,7 +69,7 @@ def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
         normal = (before - x) / model.gamma / model.layers[1].weight[:, None, None]
         assert torch.allclose(normal.std(dim=(0, 2, 3)), torch.ones(3), atol=0.02)
         model.layers[0].weight *= 1.5
-        assert (model(x) - before).abs().max() > 0.1
+        assert (model(x) - before).abs().max() > 0.1 * before.abs().max()
 
 
 def test_the_slower_of_two_takes_longer() -> None:

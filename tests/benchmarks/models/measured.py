@@ -39,6 +39,7 @@ def measured(case: Case, layout: str, hows: Collection[str], source: Local) -> d
     row["jobs_s"] = seconds_of_jobs(keys, source)
     row["found_s"], report = _optimized(model, x, source, "fallback")
     row["report"] = json.loads(report.to_json())
+    row["difference"] = report.error
     for how in hows:
         run = model if how == "eager" else compiled(model, how)
         calls[f"{OURS} {how}"] = ready(lambda run=run: run(x), case.device)

@@ -50,10 +50,14 @@ class Case:
 
 
 def settle_(model: nn.Module, x: torch.Tensor) -> None:
-    """Give a new model the scales and running sums that training would, and put it in evaluation
-    mode. As made, ConvNeXt scales its layers by 1e-6, and others the last norm of a block by zero:
-    what a layer computes would hardly be seen in the output."""
+    """Give a new model the weights, scales and running sums with which its signals keep their size,
+    as training would, and put it in evaluation mode. As made, ConvNeXt scales its layers by 1e-6,
+    and others the last norm of a block by zero: what a layer computes would not be seen in the
+    output."""
     model.eval()
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight)
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     scales = [p for name, p in model.named_parameters() if name.rpartition(".")[2] == "gamma"]
     with torch.no_grad():
