@@ -248,7 +248,7 @@ def main() -> None:
 
 def _bring(modules: Iterable[str]) -> None:
     for name in modules:
-        with suppress(ImportError):  # the child that needs it will say so
+        with suppress(Exception):  # the child that needs it will say so
             importlib.import_module(name)
 
 

@@ -37,8 +37,13 @@ def test_what_is_named_is_imported_before_the_first_call(child: Child) -> None:
     plain.close()
 
 
-def test_a_module_that_is_not_there_is_left_to_the_call() -> None:
-    child = Child(importing=["no_such_module"])
+@pytest.mark.parametrize("module", ["no_such_module", "broken"])
+def test_a_module_that_can_t_be_imported_is_left_to_the_call(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("raise OSError('its library is gone')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    child = Child(importing=[module])
     assert child.call(remote.same, 1, timeout=LONG) == 1
     child.close()
 
