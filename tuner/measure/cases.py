@@ -1,4 +1,4 @@
-"""The inputs every candidate is checked on, with their float64 references."""
+"""The inputs every candidate is checked on, with their references."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Reference = Callable[..., NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Case:
-    """One check: what is given, in the workload's order, and the exact output in float64."""
+    """One check: what is given, in the workload's order, and the exact output, rounded once."""
 
     name: str
     given: tuple[Array, ...]
-    reference: NDArray[np.float64]
+    reference: NDArray[np.floating[Any]]
 
     @cached_property
     def scale(self) -> float:
@@ -41,9 +41,16 @@ class Case:
         return float(max(self.reference.max(), -self.reference.min()))
 
 
+def kept_in(workload: Workload) -> str:
+    """The dtype in which references are kept. They are computed in float64. Of 16 bits an output
+    has at most eleven of the mantissa, so float32 says all of a reference that can matter, and a
+    file is half as large."""
+    return "float64" if workload.dtype == "float32" else "float32"
+
+
 def size(workload: Workload) -> int:
     """Bytes of the files that :func:`write` makes, but for their headers."""
-    exact = workload.output.elements * np.dtype(np.float64).itemsize
+    exact = workload.output.elements * np.dtype(kept_in(workload)).itemsize
     return len(CASES) * (sum(argument.bytes for argument in workload.given) + exact)
 
 
@@ -57,7 +64,8 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
             given = draw(workload, name, rng)
         for argument, array in zip(workload.given, given, strict=True):
             np.save(directory / f"{name}.{argument.name}.npy", array)
-        np.save(directory / f"{name}.reference.npy", reference(workload, *given))
+        exact = reference(workload, *given).astype(kept_in(workload), copy=False)
+        np.save(directory / f"{name}.reference.npy", exact)
 
 
 def read(workload: Workload, directory: Path) -> list[Case]:
@@ -71,7 +79,7 @@ def read(workload: Workload, directory: Path) -> list[Case]:
         Case(
             case,
             tuple(mapped(case, each.name, each.dtype) for each in workload.given),
-            mapped(case, "reference", "float64"),
+            mapped(case, "reference", kept_in(workload)),
         )
         for case in CASES
     ]

@@ -22,6 +22,8 @@ BLOCKS = 1024
 SOURCE = """
 // In the instructions' own words: with fast math the compiler's conversions take subnormal numbers
 // for zeros.
+__device__ double exact(double y) { return y; }
+
 __device__ double exact(float y) {
   double value;
   asm("cvt.f64.f32 %0, %1;" : "=d"(value) : "f"(y));
@@ -42,14 +44,14 @@ __device__ double exact(bfloat16 y) {
 
 // Differences are compared by the bits of their absolute values, which are ordered as the values
 // are, with infinity above all numbers and NaN above infinity.
-template <typename T>
-__device__ void compare(const T* y, const double* reference, long long size,
-                        unsigned long long* largest) {
+extern "C" __global__ void __launch_bounds__(@THREADS@)
+compare(const @Y@* __restrict__ y, const @REFERENCE@* __restrict__ reference, long long size,
+        unsigned long long* largest) {
   const long long step = (long long)gridDim.x * blockDim.x;
   unsigned long long found = 0;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size; i += step) {
     const unsigned long long bits =
-        __double_as_longlong(exact(y[i]) - reference[i]) & 0x7fffffffffffffffull;
+        __double_as_longlong(exact(y[i]) - exact(reference[i])) & 0x7fffffffffffffffull;
     found = bits > found ? bits : found;
   }
   for (int lanes = 16; lanes > 0; lanes /= 2) {
@@ -58,30 +60,24 @@ __device__ void compare(const T* y, const double* reference, long long size,
   }
   if (threadIdx.x % 32 == 0) atomicMax(largest, found);
 }
-
-extern "C" __global__ void __launch_bounds__(@THREADS@)
-compare_float32(const float* __restrict__ y, const double* __restrict__ reference, long long size,
-                unsigned long long* largest) {
-  compare(y, reference, size, largest);
-}
-
-extern "C" __global__ void __launch_bounds__(@THREADS@)
-compare_float16(const unsigned short* __restrict__ y, const double* __restrict__ reference,
-                long long size, unsigned long long* largest) {
-  compare(y, reference, size, largest);
-}
-
-extern "C" __global__ void __launch_bounds__(@THREADS@)
-compare_bfloat16(const bfloat16* __restrict__ y, const double* __restrict__ reference,
-                 long long size, unsigned long long* largest) {
-  compare(y, reference, size, largest);
-}
 """.replace("@THREADS@", str(THREADS))
+TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "unsigned short",
+    "bfloat16": "bfloat16",
+}
+"""Of a tensor's elements, by their dtype."""
+
+
+def source(y: str, reference: str) -> str:
+    """CUDA's, to compare an output of the one dtype with a reference of the other."""
+    return SOURCE.replace("@Y@", TYPES[y]).replace("@REFERENCE@", TYPES[reference])
 
 
 class LargestDifference:
-    """max|y - ref| of two of TVM's tensors, y in a workload's dtype, ref in float64, on one GPU;
-    NaN or infinity if y holds one."""
+    """max|y - ref| of two of TVM's tensors, y in a workload's dtype, ref in float64 or float32, on
+    one GPU; NaN or infinity if y holds one. The difference is taken in float64."""
 
     def __init__(self, device: Any) -> None:
         import tvm
@@ -101,7 +97,7 @@ class LargestDifference:
         default_stream = 0  # on which TVM copies
         checked(
             driver.cuLaunchKernel(
-                _kernel(str(y.dtype)),
+                _kernel(str(y.dtype), str(reference.dtype)),
                 *(blocks, 1, 1),
                 *(THREADS, 1, 1),
                 0,
@@ -114,14 +110,9 @@ class LargestDifference:
 
 
 @cache
-def _kernel(dtype: str) -> Any:
+def _kernel(y: str, reference: str) -> Any:
     from cuda.bindings import driver
 
-    return checked(driver.cuModuleGetFunction(_module(), f"compare_{dtype}".encode()))
-
-
-@cache
-def _module() -> Any:
-    from cuda.bindings import driver
-
-    return checked(driver.cuModuleLoadData(cubin(SOURCE, cuda_facts.device().arch)))
+    binary = cubin(source(y, reference), cuda_facts.device().arch)
+    module = checked(driver.cuModuleLoadData(binary))
+    return checked(driver.cuModuleGetFunction(module, b"compare"))

@@ -12,7 +12,7 @@ from templates.workload import Workload
 from tuner.build.cuda_compile import cubin
 from tuner.measure import cases
 from tuner.measure.check import relative_error
-from tuner.measure.device_error import SOURCE
+from tuner.measure.device_error import source
 from tuner.measure.kernel import Tensors
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
@@ -21,10 +21,10 @@ BOTH = pytest.mark.parametrize("workload", [WORKLOAD, HALF], ids=lambda workload
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
-def test_it_becomes_machine_code(arch: str) -> None:
-    binary = cubin(SOURCE, arch)
-    for dtype in ("float32", "float16"):
-        assert f"compare_{dtype}".encode() in binary
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_it_becomes_machine_code(dtype: str, arch: str) -> None:
+    reference = cases.kept_in(Conv1dWorkload(M=100, N=7, dtype=dtype))
+    assert b"compare" in cubin(source(dtype, reference), arch)
 
 
 class Device:
@@ -35,7 +35,7 @@ class Device:
 
     def __call__(self, y: Any, reference: Any) -> float:
         self.asked.append(reference)
-        return float(np.abs(y.numpy() - reference.numpy()).max())
+        return float(np.abs(y.numpy().astype(np.float64) - reference.numpy()).max())
 
 
 def written(workload: Workload, folder: Path) -> tuple[Tensors, list[cases.Case], Device]:
