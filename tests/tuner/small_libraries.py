@@ -52,6 +52,11 @@ BIASED = {
         "depthwise_conv2d",
         {"B": 2, "C": 6, "H": 7, "W": 9, "K": 3, "layout": "NHWC", "bias": True},
     ),
+    "causal": (
+        "conv1d",
+        {"B": 2, "C": 4, "M": 61, "N": 4, "kind": "correlate", "mode": "causal"}
+        | {"bias": True, "activation": "silu"},
+    ),
 }
 """What takes a bias too."""
 THREADING = ("serial", "parallel")

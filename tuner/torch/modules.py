@@ -98,6 +98,15 @@ class Conv1d(Tuned):
         torch_replaced.take_over(module, made)
         return made
 
+    def becomes_causal(self) -> bool:
+        """Have the output end with the input, if what is cut off is all that the zeros behind gave.
+        Whether it is."""
+        zeros = (self.taps - 1) * self.dilation
+        if self.padding != (zeros, zeros) or self.stride != 1:
+            return False
+        self.mode, self.padding = "causal", None
+        return True
+
     def extra_repr(self) -> str:
         where = f"mode={self.mode}" if self.padding is None else f"padding={self.padding}"
         channels = f"{self.channels} to {self.filters} channels, groups={self.groups}, "
@@ -110,15 +119,19 @@ class Conv1d(Tuned):
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
             weight = weight.flip(-1)
+        causal = self.mode == "causal" and self.stride == 1
+        zeros = (self.taps - 1) * self.dilation
         y = convolutions.conv1d(
             x[None] if x.ndim == 1 else x,
             weight,
             bias,
             self.stride,
-            self._ends_for(x),
+            (zeros, zeros) if causal else self._ends_for(x),
             self.dilation,
             self.groups,
         )
+        if causal:  # as models write it, without a copy of the input with zeros before it
+            y = y[..., : x.shape[-1]]
         return y[0] if x.ndim == 1 else y
 
     def _ends_for(self, x: Any) -> tuple[int, int]:

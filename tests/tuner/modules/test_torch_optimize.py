@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
-from tuner.torch import optimize_, restore_  # noqa: E402
+from tuner.torch import capture, optimize_, restore_  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 NOTHING: tuple[str, ...] = ()
@@ -306,6 +306,81 @@ def test_conv1d_and_inputs_by_name(source: Local) -> None:
     report = optimize_(model, {"x": x, "scale": 1.0}, source=source)
     assert report.tuned == 1, str(report)
     assert isinstance(model.conv, Conv1d)
+    assert close(outputs(model, x), plain)
+
+
+class Causal(nn.Module):
+    """A convolution that is padded on both sides, and what ``call`` makes of its output."""
+
+    def __init__(self, call: Any, **how: int) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.conv = nn.Conv1d(4, 4, 4, groups=4, **({"padding": 3} | how))
+        self.act, self.call = nn.SiLU(), call
+
+    def forward(self, x: Any) -> Any:
+        return self.call(self, self.conv(x), x.shape[-1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, y, samples: model.act(y[..., :samples]),
+        lambda model, y, samples: model.act(y[:, :, :samples]),
+        lambda model, y, samples: model.act(y[:, :, 0:samples]),
+    ],
+)
+def test_a_causal_convolution_is_known_by_what_is_cut_off(source: Local, call: Any) -> None:
+    model, x = Causal(call).eval(), torch.randn(2, 4, 61)
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source)
+    (row,) = report.rows
+    assert (row.by, row.takes_in) == ("tuned", ["SiLU"]), str(report)
+    assert close(outputs(model, x), plain)
+    assert model.conv.used == "tuned"
+    shorter = x[..., :40].contiguous()  # by PyTorch
+    assert close(outputs(model, shorter), outputs(restored(model), shorter))
+
+
+def restored(model: Any) -> Any:
+    own = copy.deepcopy(model)
+    restore_(own)
+    return own
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_what_takes_the_cut_output_may_be_anything(dilation: int) -> None:
+    model = Causal(
+        lambda model, y, samples: model.act(y[..., :samples].mT),
+        dilation=dilation,
+        padding=3 * dilation,
+    )
+    (found,) = capture(model, torch.randn(2, 61, 4).mT)
+    assert (found.workload.mode, found.workload.activation) == ("causal", "none")
+    assert (found.workload.layout, found.workload.dilation) == ("NWC", dilation)
+
+
+@pytest.mark.parametrize(
+    ("call", "how"),
+    [
+        (lambda model, y, samples: model.act(y[..., 3:]), {}),
+        (lambda model, y, samples: model.act(y[..., :-2]), {}),
+        (lambda model, y, samples: model.act(y[..., :-3]), {}),
+        (lambda model, y, samples: model.act(y[0]), {}),
+        (lambda model, y, samples: model.act(y[..., :samples:1][..., 1:]), {"padding": 2}),
+        (lambda model, y, samples: y[..., :samples] + y[..., 3:], {}),
+        (lambda model, y, samples: y[..., 1 : samples + 1], {}),
+        (lambda model, y, samples: model.act(y)[..., :samples], {}),
+        (lambda model, y, samples: y[..., :samples], {"padding": 5}),
+        (lambda model, y, samples: y[..., : (samples + 1) // 2], {"stride": 2}),
+    ],
+)
+def test_other_cuts_are_left_to_the_model(source: Local, call: Any, how: dict[str, int]) -> None:
+    model, x = Causal(call, **how).eval(), torch.randn(2, 4, 61)
+    plain = outputs(model, x)
+    (found,) = capture(model, x)
+    assert found.workload.mode != "causal"
+    optimize_(model, x, source=source)
     assert close(outputs(model, x), plain)
 
 

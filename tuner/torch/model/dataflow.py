@@ -25,6 +25,14 @@ _LOOKS = (
 """What says of a tensor only what is the same behind a batch norm and an activation."""
 
 
+class Head(nn.Module):
+    """Stands for ``y[..., :M]``, which is no module, in what takes the output of a convolution of M
+    samples: so models write a causal one."""
+
+
+HEAD = Head()
+
+
 @dataclass
 class Called:
     """A call of a convolution: its input, without data, and the modules that one after another
@@ -106,10 +114,26 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._outputs and _name(func) not in _LOOKS:
+        result = func(*args, **kwargs)
+        name = _name(func)
+        if name == "__getitem__" and self._is_head(result, *args):
+            self._use(args[0], HEAD)
+            self._follow(HEAD, self._outputs[id(args[0])], result)
+        elif self._outputs and name not in _LOOKS:
             for leaf in pytree.tree_leaves((args, kwargs)):
                 self._use(leaf, None)
-        return func(*args, **kwargs)
+        return result
+
+    def _is_head(self, part: Any, whole: Any, index: Any) -> bool:
+        """Whether it is the first samples of a convolution's output, as many as of its input, and
+        would be the same of these alone: an end that counts from behind would cut them again."""
+        output = self._outputs.get(id(whole))
+        stop = getattr(index[-1], "stop", None) if isinstance(index, tuple) and index else None
+        if output is None or output.place > 0 or stop is None or stop < 0:
+            return False
+        shape = (*whole.shape[:-1], output.call.input.shape[-1])
+        alike = part.stride() == whole.stride() and part.storage_offset() == whole.storage_offset()
+        return bool(part.shape == shape and part.shape != whole.shape and alike)
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module not in self._own:
@@ -130,8 +154,11 @@ class _Watch(TorchFunctionMode):
             _, taken = self._inside.pop()
             before = self._outputs[taken]
             if isinstance(output, torch.Tensor) and output.shape == before.shape:
-                before.call.behind.append(module)
-                self._keep(output, before.call)
+                self._follow(module, before, output)
+
+    def _follow(self, module: nn.Module, before: _Output, output: torch.Tensor) -> None:
+        before.call.behind.append(module)
+        self._keep(output, before.call)
 
     def _keep(self, tensor: torch.Tensor, call: Called) -> None:
         output = _Output(call, tensor.shape, len(call.behind))

@@ -13,7 +13,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import activations
 from tuner.torch.folding import BatchNorm
-from tuner.torch.model.dataflow import Called, Dataflow, watched
+from tuner.torch.model.dataflow import HEAD, Called, Dataflow, watched
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
@@ -121,13 +121,18 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
 def _behind(
     layer: Layer, fuse: Collection[str], flow: Dataflow
 ) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
-    """Batch norm and activation that the layer's kernel can take in, and the modules of both."""
+    """Batch norm and activation that the layer's kernel can take in, and the modules of both. If
+    only the first samples are used, as many as come in, the layer computes no others."""
     norm: BatchNorm | None = None
     passing: list[nn.Module] = []
     behind = layer.calls[0].behind if layer.calls else []
     if any(call.behind != behind for call in layer.calls):
         return None, "none", []
     for module in behind:
+        if module is HEAD:
+            if not (isinstance(layer.tuned, Conv1d) and layer.tuned.becomes_causal()):
+                break
+            continue
         if flow.times[module] != len(layer.calls) or hooks_of(module) or "forward" in vars(module):
             break
         applied = activations.of(module)
