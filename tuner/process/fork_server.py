@@ -29,6 +29,9 @@ from tuner.process.stopping import LOOK_SECONDS, check_stopped
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
 MOST_DESCRIPTORS = 8
+AVOIDED = ("torch", "cuda.bindings.driver")
+"""What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
+that was open before its fork; and a class of streams that nothing here gives it, for 60 ms."""
 
 
 class Forked:
@@ -233,14 +236,14 @@ def _run(
 
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
-    # TVM's FFI imports PyTorch if it can and asks it for GPUs, and no process can use CUDA if that
-    # was open before its fork
-    sys.modules["torch"] = None  # type: ignore[assignment]
+    for name in AVOIDED:
+        sys.modules[name] = None  # type: ignore[assignment]
     gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
     for name in sys.argv[2:]:
         with suppress(ImportError):  # the child that needs it will say so
             importlib.import_module(name)
-    del sys.modules["torch"]
+    for name in AVOIDED:
+        del sys.modules[name]
     gc.freeze()  # children share the pages of what was imported
     gc.enable()
     _Server(requests).serve()
