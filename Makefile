@@ -17,8 +17,8 @@ lint: $(TORCH)/.for-tests
 	$(BIN)/mypy --python-executable $(TORCH)/bin/python
 
 test: $(VENV)/.for-tests
-	$(MAKE) --jobs 2 lint suite
-	$(MAKE) suite-torch
+	$(MAKE) --jobs 2 lint suite-torch
+	$(MAKE) suite
 
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.

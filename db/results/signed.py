@@ -4,14 +4,17 @@ No table and no SQL here: the worker that signs, the storage and service that lo
 and the client that trusts them go by these same lines.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ALGORITHM = "ed25519"
 DOMAIN = b"convtune signed manifest, version 1\0"
@@ -48,6 +51,11 @@ class Signature:
         """Raises BadSignature if this is no signature of those bytes."""
         if hashlib.sha256(manifest).hexdigest() != self.manifest:
             raise BadSignature("is over another manifest")
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # 0.1 s, rarely needed
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+            Ed25519PublicKey,
+        )
+
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
             key.verify(bytes.fromhex(self.signature), DOMAIN + manifest)

@@ -4,13 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from templates.errors import InvalidConfig, SpaceTooLarge
 from templates.spaces.knob import Config, Knob, copied, quoted
-
-Codes = NDArray[np.int64]
 
 
 def weights(knobs: Sequence[Knob]) -> list[int]:

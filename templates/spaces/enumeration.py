@@ -1,13 +1,13 @@
 """The valid combinations of knobs, as the codes of `codec`."""
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from templates.errors import InvalidSpace, SpaceTooLarge
-from templates.spaces.codec import Codes, weights
+from templates.spaces.codec import weights
 from templates.spaces.knob import Config, Knob
 
 MAX_TRIED = 2**22
@@ -38,7 +38,7 @@ class Constraint:
         return max((place[name] for name in self.reads), default=len(knobs))
 
 
-def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Codes:
+def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> array[int]:
     """The codes of all combinations that every constraint accepts, ascending.
 
     Raises SpaceTooLarge, and InvalidSpace if a constraint reads a knob that is not there.
@@ -90,4 +90,4 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> Cod
         raise InvalidSpace(
             f"a constraint reads knob {error}, which is not present in {config}"
         ) from error
-    return np.frombuffer(found, dtype=np.int64).copy() if found else np.empty(0, np.int64)
+    return found

@@ -1,12 +1,16 @@
 """What a search needs of a space, be it one template's or several templates'."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from templates.errors import InvalidConfig
 from templates.spaces.knob import Config, Knob
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class SearchSpace(ABC):

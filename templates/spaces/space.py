@@ -1,13 +1,15 @@
 """The search space of a template, in the manner of AutoTVM's ConfigSpace."""
 
+from __future__ import annotations
+
 import operator
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from templates.errors import InvalidConfig, InvalidSpace
-from templates.spaces.codec import Codec, Codes
+from templates.spaces.codec import Codec
 from templates.spaces.enumeration import Constraint, valid_codes
 from templates.spaces.knob import Config, Knob, Value, condition, factorisations, quoted
 from templates.spaces.searched import SearchSpace
@@ -25,7 +27,7 @@ class ConfigSpace(SearchSpace):
         self.version = version
         self._knobs: dict[str, Knob] = {}
         self._constraints: list[Constraint] = []
-        self._codes: Codes | None = None
+        self._codes: array[int] | None = None
         self._codec = Codec(())
 
     # Declaring
@@ -96,7 +98,7 @@ class ConfigSpace(SearchSpace):
         return tuple(self._knobs.values())
 
     @property
-    def _valid(self) -> Codes:
+    def _valid(self) -> array[int]:
         self.freeze()
         assert self._codes is not None  # noqa: S101  # freeze() has just set it
         return self._codes
@@ -112,7 +114,7 @@ class ConfigSpace(SearchSpace):
         place = operator.index(index)
         if not 0 <= place < len(self):
             raise IndexError(f"{place} is not in 0..{len(self) - 1}")
-        return {"template": self.template} | self._codec.decode(int(self._valid[place]))
+        return {"template": self.template} | self._codec.decode(self._valid[place])
 
     def index(self, config: object) -> int:
         self.freeze()
@@ -136,7 +138,7 @@ class ConfigSpace(SearchSpace):
         return sorted(place for place in places if place is not None)
 
     def _place(self, code: int) -> int | None:
-        place = int(np.searchsorted(self._valid, code))
+        place = bisect_left(self._valid, code)
         return place if place < len(self) and self._valid[place] == code else None
 
     def _broken(self, knobs: Config) -> str:

@@ -4,23 +4,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from processes import Database
 
 from db import queue
 from db.fleet import devices
 from templates.template import Template
 from tuner.build.builder import Builder
-from tuner.compare import comparison
 from tuner.compare.runner import RUN_SECONDS
 from tuner.device.device import Device
 from tuner.job.job import JobRun, Progress
 from tuner.job.lease import Lease
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
-
-TURNS = 4
-"""Of a job's rounds: who is faster by a percent is no test's concern."""
 
 
 class Bench:
@@ -46,8 +41,7 @@ class Bench:
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
         settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
-        with pytest.MonkeyPatch.context() as patch, Lease(database.engine, held) as lease:
-            patch.setattr(comparison, "TURNS", TURNS)
+        with Lease(database.engine, held) as lease:
             JobRun(
                 database.engine,
                 lease,

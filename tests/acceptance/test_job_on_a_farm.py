@@ -58,14 +58,14 @@ def test_jobs_are_measured_on_two_servers(
     try:
         for server in servers:
             server.ready()
-        job = database.submit(SHAPE, trials=10, baselines="all")
-        next_one = database.submit(SHAPE | {"N": 9}, trials=10)
+        job = database.submit(SHAPE, trials=5, baselines="all")
+        next_one = database.submit(SHAPE | {"N": 9}, trials=5)
         worker = over(tracker, database, tmp_path, "--once")
         assert worker.wait(240) == 0, worker.events
         for each in (job, next_one):
             ended = queue.get(database.engine, each.id)
             assert (ended.state, ended.error) == ("succeeded", None)
-            assert [trial.number for trial in database.trials(each)] == list(range(1, 11))
+            assert [trial.number for trial in database.trials(each)] == list(range(1, 6))
         [found] = best.lookup(database.engine, job.workload_key)
         names = {each["name"] for each in found.baselines}
         assert {"numpy.convolve", "naive"} <= names  # peers of the servers' machine

@@ -229,7 +229,6 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
     assert b"connection: close" in answer.lower()
 
 
-@pytest.mark.parametrize("command", [SERVE, [sys.executable, "-m", "api"]])
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -242,9 +241,23 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
         ({"TUNER_REQUESTS_PER_SECOND": "0"}, "TUNER_REQUESTS_PER_SECOND must be more than 0"),
     ],
 )
-def test_failing_to_start_is_one_line(
-    tmp_path: Path, command: list[str], settings: dict[str, str], says: str
-) -> None:
+def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+    """Both commands read the same settings; the test below sees that uvicorn says so too."""
+    _is_one_line(tmp_path, [sys.executable, "-m", "api"], settings, says)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"TUNER_DATABASE_URL": "sqlite:////no/such/folder/x.db"}, "/no/such/folder"),
+        ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
+    ],
+)
+def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+    _is_one_line(tmp_path, SERVE, settings, says)
+
+
+def _is_one_line(tmp_path: Path, command: list[str], settings: dict[str, str], says: str) -> None:
     (tmp_path / "README_IS_NO_DATABASE").write_text("no database " * 100)
     database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
     done = subprocess.run(

@@ -19,7 +19,7 @@ from db.results import artifacts, best, ladders, signers, trials
 from db.results.totals import totals
 from db.sql.engine import check_schema, migrate, open_engine, reading
 from db.sql.models import metadata
-from db.sql.schema import _config
+from db.sql.schema import _config, _revisions
 from db.upkeep.check import check
 
 ERROR = "LLVM: „zu groß“ – 2 × 3 > 5\nline 2; it's over; --\n"
@@ -94,9 +94,14 @@ def _plain(index: Any) -> dict[str, Any]:
     return {**index, "dialect_options": options}
 
 
+def test_alembic_finds_the_revisions_that_the_files_are_named_after() -> None:
+    known = [each.revision for each in ScriptDirectory.from_config(_config()).walk_revisions()]
+    assert _revisions() == tuple(known)
+
+
 def test_every_released_revision_is_kept_for_both_engines() -> None:
     """The files are small."""
-    known = [each.revision for each in ScriptDirectory.from_config(_config()).walk_revisions()]
+    known = _revisions()
     kept = {path.name for path in HERE.glob("*.sql")}
     assert kept == {f"{each}.{kind}.sql" for each in known for kind in ("sqlite", "postgresql")}
     assert all((HERE / name).stat().st_size <= 30_000 for name in kept)

@@ -19,9 +19,11 @@ from tuner.process.child import Child
 
 TURNS, FEWEST_TURNS = 20, 3
 """Turns of a round, and the fewest that a slow subject takes."""
+ROUGH_TURNS = 4
+"""Turns of a round that nothing is to be settled by."""
 SECONDS = 0.5
 """Seconds that a subject's samples may take. A slower one sits out some turns."""
-FURTHER_TURNS = 10
+FURTHER_TURNS = COLD_SAMPLES = 10
 SETTLE_SECONDS = 4.0
 """For the turns after the first twenty, as long as the round is not settled."""
 SAME = 0.01
@@ -103,9 +105,12 @@ class Stage:
         """A sample of each. Raises ChildFailed."""
         return self._child.call(sample, list(names), timeout=ROUND_SECONDS)
 
-    def cold(self, order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
-        """Cold summaries of libraries. Raises ChildFailed."""
-        return self._child.call(cold, order, list(names), timeout=ROUND_SECONDS)
+    def cold(
+        self, order: RunOrder, names: Sequence[str], settle_seconds: float = SETTLE_SECONDS
+    ) -> dict[str, Summary]:
+        """Cold summaries of libraries, rough ones with 0. Raises ChildFailed."""
+        count = COLD_SAMPLES if settle_seconds > 0 else ROUGH_TURNS
+        return self._child.call(cold, order, list(names), count, timeout=ROUND_SECONDS)
 
     def clocks(self) -> dict[str, Any]:
         """The GPU's clocks, now. Raises ChildFailed."""
@@ -118,19 +123,21 @@ def compare(
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Comparison:
     """Time the subjects of all stages in turns. After the first twenty turns the round goes on, up
-    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest.
+    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest. With 0 it has
+    four turns.
 
     Raises ChildFailed if a process ends.
     """
     others = Others()
     ready = {name: c for stage in stages for name, c in stage.subjects.items()}
     samples: dict[str, dict[int, Sample]] = {name: {} for name in ready}
-    wanted = {name: _turns(subject) for name, subject in ready.items()}
-    _take(stages, samples, wanted, range(TURNS + 1))
-    left, turn = settle_seconds, TURNS + 1
+    turns = TURNS if settle_seconds > 0 else ROUGH_TURNS
+    shares = {name: (_turns(subject, turns), turns) for name, subject in ready.items()}
+    _take(stages, samples, shares, range(turns + 1))
+    left, turn = settle_seconds, turns + 1
     seconds = FURTHER_TURNS * sum(c.seconds for c in ready.values())
     while not _is_settled(samples, finalists) and left > 0:
-        _take(stages, samples, wanted, range(turn, turn + FURTHER_TURNS))
+        _take(stages, samples, shares, range(turn, turn + FURTHER_TURNS))
         left, turn = left - max(seconds, 1e-3), turn + FURTHER_TURNS
     entries = {
         name: Entry(
@@ -145,9 +152,9 @@ def compare(
     return Comparison(entries, dropped, load=others.load())
 
 
-def _turns(subject: Subject) -> int:
-    """How many of the twenty turns a subject takes."""
-    most = TURNS if subject.most is None else subject.most
+def _turns(subject: Subject, turns: int) -> int:
+    """How many of so many turns a subject takes."""
+    most = turns if subject.most is None else min(turns, subject.most)
     least = min(FEWEST_TURNS, most)
     return max(least, min(most, int(SECONDS / max(subject.seconds, 1e-9))))
 
@@ -155,11 +162,11 @@ def _turns(subject: Subject) -> int:
 def _take(
     stages: Sequence[Stage],
     samples: dict[str, dict[int, Sample]],
-    wanted: dict[str, int],
+    shares: dict[str, tuple[int, int]],
     turns: range,
 ) -> None:
-    """Add to ``samples``, by turn. A single process is asked for all turns at once, because a GPU
-    would idle between them."""
+    """Add to ``samples``, by turn; a subject takes so many of so many turns. A single process is
+    asked for all turns at once, because a GPU would idle between them."""
     blocks = [turns] if len(stages) == 1 else [range(turn, turn + 1) for turn in turns]
     for block in blocks:
         for stage in stages:
@@ -167,7 +174,7 @@ def _take(
                 (name, turn)
                 for turn in block
                 for name in stage.subjects
-                if _is_in(turn, wanted[name])
+                if _is_in(turn, *shares[name])
             ]
             if not asked:
                 continue
@@ -176,12 +183,12 @@ def _take(
                 samples[name][turn] = one
 
 
-def _is_in(turn: int, wanted: int) -> bool:
-    """Whether a subject that takes ``wanted`` of the twenty turns takes this one. They are spread
+def _is_in(turn: int, wanted: int, turns: int) -> bool:
+    """Whether a subject that takes ``wanted`` of so many turns takes this one. They are spread
     evenly. The first turn is dropped later."""
     if turn == 0:
         return wanted > 1
-    return turn * wanted // TURNS > (turn - 1) * wanted // TURNS
+    return turn * wanted // turns > (turn - 1) * wanted // turns
 
 
 def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> bool:

@@ -131,7 +131,9 @@ class Runner:
             found = compare([stage, *others], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
-            return replace(found.with_cold(stage.cold(order, names)), clocks=clocks)
+            return replace(
+                found.with_cold(stage.cold(order, names, self._settle_seconds)), clocks=clocks
+            )
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
         """The libraries as their users have them, each loaded from disk and checked by a fresh
@@ -147,10 +149,12 @@ class Runner:
                 stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
             any_order = next(iter(orders.values()))
             beside = self._peers(process, any_order, groups)
-            found = compare([*stages.values(), *beside])
+            found = compare([*stages.values(), *beside], settle_seconds=self._settle_seconds)
             for name, stage in stages.items():
                 if of(name, KERNEL) in found.entries:
-                    found = found.with_cold(stage.cold(orders[name], [of(name, KERNEL)]))
+                    found = found.with_cold(
+                        stage.cold(orders[name], [of(name, KERNEL)], self._settle_seconds)
+                    )
             return found
 
     def ready(self) -> None:

@@ -40,7 +40,6 @@ PREPARE_SECONDS = 60.0
 """A peer that is not ready to be timed after that is dropped. The first that PyTorch compiles on a
 machine takes up to half of it."""
 SAMPLE_SECONDS = 20e-3
-COLD_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -162,13 +161,13 @@ def sample(names: Sequence[str]) -> list[Sample]:
     return samples
 
 
-def cold(order: RunOrder, names: Sequence[str]) -> dict[str, Summary]:
+def cold(order: RunOrder, names: Sequence[str], count: int) -> dict[str, Summary]:
     """Cold summaries of libraries."""
     clock = clock_for(order.kind, order.cache_bytes, templates.parse_key(order.workload_key).bytes)
     found = {}
     for name in names:
         sampler = clock.cold(_kernels[name])
-        samples = [taken(sampler) for _ in range(COLD_SAMPLES + 1)]
+        samples = [taken(sampler) for _ in range(count + 1)]
         found[name] = summarise(samples, sampler.calls)
     return found
 

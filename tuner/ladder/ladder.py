@@ -22,7 +22,7 @@ from templates.workload import Workload
 from tuner.build.builder import Builder
 from tuner.build.compile import EMPTY as EMPTY_PROGRAM
 from tuner.build.compile import EMPTY_WORKLOAD, BuildOrder, Built
-from tuner.compare.comparison import Comparison
+from tuner.compare.comparison import SETTLE_SECONDS, Comparison
 from tuner.compare.runner import Runner
 from tuner.compare.stage import EMPTY
 from tuner.device.device import Device
@@ -59,6 +59,7 @@ def climb(
     rungs: Sequence[Rung],
     best: bytes | None = None,
     seed: int = 0,
+    settle_seconds: float = SETTLE_SECONDS,
 ) -> Ladder:
     """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
     hand and the empty program. Raises NothingWorked if not even that can be built, or if the
@@ -74,7 +75,7 @@ def climb(
         built = _build(workload, device, builder, rungs, left_out, folder)
         if built[EMPTY].status != "ok":
             raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
-        with Runner(workload.key, device, seed, RUNG_SECONDS) as runner:
+        with Runner(workload.key, device, seed, RUNG_SECONDS, settle_seconds) as runner:
             chosen: dict[str, str] = {}
             for rung in rungs:
                 if rung.trials and rung.name not in left_out:
@@ -102,7 +103,9 @@ def climb_and_store(
     stored = found[0].artifacts.get("library") if found else None
     library = artifacts.get(engine, stored).content if stored else None
     with Builder(settings.build_workers, settings.build_seconds, settings.build_cache) as builder:
-        climbed = climb(workload, device, builder, rungs, library)
+        climbed = climb(
+            workload, device, builder, rungs, library, settle_seconds=settings.settle_seconds
+        )
     new = NewLadder(
         operator=workload.operator,
         workload_key=workload.key,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tuner.compare import comparison
-from tuner.compare.comparison import FEWEST_TURNS, TURNS, Stage, compare
+from tuner.compare.comparison import FEWEST_TURNS, ROUGH_TURNS, TURNS, Stage, compare
 from tuner.compare.stage import Entered, Subject
 from tuner.errors import ChildCrashed
 from tuner.measure.clock import Sample
@@ -65,6 +65,14 @@ def test_a_slow_contestant_sits_turns_out_evenly(seconds: float, turns: int) -> 
     places = [i for i, name in enumerate(log) if name == "slow"][1:]
     gaps = [b - a for a, b in pairwise(places)]
     assert max(gaps) - min(gaps) <= 2
+
+
+def test_a_round_that_need_not_settle_anything_has_few_turns() -> None:
+    log: list[str] = []
+    near = staged(log, quick=always(1.0), near=always(1.02))
+    found = compare([near, staged(log, 100.0, slow=always(2.0))], ["quick", "near"], 0)
+    taken = {name: entry.timing["warm"]["samples"] for name, entry in found.entries.items()}
+    assert taken == {"quick": ROUGH_TURNS, "near": ROUGH_TURNS, "slow": FEWEST_TURNS}
 
 
 def test_finalists_that_are_close_take_further_turns() -> None:

@@ -112,7 +112,7 @@ def test_a_refusal_is_one_line(
 def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
     names = ("right", "wrong", "crash", "unschedulable", "right_again")
     rungs = [planted(name) for name in names]
-    climbed = climb(SMALL, detect("cpu"), builder, rungs)
+    climbed = climb(SMALL, detect("cpu"), builder, rungs, settle_seconds=0)
     rows = {row.name.removeprefix("000 "): row for row in climbed.rows}
     assert list(rows)[:5] == list(names)
     assert rows["right"].time_us
@@ -133,7 +133,7 @@ def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
 def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder) -> None:
     large = Conv1dWorkload(M=200_000, N=3)
     rungs = rungs_of("conv1d", "000")[:2]
-    climbed = climb(large, detect("cpu"), builder, rungs)
+    climbed = climb(large, detect("cpu"), builder, rungs, settle_seconds=0)
     first, second = climbed.rows[:2]
     assert (first.time_us, first.note) == (None, "left out: 4.0e+10 steps a call")
     assert second.time_us
@@ -147,7 +147,7 @@ def searched(template: str, trials: int) -> Rung:
 
 def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
     rung = searched("templates.conv1d.cpu.direct:CpuDirect", trials=3)
-    (row, *_) = climb(SMALL, detect("cpu"), builder, [rung]).rows
+    (row, *_) = climb(SMALL, detect("cpu"), builder, [rung], settle_seconds=0).rows
     assert row.time_us
     assert (row.name, row.what, row.t4_us) == ("000 search", "rung", 40.5)
     assert (row.note or "").startswith('best of 3 trials: {"')
@@ -162,7 +162,9 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
     ],
 )
 def test_a_search_that_finds_nothing_says_so(builder: Builder, template: str, says: str) -> None:
-    (row, *_) = climb(SMALL, detect("cpu"), builder, [searched(template, trials=5)]).rows
+    (row, *_) = climb(
+        SMALL, detect("cpu"), builder, [searched(template, trials=5)], settle_seconds=0
+    ).rows
     assert row.time_us is None
     assert says in (row.note or "")
 
