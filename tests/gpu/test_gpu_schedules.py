@@ -114,6 +114,7 @@ WORKLOADS = [
     Conv1dWorkload(
         B=2, C=24, M=509, N=4, mode="causal", dtype="bfloat16", bias=True, activation="silu"
     ),
+    Conv1dWorkload(B=2, C=24, M=1032, N=5, mode="same", dtype="bfloat16", residual=True),
     Conv1dWorkload(B=2, C=24, M=510, N=5, mode="same", layout="NWC", dtype="float16"),
     Conv1dWorkload(B=2, C=40, M=512, N=7, F=50, groups=1, dilation=9, mode="same", dtype="float16"),
     Conv1dWorkload(B=2, C=64, M=4001, N=3, groups=1, layout="NWC", dtype="bfloat16", residual=True),
