@@ -95,6 +95,19 @@ WORKLOADS = [
         bias=True,
     ),
     DepthwiseConv2dWorkload(B=9, C=192, H=7, W=7, K=5, layout="NHWC", dtype="bfloat16"),
+    DepthwiseConv2dWorkload(
+        B=3,
+        C=80,
+        H=30,
+        W=27,
+        KH=5,
+        KW=6,
+        padding=(0, 4, 5, 1),
+        layout="NHWC",
+        dtype="float16",
+        bias=True,
+        activation="silu",
+    ),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"
