@@ -4,6 +4,7 @@ from templates.depthwise_conv2d.cpu.channels import CpuChannels
 from templates.depthwise_conv2d.cpu.planes import CpuPlanes
 from templates.depthwise_conv2d.cpu.tiled import CpuTiled
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
+from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
 from templates.depthwise_conv2d.cuda.patch import CudaPatch
@@ -20,6 +21,7 @@ TEMPLATES = (
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),
+    CudaChannelsSparse(),
     CudaDirect(),
     CudaRows(),
     CudaStrategies(),

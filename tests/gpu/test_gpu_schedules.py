@@ -95,6 +95,19 @@ WORKLOADS = [
         bias=True,
     ),
     DepthwiseConv2dWorkload(B=9, C=192, H=7, W=7, K=5, layout="NHWC", dtype="bfloat16"),
+    DepthwiseConv2dWorkload(
+        B=3,
+        C=80,
+        H=30,
+        W=27,
+        KH=5,
+        KW=6,
+        padding=(0, 4, 5, 1),
+        layout="NHWC",
+        dtype="float16",
+        bias=True,
+        activation="silu",
+    ),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"
@@ -114,6 +127,7 @@ WORKLOADS = [
     Conv1dWorkload(
         B=2, C=24, M=509, N=4, mode="causal", dtype="bfloat16", bias=True, activation="silu"
     ),
+    Conv1dWorkload(B=2, C=24, M=1032, N=5, mode="same", dtype="bfloat16", residual=True),
     Conv1dWorkload(B=2, C=24, M=510, N=5, mode="same", layout="NWC", dtype="float16"),
     Conv1dWorkload(B=2, C=40, M=512, N=7, F=50, groups=1, dilation=9, mode="same", dtype="float16"),
     Conv1dWorkload(B=2, C=64, M=4001, N=3, groups=1, layout="NWC", dtype="bfloat16", residual=True),

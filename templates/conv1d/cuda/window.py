@@ -19,6 +19,8 @@ MAX_REGISTERS = 232  # as estimated
 BESIDE = 24  # registers for addresses and the like
 VECTOR_BYTES = 16
 MAX_RESIDENT = 2048  # threads of a unit
+LANES = 32  # of a warp, which pass each other what lies beside their vectors
+WORD_BYTES = 4
 
 
 class CudaWindow(Template[Conv1dWorkload]):
@@ -26,7 +28,8 @@ class CudaWindow(Template[Conv1dWorkload]):
     memory. A thread holds the taps of a row, reads ``vector`` elements at a time straight into
     registers and sums ``outputs`` neighbours, in ``steps`` places of the row. It holds all elements
     that these reach (``reads`` window), or reads what each tap meets (taps), if dilation puts them
-    far apart. ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
+    far apart, or has those beside its own vector from neighbouring lanes (lanes), if they are few.
+    ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
 
     operator = "conv1d"
     name = "window"
@@ -48,7 +51,7 @@ class CudaWindow(Template[Conv1dWorkload]):
         space.knob("outputs", [1, 2, 4, 8, 16, 32])
         space.knob("vector", _vectors(workload))
         space.knob("steps", [1, 2, 4])
-        space.knob("reads", ["window", "taps"] if workload.dilation > 1 else ["window"])
+        space.knob("reads", _reads(workload))
         space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
         space.knob("resident", [1, 2, 4, 8])
         space.knob("stores", ["cached", "streaming"])
@@ -67,6 +70,22 @@ class CudaWindow(Template[Conv1dWorkload]):
             "threads for all steps",
             lambda c: c["steps"] == 1 or c["steps"] * c["outputs"] < 2 * length,
             reads=("steps",),
+        )
+        space.constraint(
+            "lanes have one vector a step, and the vectors beside it all that its outputs reach",
+            lambda c: (
+                c["reads"] != "lanes"
+                or (
+                    c["outputs"] == c["vector"]
+                    and max(1, *_beside(workload)) <= _words(workload, c)
+                )
+            ),
+            reads=("reads",),
+        )
+        space.constraint(
+            "threads of whole warps are less than a third more than a row needs",
+            lambda c: c["reads"] != "lanes" or _padded(workload, c) < 1.34,
+            reads=("reads",),
         )
         space.constraint(
             f"at most {MAX_PRODUCTS} multiply-adds and vectors unrolled",
@@ -115,19 +134,20 @@ class CudaWindow(Template[Conv1dWorkload]):
             "fetched_bytes": config["steps"] * read * BYTES_PER_ELEMENT[workload.dtype],
             "vector_bytes": config["vector"] * BYTES_PER_ELEMENT[workload.dtype],
             "reads_per_output": read / (each * workload.stride),
-            "padded_share": ceil_div(workload.length, outputs) * outputs / workload.length,
+            "padded_share": _padded(workload, config),
             "streaming": config["stores"] == "streaming",
         }
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    groups = ceil_div(workload.length, config["outputs"] * config["steps"])
-    return ceil_div(workload.rows * groups, config["threads"])
+    return ceil_div(workload.rows * _threads_of_row(workload, config), config["threads"])
 
 
 def vectors(workload: Conv1dWorkload, config: Config) -> int:
     """How many a thread reads in a step."""
     reach, vector = (config["outputs"] - 1) * workload.stride, int(config["vector"])
+    if config["reads"] == "lanes":
+        return 1
     if config["reads"] == "taps":
         return int(workload.N * (reach // vector + 2))
     return int((reach + (workload.N - 1) * workload.dilation) // vector + 2)
@@ -137,6 +157,40 @@ def vector_of(workload: Conv1dWorkload, extent: int) -> int:
     """The most elements that are a power of two, a divisor of the extent and no wider than a load
     can be."""
     return math.gcd(extent, VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype])
+
+
+def _reads(workload: Conv1dWorkload) -> list[str]:
+    before, behind = workload.left, (workload.N - 1) * workload.dilation - workload.left
+    taps = ["taps"] if workload.dilation > 1 else []
+    lanes = ["lanes"] if workload.stride == 1 and before >= 0 and behind >= 0 else []
+    return ["window", *taps, *lanes]
+
+
+def _beside(workload: Conv1dWorkload) -> tuple[int, ...]:
+    """Words before and behind a vector that its outputs reach, as many as one load can have."""
+    reach = (workload.N - 1) * workload.dilation
+    size = BYTES_PER_ELEMENT[workload.dtype]
+    before, behind = (
+        ceil_div(elements * size, WORD_BYTES) for elements in (workload.left, reach - workload.left)
+    )
+    return tuple(words if words in (0, 1, 2) else max(4, words) for words in (before, behind))
+
+
+def _words(workload: Conv1dWorkload, config: Config) -> int:
+    """Whole words of a vector."""
+    return int(config["vector"] * BYTES_PER_ELEMENT[workload.dtype] // WORD_BYTES)
+
+
+def _threads_of_row(workload: Conv1dWorkload, config: Config) -> int:
+    together = LANES if config["reads"] == "lanes" else 1
+    outputs = together * config["outputs"] * config["steps"]
+    return ceil_div(workload.length, outputs) * together
+
+
+def _padded(workload: Conv1dWorkload, config: Config) -> float:
+    """How many outputs threads compute for each that there is."""
+    outputs = config["outputs"] * config["steps"]
+    return float(_threads_of_row(workload, config) * outputs / workload.length)
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
@@ -150,5 +204,7 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     held = vectors(workload, config) * ceil_div(config["vector"] * size, 4)
     if config["reads"] == "window" and config["steps"] > 1:
         held *= 2
+    if config["reads"] == "lanes":
+        held = (config["steps"] + 1) * _words(workload, config) + sum(_beside(workload))
     residual = ceil_div(outputs * size, 4) if workload.residual else 0
     return int(outputs + ceil_div(workload.N * size, 4) + held + residual + BESIDE)

@@ -18,6 +18,8 @@ from templates.kernels.written import (
 )
 
 SOURCE = Path(__file__).with_name("window.cu")
+READS = Path(__file__).with_name("window_reads.cu")
+LANES = Path(__file__).with_name("window_lanes.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
@@ -36,6 +38,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
         **shape(workload),
         "WINDOW": config["reads"] == "window",
+        "LANES": config["reads"] == "lanes",
         "ROWS": workload.rows,
         "R": config["outputs"],
         "STEPS": config["steps"],
@@ -44,4 +47,5 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "VO": min(config["outputs"], vector_of(workload, workload.length)),
         "VW": vector_of(workload, workload.N),
     }
-    return filled(values, ELEMENTS, EPILOGUE, SOURCE) + resident(config["resident"])
+    steps = LANES if config["reads"] == "lanes" else READS
+    return filled(values, ELEMENTS, EPILOGUE, SOURCE, steps) + resident(config["resident"])
