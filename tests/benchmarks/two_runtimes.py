@@ -3,7 +3,8 @@
 python -m tests.benchmarks.two_runtimes --write docs/benchmarks/two-runtimes
 
 Each row is a process of its own: conv1d of 16384 samples and 32 taps by PyTorch, by a parallel
-library of TVM's, and by both in turns. Needs PyTorch and a CPU.
+library of TVM's, and by both in turns; then a matrix product of 512 by PyTorch, and it in turns
+with the library. Needs PyTorch and a CPU.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--pytorchs-threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is not None:
-        print(json.dumps(_measured(options.measure)))
+        print(json.dumps(_measured(options.measure, options.pytorchs_threads)))
         return
     from tuner.device.cpu_facts import device, threads
     from tuner.measure.versions import versions
@@ -49,8 +51,11 @@ def main() -> None:
             "TVM as it is": _fresh(library, {}),
             "on all threads": _fresh(library, all_threads),
             "and bound to none": _fresh(library, unbound),
-            "and asleep soon: as libraries are loaded": _fresh(
+            "and asleep soon: as libraries are loaded without PyTorch": _fresh(
                 library, threading_environment(threads())
+            ),
+            "PyTorch's own: as libraries are loaded beside it": _fresh(
+                library, threading_environment(threads()), threads()
             ),
         }
     run = provenance(f"python -m {MODULE}", here)
@@ -75,10 +80,20 @@ def _built(here: Any, folder: Path) -> str:
     return str(order.library)
 
 
-def _fresh(library: str, environment: dict[str, str]) -> dict[str, float | None]:
+def _fresh(
+    library: str, environment: dict[str, str], pytorchs_threads: int = 0
+) -> dict[str, float | None]:
     plain = {name: text for name, text in os.environ.items() if name not in UNSET}
     done = subprocess.run(
-        [sys.executable, "-m", MODULE, "--measure", library],
+        [
+            sys.executable,
+            "-m",
+            MODULE,
+            "--measure",
+            library,
+            "--pytorchs-threads",
+            str(pytorchs_threads),
+        ],
         env=plain | environment,
         stdout=subprocess.PIPE,
         check=True,
@@ -87,7 +102,7 @@ def _fresh(library: str, environment: dict[str, str]) -> dict[str, float | None]
     return found
 
 
-def _measured(library: str) -> dict[str, float | None]:
+def _measured(library: str, pytorchs_threads: int) -> dict[str, float | None]:
     """In µs, in the order in which a program comes to them: the library first."""
     import numpy as np
     import torch
@@ -97,10 +112,14 @@ def _measured(library: str) -> dict[str, float | None]:
     if library:
         import tvm_ffi
 
+        from tuner.library import openmp
         from tuner.library.runtime import load_runtime
 
         load_runtime("cpu")
-        main, y = tvm_ffi.load_module(library)["main"], np.empty(16384 + 31, np.float32)
+        module, y = tvm_ffi.load_module(library), np.empty(16384 + 31, np.float32)
+        if pytorchs_threads:
+            openmp.use_pytorchs(module, pytorchs_threads)
+        main = module["main"]
 
         def ours() -> None:
             main(x, w, y)
@@ -110,16 +129,21 @@ def _measured(library: str) -> dict[str, float | None]:
     def theirs() -> None:
         torch.nn.functional.conv1d(signal, taps, padding=31)
 
-    def both() -> None:
-        assert ours is not None
-        ours()
-        theirs()
+    square = torch.randn(512, 512)
+
+    def product() -> None:
+        torch.mm(square, square)
+
+    def turns(other: Callable[[], Any]) -> float | None:
+        return None if ours is None else _time(lambda: (ours(), other()))
 
     with torch.inference_mode():
         return {
             "library": _time(ours) if ours else None,
             "PyTorch": _time(theirs),
-            "in turns": _time(both) if ours else None,
+            "in turns": turns(theirs),
+            "product": _time(product),
+            "product in turns": turns(product),
         }
 
 
@@ -137,8 +161,12 @@ def _time(call: Callable[[], Any]) -> float:
 
 def _page(rows: dict[str, dict[str, float | None]], origin: str) -> str:
     lines = ["# Two runtimes in one process", "", origin, "", (__doc__ or "").split("\n\n")[2]]
-    lines += ["", "| TVM's threads | library, µs | PyTorch, µs | both in turns, µs |"]
-    lines += ["|---|---|---|---|"]
+    lines += [
+        "",
+        "| the library's threads | library, µs | PyTorch, µs | both in turns, µs | product, µs | "
+        "product and library in turns, µs |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, row in rows.items():
         cells = ("" if each is None else f"{each:.1f}" for each in row.values())
         lines.append(f"| {name} | {' | '.join(cells)} |")

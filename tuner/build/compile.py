@@ -28,6 +28,8 @@ class BuildOrder:
     library: Path
 
 
+OPENMP = Path(__file__).with_name("openmp.c")
+"""Source that is compiled into each library for a CPU."""
 EMPTY = "tuner.measure.empty:empty"
 EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
@@ -105,7 +107,8 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
+    linked = [] if target["kind"] == "cuda" else ["-O2", str(OPENMP)]
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=linked)
     if target["kind"] == "cuda":
         source = str(executable.mod.imports[0].inspect_source())
     else:
@@ -120,7 +123,7 @@ def name_of(module: Any, target: dict[str, Any]) -> str:
     import tvm
     import tvm_ffi
 
-    tools = [tvm.__version__, tvm_ffi.__version__, identity()]
+    tools = [tvm.__version__, tvm_ffi.__version__, identity(), OPENMP.read_text()]
     if target["kind"] == "cuda":
         from tuner.build import cuda_compile
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
-from tuner.library import bfloat16, tensors, trust, workspace
+from tuner.library import bfloat16, openmp, tensors, trust, workspace
 from tuner.library import manifest as manifests
 from tuner.library.call import call
 from tuner.library.manifest import Manifest
@@ -63,9 +63,11 @@ class Library:
         self.arguments = self.workload.arguments
         self._bytes = tuple(argument.bytes for argument in self.arguments)
         self._shape = self.arguments[-1].shape
-        module = _module(path, self.kind, manifest.library.sha256)
-        self._main = module["main"]
-        self._workspace = workspace.elements(module)
+        self._module = _module(path, self.kind, manifest.library.sha256)
+        if self.threads is not None and self.threads > 1:
+            openmp.use_pytorchs(self._module, self.threads)
+        self._main = self._module["main"]
+        self._workspace = workspace.elements(self._module)
         self._run = self._main if self.kind == "cpu" else self._on_gpu
         if any(argument.dtype == bfloat16.NAME for argument in self.arguments):
             self._taken, self._run = self._run, self._from_numpy

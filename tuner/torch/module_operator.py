@@ -24,8 +24,8 @@ class Called(Protocol):
     """What a module gives the operator, which lays every output out: the graph is compiled for
     these strides."""
 
-    def computed(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
-        """The output, by a tuned kernel or by PyTorch."""
+    def computed_in_graph(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+        """The output, by a tuned kernel or by PyTorch, laid out."""
 
     def plain(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output by PyTorch."""
@@ -67,8 +67,7 @@ def needs_derivative(*tensors: Some) -> bool:
 
 
 def _called(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
-    module = _module(number)
-    return module.laid_out(module.computed(x, weight, bias, residual), x)
+    return _module(number).computed_in_graph(x, weight, bias, residual)
 
 
 def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:

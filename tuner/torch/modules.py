@@ -12,7 +12,7 @@ if there is none. Not imported by anything else here: it needs PyTorch.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 
@@ -41,6 +41,7 @@ class Conv1d(Tuned):
     convolve in NumPy."""
 
     operator = "conv1d"
+    ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
 
     def __init__(
         self,
@@ -166,12 +167,6 @@ class Conv1d(Tuned):
     def is_dense(x: Any) -> bool:
         return bool(x.is_contiguous() or (x.ndim == 3 and x.mT.is_contiguous()))
 
-    def _taken(self, x: Any, argument: Argument) -> Any:
-        return x.mT if argument.layout == "NWC" else super()._taken(x, argument)
-
-    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
-        return y.mT if output.layout == "NWC" else super()._given_back(y, x, output)
-
     @staticmethod
     def laid_out(y: Any, x: Any) -> Any:
         channels_last = not x.is_contiguous() and Conv1d.is_dense(x)
@@ -193,6 +188,7 @@ class DepthwiseConv2d(Tuned):
     columns as the input, divided by the stride and rounded up, whatever the input's size."""
 
     operator = "depthwise_conv2d"
+    ORDERS: ClassVar = {"NHWC": ((0, 2, 3, 1), (0, 3, 1, 2))}
 
     def __init__(
         self,
@@ -294,16 +290,6 @@ class DepthwiseConv2d(Tuned):
             x.is_contiguous()
             or (x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last))
         )
-
-    def _taken(self, x: Any, argument: Argument) -> Any:
-        if argument.layout == "NHWC" and x.ndim == 4:
-            return x.permute(0, 2, 3, 1)
-        return super()._taken(x, argument)
-
-    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
-        if output.layout == "NHWC":
-            return y.permute(0, 3, 1, 2)
-        return super()._given_back(y, x, output)
 
     @staticmethod
     def laid_out(y: Any, x: Any) -> Any:

@@ -33,9 +33,10 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
 from tuner.torch import activations, convolutions
+from tuner.torch.beyond_kernels import beyond_kernels, only_pytorchs
 from tuner.torch.module_operator import Some, needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
-from tuner.torch.tuned_module import Tuned, beyond_kernels, only_pytorchs
+from tuner.torch.tuned_module import Tuned
 
 log = logging.getLogger("tuner.torch.operators")
 

@@ -14,16 +14,16 @@ from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.library import torch_transforms
 from tuner.library.load import Library
 from tuner.torch import activations, module_operator
+from tuner.torch.beyond_kernels import NEEDS_GRAD, PLAIN, only_pytorchs, there
 from tuner.torch.folding import BatchNorm
 from tuner.torch.lookup import Found, look_up
+from tuner.torch.shortcut import Order, Shortcut
 
 log = logging.getLogger("tuner.torch.modules")
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
-PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Tuned(torch.nn.Module):
@@ -42,6 +42,9 @@ class Tuned(torch.nn.Module):
     """
 
     operator: ClassVar[str]
+    ORDERS: ClassVar[dict[str | None, tuple[Order, Order]]]
+    """By a layout with channels last, the axes of an input in that order, and those of an output in
+    PyTorch's."""
     bias: torch.nn.Parameter | None
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
@@ -70,6 +73,8 @@ class Tuned(torch.nn.Module):
         """Look every shape up again."""
         self._found: dict[Any, Found] = {}
         self._said: set[str] = set()
+        # of the last call in eager mode, and in a graph, which PyTorch dispatches otherwise
+        self._shortcuts: list[Shortcut | None] = [None, None]
 
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
@@ -79,7 +84,7 @@ class Tuned(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
-        own: dict[str, Any] = {"_found": {}, "_said": set()}
+        own: dict[str, Any] = {"_found": {}, "_said": set(), "_shortcuts": [None, None]}
         return self.__dict__ | own | {"source": _Shared(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -107,7 +112,7 @@ class Tuned(torch.nn.Module):
         """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
         differentiation, if autocast is on, or if a batch norm's gradients or sums are needed."""
         weight, bias = self.weight, self.bias
-        given = _there(x, weight, bias, residual)
+        given = there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self._norm is not None and (
@@ -128,9 +133,45 @@ class Tuned(torch.nn.Module):
 
     def computed(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output for the current weight and bias, by a tuned kernel if there is one."""
-        reason = only_pytorchs(x, weight, bias, residual)
-        y = reason or self.by_kernel(x, weight, bias, residual)
-        return self.by_pytorch(x, weight, bias, residual, y) if isinstance(y, str) else y
+        return self._computed(x, weight, bias, residual, in_graph=False)
+
+    def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        """The same, as an operator of a compiled graph, laid out as that was promised."""
+        return self._computed(x, weight, bias, residual, in_graph=True)
+
+    def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:
+        shortcut = self._shortcuts[in_graph]
+        if shortcut is not None and residual is None:
+            y = shortcut(x, weight, bias)
+            if y is not None:
+                if self.used != "tuned":
+                    self._tell("tuned", shortcut.reason)
+                return y
+        y = only_pytorchs(x, weight, bias, residual) or self.by_kernel(x, weight, bias, residual)
+        if isinstance(y, str):
+            y = self.by_pytorch(x, weight, bias, residual, y)
+        elif residual is None:
+            self._shortcuts[in_graph] = self._shortcut(x, weight, bias)
+        return self.laid_out(y, x) if in_graph else y
+
+    def _shortcut(self, x: Any, weight: Any, bias: Any) -> Shortcut | None:
+        """For calls like one that a kernel has computed, if that had nothing else to do."""
+        found = self._found.get(self._key(x, x.device, False))
+        library: Any = found and found.library
+        if library is None:  # forgotten meanwhile
+            return None
+        work, (first, second) = library.workload, library.arguments[:2]
+        if (
+            torch.is_grad_enabled()
+            or self._norm is not None
+            or (work.bias, work.activation) != (bias is not None, self.activation)
+            or weight.shape != second.shape
+        ):
+            return None
+        orders = self.ORDERS.get(first.layout)
+        if orders is None and x.shape != first.shape:
+            return None
+        return Shortcut(there(x, weight, bias), library, orders)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The output by a tuned kernel, in the layout of its input; or the reason why there is
@@ -215,7 +256,7 @@ class Tuned(torch.nn.Module):
         """Why no library may be called now."""
         if self._norm is not None:
             if self._norm.needs_grad and torch.is_grad_enabled():
-                return _NEEDS_GRAD
+                return NEEDS_GRAD
             if self._norm.training:
                 return "its batch norm is in training mode; call eval() on the model"
         if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
@@ -295,6 +336,9 @@ class Tuned(torch.nn.Module):
     def _taken(self, x: Any, argument: Argument) -> Any:
         """The input, or what is shaped as the output, as the library takes it, in the same
         memory. Raises WrongArgument if it has another shape, or lies otherwise."""
+        orders = self.ORDERS.get(argument.layout)
+        if orders is not None and x.ndim == len(orders[0]):
+            return x.permute(orders[0])
         if x.shape == argument.shape:
             return x
         try:
@@ -307,6 +351,9 @@ class Tuned(torch.nn.Module):
 
     def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
         """The output as PyTorch would return it for ``x``, in the same memory."""
+        orders = self.ORDERS.get(output.layout)
+        if orders is not None:
+            return y.permute(orders[1])
         return y if y.ndim == x.ndim else y.view(self._shape_of_output(x, output))
 
     @abstractmethod
@@ -328,36 +375,6 @@ class Tuned(torch.nn.Module):
     @property
     @abstractmethod
     def _shape_of_bias(self) -> tuple[int, ...]: ...
-
-
-_NEEDS_GRAD = "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
-
-
-def beyond_kernels(*given: Any) -> str | None:
-    """Why a kernel can't take these tensors, or None in the place of one. It is asked before each
-    call, so what is usual takes few calls of PyTorch's."""
-    needs_grad = False
-    for each in given:
-        if each is not None:
-            if type(each) not in PLAIN:
-                return f"it takes a {type(each).__name__}, and a library plain tensors"
-            if each.is_neg():  # its memory is without the sign
-                return "it takes a negated view; call .resolve_neg() on it"
-            needs_grad = needs_grad or each.requires_grad
-    return _NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
-
-
-def only_pytorchs(*given: Any) -> str | None:
-    """Why only PyTorch's own operators know what to do with these tensors now."""
-    if not torch_transforms.quiet(torch):
-        lost = torch_transforms.loses(*_there(*given))
-        if lost is not None:
-            return lost
-    return beyond_kernels(*given)
-
-
-def _there(*tensors: Any) -> list[Any]:
-    return [each for each in tensors if each is not None]
 
 
 def _parameter(given: Any) -> Any:

@@ -26,12 +26,13 @@ class CpuSignals(Template[Conv1dWorkload]):
     themselves, so that neighbouring outputs read neighbours. A tile is ``vectors`` vector registers
     of ``lanes`` outputs by ``filters`` output channels of the same input, whose sums stay in
     registers; the inner of a task's loops is over ``inner``. If even one vector needs so many
-    samples that staging them would fill the memory, they are read where they lie."""
+    samples that staging them would fill the memory, they are read where they lie; and so they are
+    by all tiles but those at a signal's ends, if they lie as they would be staged."""
 
     operator = "conv1d"
     name = "signals"
     kind = "cpu"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -102,7 +103,11 @@ class CpuSignals(Template[Conv1dWorkload]):
             "registers": sums * config["lanes"] * 4 / limits.vector_bytes,
             "loads_per_fma": (config["vectors"] + config["filters"]) / sums,
             "unrolled": sums * (workload.N if config["unroll"] == "taps" else 1),
-            "tile_bytes": 4 * staged(workload, outputs) if is_staged(workload) else 0,
+            "tile_bytes": (
+                4 * staged(workload, outputs)
+                if is_staged(workload) and not lies_staged(workload)
+                else 0
+            ),
             "weight_bytes": 4 * filters * workload.taps,
             "filters_inside": config["inner"] == "filters",
             "padded_share": inputs
@@ -137,6 +142,13 @@ def staged(workload: Conv1dWorkload, outputs: int) -> int:
 def is_staged(workload: Conv1dWorkload) -> bool:
     """Whether what a vector needs can be staged."""
     return 4 * staged(workload, WIDEST) <= MAX_STAGED_BYTES
+
+
+def lies_staged(workload: Conv1dWorkload) -> bool:
+    """Whether the samples of one channel, which has its own kernels, lie in memory in the order and
+    in the dtype in which they would be staged."""
+    as_it_is = workload.dtype == "float32" and workload.layout == "NCW"
+    return as_it_is and workload.stride == workload.summed == 1
 
 
 def _lanes(workload: Conv1dWorkload, usual: tuple[int, ...]) -> list[int]:

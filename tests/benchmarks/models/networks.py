@@ -28,7 +28,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.network} {self.dtype} B={self.batch}"
+        where = " on a CPU" if self.device == "cpu" else ""
+        return f"{self.network} {self.dtype} B={self.batch}{where}"
 
     def model(self) -> nn.Module:
         """In evaluation mode, its batch norms folded into the convolutions before them."""

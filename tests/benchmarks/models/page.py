@@ -45,7 +45,8 @@ def draw(path: Path, result: dict[str, Any]) -> None:
 
 
 def _picture(page: str, row: dict[str, Any]) -> str:
-    return f"{page}-{row['network'].replace('_', '-')}-{row['dtype']}-{row['batch']}.svg"
+    where = "-cpu" if row["device"] == "cpu" else ""
+    return f"{page}-{row['network'].replace('_', '-')}-{row['dtype']}-{row['batch']}{where}.svg"
 
 
 def _head(result: dict[str, Any]) -> list[str]:

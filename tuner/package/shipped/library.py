@@ -12,7 +12,7 @@ import tvm_ffi
 from torch import Tensor
 
 from .plain import channels_last
-from .runtime import load_runtime, take_threads
+from .runtime import load_runtime, take_threads, use_pytorchs
 from .table import FOLDER, Kernel, threads_here
 
 
@@ -29,9 +29,13 @@ class Library:
         if sha256(path) != manifest["library"]["sha256"]:
             raise BrokenKernel(f"{path} is not what its manifest names; install the package again")
         load_runtime(kernel.kind)
-        if kernel.threads is not None and kernel.threads > 1:
-            take_threads(min(kernel.threads, threads_here()))
-        self._main = tvm_ffi.load_module(str(path))["main"]
+        threads = kernel.threads or 1
+        if threads > 1:
+            take_threads(min(threads, threads_here()))
+        module = tvm_ffi.load_module(str(path))
+        if threads > 1:
+            use_pytorchs(module, threads)
+        self._main = module["main"]
         self._channels_last = kernel.call.channels_last
         arguments = manifest["signature"]["arguments"]
         self._shapes: dict[str, list[int]] = {each["name"]: each["shape"] for each in arguments}

@@ -1,12 +1,15 @@
-"""TVM's runtime in this process, from the package's own copy of it."""
+"""TVM's runtime in this process, from the package's own copy of it, and the threads of kernels."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import torch
 import tvm_ffi
 
 OWN = Path(__file__).parent / "tvm_runtime"
@@ -33,6 +36,27 @@ def take_threads(threads: int) -> None:
     os.environ.setdefault("TVM_NUM_THREADS", str(threads))
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "2000")
+
+
+def use_pytorchs(module: Any, threads: int) -> None:
+    """Have a loaded library's loops run on as many of PyTorch's threads as torch.set_num_threads
+    allows, but on no more than so many. It stays with TVM's if it was built by an earlier release,
+    or PyTorch without OpenMP."""
+    if module.implements_function("use_openmp") and (addresses := _addresses_of_openmp()):
+        module["use_openmp"](*addresses, threads)
+
+
+@cache
+def _addresses_of_openmp() -> tuple[int, ...]:
+    names = (
+        "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
+    )  # fmt: skip
+    try:  # what PyTorch needs is searched too, and nothing else: others may have their own copy
+        pytorch = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        found = [getattr(pytorch, name) for name in names]
+    except (OSError, AttributeError):
+        return ()
+    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in found)
 
 
 def _folder() -> Path:

@@ -11,11 +11,20 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.signals import MAX_CHUNK, is_staged, pitch, remainders, staged, task
+from templates.conv1d.cpu.signals import (
+    MAX_CHUNK,
+    is_staged,
+    lies_staged,
+    pitch,
+    remainders,
+    staged,
+    task,
+)
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
 from templates.kernels.epilogue import finished
 from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 Sample = Callable[[Any, Any, Any], Any]
@@ -39,7 +48,8 @@ class _Program:
         self.outputs = task(config)
         self.remainders = remainders(workload)
         self.pitch = pitch(workload, self.outputs)
-        self.is_staged = is_staged(workload)
+        self.lies_staged = is_staged(workload) and lies_staged(workload)
+        self.is_staged = is_staged(workload) and not self.lies_staged
         self.inputs = workload.C // workload.summed
         self.filters_inside = config["inner"] == "filters"
         self.taps_loop = ir.unroll if config["unroll"] == "taps" else ir.serial
@@ -102,7 +112,31 @@ class _Program:
                 with ir.serial(0, inner[0]) as other:
                     second = ir.Bind(tirx.min(other * inner[2], inner[1]))
                     i, f = (first, second) if self.filters_inside else (second, first)
-                    self._tile(source, b, each, f, start, i)
+                    if self.lies_staged:
+                        self._tile_in_place(b, each, f, start, i)
+                    else:
+                        self._tile(source, b, each, f, start, i)
+
+    def _tile_in_place(self, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
+        """A tile whose samples are read where they lie, or staged if some are padding."""
+        workload, d = self.workload, self.workload.dilation
+        reach = self.lanes * self.vectors + (workload.N - 1) * d
+        first = ir.Bind(start + i - workload.left)
+        row = ir.Bind((b * workload.C + each) * workload.M)
+        with ir.If(tirx.all(first >= 0, first + reach <= workload.M)):
+            with ir.Then():
+                here = ir.Bind(row + first)
+                self._tile(lambda c, t, j: self.x[here + t * d + (j - i)], b, each, f, start, i)
+            with ir.Else(), ir.sblock("end"):
+                ir.reads()
+                ir.writes()
+                samples = ir.sblock_alloc_buffer((reach,), "float32")
+                with ir.serial(0, reach) as q:
+                    place = first + q
+                    inside = tirx.all(place >= 0, place < workload.M)
+                    value = tirx.if_then_else(inside, self.x[row + place], ZERO)
+                    ir.buffer_store(samples, value, [q])
+                self._tile(lambda c, t, j: samples[t * d + (j - i)], b, each, f, start, i)
 
     def _stage(self, samples: Any, b: Any, each: Any, start: Any) -> None:
         """``samples[c, r, q]``: sample (start + q) * stride + r * dilation % stride of the padded
@@ -145,22 +179,21 @@ class _Program:
         workload = self.workload
         taps = min(workload.N, MAX_CHUNK)
         channels = min(workload.summed, max(1, MAX_CHUNK // workload.N))
-        size = self.filters * self.vectors * self.lanes
+        size = self.filters * self.vectors
         with ir.sblock("tile"):
             ir.reads()
             ir.writes()
-            totals = ir.sblock_alloc_buffer((size,), "float32", scope="local")
+            totals = Sums(size, self.lanes)
+            totals.zero()
             if (channels, taps) == (workload.summed, workload.N):
-                self._zero(totals)
                 self._chunk(totals, source, each, f, i, (0, channels), (0, taps))
             else:
-                sums = ir.sblock_alloc_buffer((size,), "float32", scope="local")
-                self._zero(totals)
+                sums = Sums(size, self.lanes)
                 with (
                     ir.serial(0, ceil_div(workload.summed, channels)) as over_c,
                     ir.serial(0, ceil_div(workload.N, taps)) as over_t,
                 ):
-                    self._zero(sums)
+                    sums.zero()
                     c, t = ir.Bind(over_c * channels), ir.Bind(over_t * taps)
                     some = (
                         (c, tirx.min(channels, workload.summed - c)),
@@ -168,19 +201,13 @@ class _Program:
                     )
                     self._chunk(sums, source, each, f, i, *some)
                     with ir.vectorized(0, self.lanes) as lane:
-                        for place in range(0, size, self.lanes):
-                            total = totals[place + lane] + sums[place + lane]
-                            ir.buffer_store(totals, total, [place + lane])
+                        for number in range(size):
+                            totals.add(number, lane, sums.load(number, lane))
             self._store(totals, b, each, f, start + i)
-
-    def _zero(self, sums: Any) -> None:
-        with ir.vectorized(0, self.lanes) as lane:
-            for place in range(0, self.filters * self.vectors * self.lanes, self.lanes):
-                ir.buffer_store(sums, ZERO, [place + lane])
 
     def _chunk(
         self,
-        sums: Any,
+        sums: Sums,
         source: Sample,
         each: Any,
         f: Any,
@@ -198,11 +225,10 @@ class _Program:
             with ir.vectorized(0, self.lanes) as lane:
                 for number, weight in enumerate(weights):
                     for vector in range(self.vectors):
-                        index = self._sum_of(number, vector) + lane
                         sample = source(c, t, i + vector * self.lanes + lane)
-                        ir.buffer_store(sums, sums[index] + sample * weight, [index])
+                        sums.add(self._sum_of(number, vector), lane, sample * weight)
 
-    def _store(self, sums: Any, b: Any, each: Any, f: Any, i: Any) -> None:
+    def _store(self, sums: Sums, b: Any, each: Any, f: Any, i: Any) -> None:
         workload, F = self.workload, self.workload.out_channels
         with ir.vectorized(0, self.lanes) as lane:
             for number in range(self.filters):
@@ -210,7 +236,7 @@ class _Program:
                 for vector in range(self.vectors):
                     ahead = i + vector * self.lanes + lane
                     at = self._place(b, channel, ahead, F, workload.length)
-                    total = sums[self._sum_of(number, vector) + lane]
+                    total = sums.load(self._sum_of(number, vector), lane)
                     value = finished(workload, total, self.added, channel, [at])
                     ir.buffer_store(self.y, value, [at])
 
@@ -221,7 +247,7 @@ class _Program:
         return (b * channels + c) * extent + i
 
     def _sum_of(self, number: int, vector: int) -> int:
-        return (number * self.vectors + vector) * self.lanes
+        return number * self.vectors + vector
 
 
 def _within(place: Any, extent: int) -> Any:

@@ -1,0 +1,176 @@
+"""Parallel loops on the threads of PyTorch's OpenMP."""
+
+from pathlib import Path
+
+import pytest
+from fresh import run
+
+pytestmark = pytest.mark.torch
+
+BEGIN = """
+import os, sys
+from pathlib import Path
+{first}
+import numpy as np
+from tuner.library.load import load
+def threads():
+    return len(os.listdir("/proc/self/task"))
+library = load(Path(sys.argv[1]))
+x, w = np.arange(16384, dtype=np.float32) % 7, np.arange(32, dtype=np.float32) % 5
+def right():
+    return bool(np.array_equal(library(x, w), np.convolve(x, w)))
+"""
+"""The sums are whole numbers that float32 holds."""
+
+
+def fresh(libraries: dict[str, Path], code: str, first: str = "import torch") -> str:
+    return run(BEGIN.format(first=first) + code, libraries["full-parallel"])
+
+
+def test_no_thread_is_started_beside_pytorchs(libraries: dict[str, Path]) -> None:
+    code = """
+torch.set_num_threads(3)
+torch.ones(1 << 20).add_(1)
+before = threads()
+print(right(), threads() - before)
+"""
+    assert fresh(libraries, code) == "True 0"
+
+
+def test_without_pytorch_its_threads_are_tvms(libraries: dict[str, Path]) -> None:
+    code = """
+before = threads()
+print(right(), threads() - before, library.threads - 1)
+"""
+    _, started, wanted = fresh(libraries, code, first="").split()
+    assert started == wanted
+
+
+def test_it_keeps_to_as_many_threads_as_pytorch(libraries: dict[str, Path]) -> None:
+    code = """
+torch.set_num_threads(1)
+before = threads()
+print(right(), threads() - before)
+torch.set_num_threads(5)
+print(right(), threads() - before)
+"""
+    assert fresh(libraries, code).split() == ["True", "0", "True", "4"]
+
+
+def test_several_python_threads_call_it(libraries: dict[str, Path]) -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    print(all(pool.map(lambda _: right(), range(200))))
+"""
+    assert fresh(libraries, code) == "True"
+
+
+def test_a_forked_process_calls_it_as_pytorch_says(libraries: dict[str, Path]) -> None:
+    """OpenMP's threads are not there any more; PyTorch's loaders of data set one thread."""
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+first = right()
+child = os.fork()
+if not child:
+    torch.set_num_threads(1)
+    os._exit(0 if right() else 1)
+print(first, os.waitpid(child, 0)[1])
+"""
+    assert fresh(libraries, code) == "True 0"
+
+
+def test_within_a_parallel_region_each_thread_computes_alone(libraries: dict[str, Path]) -> None:
+    code = """
+import ctypes
+openmp = ctypes.CDLL(torch._C.__file__)
+torch.set_num_threads(3)
+said = []
+region = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: said.append(right()))
+openmp.GOMP_parallel(region, None, 3, 0)
+print(said, threads())
+"""
+    *said, _ = fresh(libraries, code).rsplit(maxsplit=1)
+    assert said == ["[True, True, True]"]
+
+
+LAUNCHED = """
+import ctypes
+from tuner.library import openmp
+from tuner.library.runtime import load_runtime, take_threads
+import torch, tvm_ffi, sys
+load_runtime("cpu")
+take_threads(2)
+module, loaded = tvm_ffi.load_module(sys.argv[1]), ctypes.CDLL(sys.argv[1])
+openmp.use_pytorchs(module, 2)
+openmp.use_pytorchs(module, 2)  # another time changes nothing
+Group = ctypes.POINTER(ctypes.c_uint64)
+Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, Group, ctypes.c_void_p)
+Launch = ctypes.CFUNCTYPE(ctypes.c_int, Task, ctypes.c_void_p, ctypes.c_int)
+launch = Launch(ctypes.c_void_p.in_dll(loaded, "__TVMBackendParallelLaunch").value)
+torch.set_num_threads(4)
+said = []
+def task(number, group, data):
+    said.append((number, group[1] & 0xFFFFFFFF))
+    return FAILS
+"""
+"""A loop's launch, called as the library calls it; the number of tasks stands behind a pointer."""
+
+
+def test_a_loop_has_no_more_tasks_than_its_manifest_has_threads(libraries: dict[str, Path]) -> None:
+    code = LAUNCHED.replace("FAILS", "0") + "print(launch(Task(task), None, 0), sorted(said))"
+    assert run(code, libraries["full-parallel"]) == "0 [(0, 2), (1, 2)]"
+
+
+def test_a_loop_that_asks_for_tasks_is_tvms(libraries: dict[str, Path]) -> None:
+    """They may wait for each other, as TVM's know how to."""
+    code = LAUNCHED.replace("FAILS", "0") + "print(launch(Task(task), None, 2), sorted(said))"
+    assert run(code, libraries["full-parallel"]) == "0 [(0, 2), (1, 2)]"
+
+
+def test_a_task_that_fails_is_left_to_tvm(libraries: dict[str, Path]) -> None:
+    """The loop runs once more, there."""
+    code = LAUNCHED.replace("FAILS", "-1 if number == 1 else 0")
+    code += "launch(Task(task), None, 0); print(sorted(said))"
+    assert run(code, libraries["full-parallel"]) == "[(0, 2), (0, 2), (1, 2), (1, 2)]"
+
+
+def test_a_library_of_an_earlier_release_keeps_tvms_threads(tmp_path: Path) -> None:
+    """It was linked without openmp.c."""
+    made, asked = tmp_path / "library.so", "import torch\nfrom tuner.library import openmp\n"
+    code = """
+import sys
+import tvm
+from tvm import te
+x = te.placeholder((4096,), name="x")
+y = te.compute((4096,), lambda i: x[i] + 1, name="y")
+schedule = tvm.s_tir.Schedule(te.create_prim_func([x, y]))
+schedule.parallel(schedule.get_loops(schedule.get_sblock("y"))[0])
+tvm.compile(schedule.mod, target="llvm").export_library(sys.argv[1])
+"""
+    run(code, made)
+    called = """
+import os, sys
+import numpy as np, tvm_ffi
+from tuner.library.runtime import load_runtime, take_threads
+load_runtime("cpu")
+take_threads(2)
+module = tvm_ffi.load_module(sys.argv[1])
+openmp.use_pytorchs(module, 2)
+x, y = np.ones(4096, np.float32), np.empty(4096, np.float32)
+before = len(os.listdir("/proc/self/task"))
+module["main"](x, y)
+print(bool((y == 2).all()), len(os.listdir("/proc/self/task")) - before)
+"""
+    assert run(asked + called, made) == "True 1"
+
+
+def test_a_pytorch_without_openmp_leaves_tvms_threads(libraries: dict[str, Path]) -> None:
+    first = "import torch\ntorch._C.__file__ = '/nowhere.so'"
+    code = """
+torch.set_num_threads(1)
+before = threads()
+print(right(), threads() - before == library.threads - 1)
+"""
+    assert fresh(libraries, code, first) == "True True"

@@ -1,0 +1,129 @@
+"""Calls like one that a kernel has computed, and calls that only look like it."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
+from tuner.torch.shortcut import Shortcut  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def module(source: Local, x: Any) -> Any:
+    """One that has been called, and takes its shortcut."""
+    torch.manual_seed(4)
+    weight = torch.nn.Parameter(torch.randn(6, 1, 3, 3))
+    made = DepthwiseConv2d(weight, torch.nn.Parameter(torch.randn(6)), source=source)
+    with torch.no_grad():
+        made(x)
+    assert made._shortcuts[False] is not None
+    return made
+
+
+def plain(module: Any, x: Any) -> Any:
+    return torch.nn.functional.conv2d(x, module.weight, module.bias, padding=1, groups=6)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each call that follows took the shortcut."""
+    said: list[bool] = []
+    call = Shortcut.__call__
+
+    def told(shortcut: Shortcut, *given: Any) -> Any:
+        y = call(shortcut, *given)
+        said.append(y is not None)
+        return y
+
+    monkeypatch.setattr(Shortcut, "__call__", told)
+    return said
+
+
+def test_it_computes_what_the_whole_way_does(module: Any, x: Any, asked: list[bool]) -> None:
+    other = torch.randn_like(x)
+    with torch.no_grad():
+        y = module(other)
+        assert torch.allclose(y, plain(module, other), atol=1e-5)
+        assert y.stride() == plain(module, other).stride()
+        module.weight.mul_(2)
+        assert torch.allclose(module(other), plain(module, other), atol=1e-5)
+    with torch.inference_mode():
+        assert torch.allclose(module(other), plain(module, other), atol=1e-5)
+        module(other)
+    assert asked == [True, True, False, True]
+    assert (module.used, module.reason) == ("tuned", "tiled")
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "another shape": lambda module, x: x[:1],
+    "another layout": lambda module, x: x.contiguous(),
+    "another dtype": lambda module, x: (module.double(), x.double())[1],
+    "a negated view": lambda module, x: torch._neg_view(x),
+    "a subclass": lambda module, x: x.as_subclass(torch.nn.Buffer),
+    "no bias": lambda module, x: (setattr(module, "bias", None), x)[1],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_call_goes_the_whole_way(
+    module: Any, x: Any, asked: list[bool], change: str
+) -> None:
+    other = CHANGES[change](module, x)
+    with torch.no_grad():
+        y = module(other)
+        assert torch.allclose(y, plain(module, other), atol=1e-5)
+    assert asked == [False]
+
+
+def test_gradients_are_pytorchs(module: Any, x: Any, asked: list[bool]) -> None:
+    y = module(x)
+    assert y.requires_grad
+    assert module.used == "pytorch"
+    with torch.no_grad():
+        module(x)
+    assert asked == [False, True]
+    assert (module.used, module.reason) == ("tuned", "tiled")
+
+
+@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
+def test_what_records_or_transforms_sees_the_call(module: Any, x: Any, asked: list[bool]) -> None:
+    from torch.autograd import forward_ad
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with torch.no_grad():
+        exact = plain(module, x)
+        assert torch.allclose(
+            make_fx(module)(x)(2 * x) - module.bias[:, None, None],
+            2 * (exact - module.bias[:, None, None]),
+            atol=1e-4,
+        )
+        mapped = torch.func.vmap(module)(torch.stack([x, 2 * x]))
+        assert torch.allclose(mapped[0], exact, atol=1e-5)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert module(x).dtype == torch.bfloat16
+    with torch.no_grad(), forward_ad.dual_level():
+        forward_ad.unpack_dual(module(forward_ad.make_dual(x, x)))
+    assert not any(asked)
+
+
+def test_a_copy_and_what_is_forgotten_have_none(module: Any, x: Any) -> None:
+    assert deepcopy(module)._shortcuts == [None, None]
+    module.forget()
+    assert module._shortcuts == [None, None]
+
+
+def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) -> None:
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        for _ in range(3):  # the first is called while PyTorch still compiles, and it shows
+            y = compiled(x)
+        assert torch.allclose(y, plain(module, x), atol=1e-5)
+        module(x)
+    assert asked[-2:] == [True, True]
