@@ -7,9 +7,11 @@ from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
+from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
 from templates.conv1d.cuda.implicit_warpgroup import CudaImplicitWarpgroup
+from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.cuda.seeds.blocks import CudaBlocks
 from templates.conv1d.cuda.seeds.splits import CudaSplits
@@ -27,6 +29,8 @@ TEMPLATES = (
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
+    CudaFft(),
+    CudaPartitions(),
     CudaRegisters(),
     CudaSignals(),
     CudaWindow(),
