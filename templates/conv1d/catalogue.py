@@ -5,16 +5,18 @@ from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.cuda.bank import CudaBank
-from templates.conv1d.cuda.blocks import CudaBlocks
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
+from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
 from templates.conv1d.cuda.implicit_warpgroup import CudaImplicitWarpgroup
+from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
+from templates.conv1d.cuda.seeds.blocks import CudaBlocks
+from templates.conv1d.cuda.seeds.splits import CudaSplits
+from templates.conv1d.cuda.seeds.strategies import CudaStrategies
 from templates.conv1d.cuda.signals import CudaSignals
-from templates.conv1d.cuda.splits import CudaSplits
-from templates.conv1d.cuda.strategies import CudaStrategies
 from templates.conv1d.cuda.toeplitz import CudaToeplitz
 from templates.conv1d.cuda.warpgroup import CudaWarpgroup
 from templates.conv1d.cuda.window import CudaWindow
@@ -27,6 +29,8 @@ TEMPLATES = (
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
+    CudaFft(),
+    CudaPartitions(),
     CudaRegisters(),
     CudaSignals(),
     CudaWindow(),

@@ -3,13 +3,15 @@ thread."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
+from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
 from templates.kernels.parameters import buffers
 from templates.workload import Workload
@@ -70,28 +72,55 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
+class Launch:
+    """A grid of ``blocks`` by ``threads`` that calls ``function`` of a source with the program's
+    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory, if it has any."""
+
+    function: str
+    blocks: int
+    threads: int
+    words: int
+
+
 def program(
     workload: Workload, function: str, source: str, blocks: int, threads: int, words: int
 ) -> Any:
-    """A grid of ``blocks`` by ``threads`` that calls ``function`` of the source with the workload's
-    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory, if it has any."""
+    """One launch of a function of the source, which takes the workload's arguments."""
+    return launched(workload, source, [Launch(function, blocks, threads, words)])
+
+
+def launched(
+    workload: Workload, source: str, launches: Sequence[Launch], workspace: int = 0
+) -> Any:
+    """The launches, one after the other, of functions of the source. They take the workload's
+    arguments, then the workspace, if it has any elements."""
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True})
         pointers = [buffer.data for buffer in buffers(workload)]
+        pointers += [
+            ir.arg(each.symbol, ir.buffer(each.shape, each.dtype)).data
+            for each in workspace_of(workspace)
+        ]
         with ir.sblock("root"):
             ir.reads()
             ir.writes()
-            with (
-                ir.thread_binding(0, blocks, thread="blockIdx.x"),
-                ir.thread_binding(0, threads, thread="threadIdx.x"),
-                ir.sblock("written"),
-            ):
-                ir.reads()
-                ir.writes()
-                if words:
-                    memory = ir.sblock_alloc_buffer((words,), "uint32", scope="shared.dyn")
-                    pointers.append(IRBuilder.name("shared", memory).data)
-                call = ir.cuda.func_call(function, *pointers, source_code=source)
-                ir.evaluate(call)
+            for launch in launches:
+                _launch(launch, pointers, source)
     return builder.get()
+
+
+def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
+    with (
+        ir.thread_binding(0, launch.blocks, thread="blockIdx.x"),
+        ir.thread_binding(0, launch.threads, thread="threadIdx.x"),
+        ir.sblock(launch.function),
+    ):
+        ir.reads()
+        ir.writes()
+        given = list(pointers)
+        if launch.words:
+            memory = ir.sblock_alloc_buffer((launch.words,), "uint32", scope="shared.dyn")
+            given.append(IRBuilder.name("shared", memory).data)
+        ir.evaluate(ir.cuda.func_call(launch.function, *given, source_code=source))

@@ -142,6 +142,14 @@ WORKLOADS = [
     Conv1dWorkload(
         B=5, C=3, M=501, N=96, F=6, dtype="bfloat16", bias=True, residual=True, activation="gelu"
     ),
+    Conv1dWorkload(
+        B=2, C=3, F=6, M=5003, N=5003, mode="causal", dtype="float16", bias=True, activation="gelu"
+    ),
+    Conv1dWorkload(B=3, C=2, F=4, M=9001, N=3000, padding=(3500, 17), residual=True),
+    Conv1dWorkload(
+        M=300000, N=30011, kind="correlate", bias=True, residual=True, activation="silu"
+    ),
+    Conv1dWorkload(B=5, M=2000, N=4001, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
     ),

@@ -51,7 +51,7 @@ RUNGS = (
         "000 AutoTVM",
         TVM_STEPS,
         "a search over threads, steps, caches and unrolling",
-        "templates.conv1d.cuda.splits:CudaSplits",
+        "templates.conv1d.cuda.seeds.splits:CudaSplits",
         40.5,
         trials=60,
     ),

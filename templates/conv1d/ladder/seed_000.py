@@ -6,7 +6,7 @@ from __future__ import annotations
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
-from templates.conv1d.cuda.schedules import splits
+from templates.conv1d.cuda.seeds.schedules import splits
 from templates.conv1d.ladder.baseline import computation
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.parameters import placeholders

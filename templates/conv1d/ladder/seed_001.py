@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvm.s_tir import Schedule
 
-from templates.conv1d.cuda.schedules import blocks
+from templates.conv1d.cuda.seeds.schedules import blocks
 from templates.conv1d.workload import Conv1dWorkload
 
 CONFIG = {"outputs_per_block": 2048, "taps_per_step": 4, "threads": 128}

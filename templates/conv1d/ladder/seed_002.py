@@ -6,7 +6,7 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 
 from templates.conv1d.chunks import chunk_lengths
-from templates.conv1d.cuda.schedules.strategies import computation
+from templates.conv1d.cuda.seeds.schedules.strategies import computation
 from templates.conv1d.workload import Conv1dWorkload
 
 THREADS = 256

@@ -137,6 +137,13 @@ _ON_A_CPU = [
 FULL = _conv1d("conv1d full 16384×32", M=16384, N=32)
 _LONG: dict[str, Any] = {"M": 1_000_000, "N": 2047, "mode": "valid", "kind": "correlate"}
 VALID = _conv1d("conv1d valid 1000000×2047", **_LONG)
+_LONGER = [
+    _conv1d("conv1d full 4096×4096", M=4096, N=4096),
+    *(
+        _conv1d(f"conv1d valid 1000000×{taps}", **_LONG | {"N": taps})
+        for taps in (255, 4095, 8191, 16383, 65535)
+    ),
+]
 
 SHAPES: dict[str, list[Shape]] = {
     "cuda": [
@@ -146,6 +153,7 @@ SHAPES: dict[str, list[Shape]] = {
         _conv1d("conv1d valid 1500000×127", M=1_500_000, N=127, mode="valid", kind="correlate"),
         _conv1d("conv1d same 1500000×2047", M=1_500_000, N=2047, mode="same", kind="correlate"),
         _conv1d("direct alone, valid 1000000×2047", ("direct",), **_LONG),
+        *_LONGER,
         *_layers(32, LAYERS),
         *_layers(1, LAYERS),
         *_layers(32, STRIDE_2, "s2", stride=2),

@@ -157,7 +157,7 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("templates.conv1d.cuda.splits:CudaSplits", "left out: its template does not serve"),
+        ("templates.conv1d.cuda.seeds.splits:CudaSplits", "left out: its template does not serve"),
         ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )

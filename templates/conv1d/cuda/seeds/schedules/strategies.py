@@ -13,7 +13,7 @@ from typing import Any
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.strategies import (
+from templates.conv1d.cuda.seeds.strategies import (
     outputs_per_block,
     outputs_per_thread,
     taps_per_pass,

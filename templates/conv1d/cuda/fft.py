@@ -1,0 +1,181 @@
+"""The space of the overlap-save Fourier form on CUDA."""
+
+from __future__ import annotations
+
+from templates.arithmetic import FFT
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+FEWEST_TAPS = 48
+"""Below, the other templates are faster."""
+LEAST_ERROR = 5e-6
+"""Transforms are right to 1.3e-6 of the largest output on normal input, and to 2.5e-6 on an impulse
+(measured)."""
+ROW = 272  # of 256 values in shared memory
+POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
+SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+BESIDE = 40  # registers for roots, addresses and what a transform has in flight
+MAX_RESIDENT = 1024  # threads of a unit
+
+
+class CudaFft(Template[Conv1dWorkload]):
+    """Segments of 2 ``points`` samples overlap by the taps; each is one transform of ``points``
+    complex values, which does not leave its block (``schedules/fft.cu``). A block transforms a
+    filter and then ``segments`` of the signals that it meets. ``spectrum`` says whether that of
+    the filter is kept in registers, or in shared memory with a buffer of its own; ``samples``
+    whether the first ones are asked for before the taps are transformed (early) or after, which
+    takes fewer registers. ``resident`` blocks at least have room on a unit."""
+
+    operator = "conv1d"
+    name = "fft"
+    kind = "cuda"
+    version = 1
+    arithmetic = FFT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """For kernels of one input channel each, at stride 1, channels first, that are no longer
+        than three quarters of the longest segment."""
+        return (
+            super().applies(workload, limits)
+            and is_served(workload)
+            and workload.N >= FEWEST_TAPS
+            and workload.error_of_sums(workload.N) >= LEAST_ERROR
+            and bool(_points(workload, limits))
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("points", _points(workload, limits))
+        space.knob("segments", SEGMENTS)
+        space.knob("spectrum", ["registers", "shared"])
+        space.knob("samples", ["late", "early"])
+        space.knob("resident", [1, 2, 3, 4, 6, 8, 12, 16])
+        space.constraint(
+            "a block has no more segments than its filter meets",
+            lambda c: c["segments"] == 1 or c["segments"] <= units(workload, c),
+            reads=("points", "segments"),
+        )
+        space.constraint(
+            "the resident blocks fit into shared memory",
+            lambda c: c["resident"] * 4 * shared_words(c) <= limits.shared_memory,
+            reads=("points", "spectrum", "resident"),
+        )
+        space.constraint(
+            f"the resident blocks have at most {MAX_RESIDENT} threads",
+            lambda c: c["resident"] == 1 or c["resident"] * threads(c) <= MAX_RESIDENT,
+            reads=("points", "resident"),
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: _is_base(c) or _registers(c) <= _available(c, limits),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        """The shortest segments that are half new, without anything that takes registers."""
+        choices = _points(workload, limits)
+        points = next((p for p in choices if kept(workload, {"points": p}) >= p), choices[-1])
+        return {
+            "template": self.name,
+            "points": points,
+            "segments": 1,
+            "spectrum": "registers",
+            "samples": "late",
+            "resident": 1,
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        points, each, size = config["points"], config["segments"], BYTES_PER_ELEMENT[workload.dtype]
+        shared, width = 4 * shared_words(config), threads(config)
+        registers = min(_registers(config), _available(config, limits))
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * width)),
+            max(1, limits.shared_memory // shared),
+            max(1, 2 * MAX_RESIDENT // width),
+        )
+        count, transforms = blocks(workload, config), 1 + 2 * each
+        work = points * (points.bit_length() - 1)
+        waves = ceil_div(count, resident * limits.units)
+        return {
+            **occupancy(count, width, resident, limits),
+            "shared_bytes": shared,
+            "registers": registers,
+            "spilled": max(0, _registers(config) - _available(config, limits)),
+            "least_resident_threads": config["resident"] * width,
+            "points": points,
+            "columns_of_all_threads": ceil_div(256, width),
+            "transforms": transforms,
+            "work_per_block": transforms * work,
+            "work_per_unit": ceil_div(count, limits.units) * transforms * work,
+            "work_per_wave": waves * transforms * work,
+            "read_bytes": size * count * (2 * points * each + workload.N),
+            "padded_share": 2 * points / kept(workload, config),
+        }
+
+
+def is_served(workload: Conv1dWorkload) -> bool:
+    """Whether each row of the output is of one input channel, at stride 1, and both lie as rows."""
+    apart = workload.layout == "NCW" or workload.C == workload.out_channels == 1
+    return apart and not workload.is_dense and (workload.stride, workload.dilation) == (1, 1)
+
+
+def kept(workload: Conv1dWorkload, config: Config) -> int:
+    """Outputs of a segment."""
+    return int(2 * config["points"] - workload.N + 1)
+
+
+def units(workload: Conv1dWorkload, config: Config) -> int:
+    """Segments that a filter meets."""
+    return workload.B * ceil_div(workload.length, kept(workload, config))
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    return workload.out_channels * ceil_div(units(workload, config), config["segments"])
+
+
+def threads(config: Config) -> int:
+    return int(config["points"] // 16)
+
+
+def shared_words(config: Config) -> int:
+    """32-bit words of shared memory, as ``fft.cu`` lays them out."""
+    buffers = 2 if config["spectrum"] == "shared" else 1
+    return int(buffers * config["points"] // 256 * ROW * 2)
+
+
+def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
+    """Those of which a quarter at least is kept, up to the first that covers a row at once."""
+    fitting = [
+        p
+        for p in POINTS
+        if 2 * kept(workload, {"points": p}) >= p
+        and 4 * shared_words({"points": p, "spectrum": "registers"}) <= limits.shared_memory
+    ]
+    whole = [p for p in fitting if kept(workload, {"points": p}) >= workload.length]
+    return [p for p in fitting if not whole or p <= whole[0]]
+
+
+def _is_base(config: Config) -> bool:
+    """Whether it is the one that asks for the fewest registers, which there must be."""
+    least = {"segments": 1, "spectrum": "registers", "samples": "late", "resident": 1}
+    return all(config[name] == value for name, value in least.items())
+
+
+def _registers(config: Config) -> int:
+    """Estimated: a thread's columns, its part of the spectrum, the samples that wait."""
+    columns = 2 * config["points"] // 256 * ceil_div(256, threads(config))
+    holds = config["spectrum"] == "registers" and config["segments"] > 1
+    waiting = columns // 2 if config["samples"] == "early" else 0
+    return int(max(columns, 40) + BESIDE + (32 if holds else 0) + waiting)
+
+
+def _available(config: Config, limits: DeviceLimits) -> int:
+    each = limits.registers_per_unit // (threads(config) * config["resident"])
+    return int(min(255, each // 8 * 8))

@@ -1,0 +1,143 @@
+"""The space of the partitioned Fourier form on CUDA."""
+
+from __future__ import annotations
+
+from templates.arithmetic import FFT
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.fft import LEAST_ERROR, is_served, shared_words, threads
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+FEWEST_TAPS = 2048
+"""Below, the kernel's spectrum fits into a block with what it meets."""
+POINTS = (1024, 2048, 4096, 8192)
+MAX_WORKSPACE = 2**31  # bytes
+
+
+class CudaPartitions(Template[Conv1dWorkload]):
+    """For long kernels: the taps in parts of ``points``, the signal in segments of as many outputs,
+    each with its spectrum in the workspace (``schedules/partitions.cu``). One launch makes the
+    spectra; if ``products`` are apart, another sums those of ``together`` output segments a
+    thread; the last transforms back. ``resident`` blocks at least have room on a unit."""
+
+    operator = "conv1d"
+    name = "partitions"
+    kind = "cuda"
+    version = 1
+    arithmetic = FFT
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """For kernels of one input channel each, at stride 1, channels first."""
+        return (
+            super().applies(workload, limits)
+            and is_served(workload)
+            and workload.N >= FEWEST_TAPS
+            and workload.error_of_sums(workload.N) >= LEAST_ERROR
+            and bool(_points(workload, limits))
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("points", _points(workload, limits))
+        space.knob("products", ["fused", "apart"])
+        space.knob("together", [1, 2, 4, 8], when={"products": ["apart"]})
+        space.knob("resident", [1, 2, 3, 4, 8])
+        space.constraint(
+            f"the workspace has at most {MAX_WORKSPACE} bytes",
+            lambda c: 4 * workspace(workload, c) <= MAX_WORKSPACE,
+            reads=("points", "products"),
+        )
+        space.constraint(
+            "the resident blocks fit",
+            lambda c: (
+                c["resident"] == 1
+                or (
+                    c["resident"] * threads(c) <= 1024
+                    and c["resident"] * 4 * words(c) <= limits.shared_memory
+                )
+            ),
+            reads=("points", "resident"),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        points = _points(workload, limits)[-1]
+        return {"template": self.name, "points": points, "products": "fused", "resident": 1}
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        points, width = config["points"], threads(config)
+        registers = min(255, limits.registers_per_unit // (width * config["resident"]) // 8 * 8)
+        there, back = spectra(workload, config), rows_of_segments(workload, config)
+        resident = max(config["resident"], min(4, 2048 // width))
+        fused = config["products"] == "fused"
+        together = config.get("together", 1)
+        met = parts(workload, config)
+        read = back * met * 2 if fused else back * (2 * met + together - 1) / together
+        work = points * (points.bit_length() - 1)
+        return {
+            **occupancy(max(there, back), width, resident, limits),
+            "shared_bytes": 4 * words(config),
+            "registers": registers,
+            "points": points,
+            "parts": met,
+            "together": together,
+            "launches": 2 if fused else 3,
+            "work_per_unit": work * (ceil_div(there, limits.units) + ceil_div(back, limits.units)),
+            "products_per_unit": points * met * ceil_div(back, limits.units),
+            "workspace_bytes": 4 * workspace(workload, config),
+            "moved_bytes": 8 * points * (there + read + (0 if fused else 2 * back)),
+        }
+
+
+def parts(workload: Conv1dWorkload, config: Config) -> int:
+    return ceil_div(workload.N, config["points"])
+
+
+def segments(workload: Conv1dWorkload, config: Config) -> int:
+    """Of a row of the output."""
+    return ceil_div(workload.length, config["points"])
+
+
+def inputs(workload: Conv1dWorkload, config: Config) -> range:
+    """The segments of a row of the input that are not all zeros and meet an output: segment q
+    begins at sample (q - 1) points + N - 1 - left and is 2 points long."""
+    points, shift = config["points"], workload.N - 1 - workload.left
+    low = max(1 - parts(workload, config), -((points + shift - 1) // points))
+    high = min(segments(workload, config) - 1, (workload.M - shift - 1) // points + 1)
+    return range(low, max(high, low) + 1)
+
+
+def spectra(workload: Conv1dWorkload, config: Config) -> int:
+    rows = workload.B * workload.C * len(inputs(workload, config))
+    return rows + workload.out_channels * parts(workload, config)
+
+
+def rows_of_segments(workload: Conv1dWorkload, config: Config) -> int:
+    return workload.rows * segments(workload, config)
+
+
+def workspace(workload: Conv1dWorkload, config: Config) -> int:
+    """Elements of float32: all spectra, and the sums of products if they are apart."""
+    sums = rows_of_segments(workload, config) if config["products"] == "apart" else 0
+    return int(2 * config["points"] * (spectra(workload, config) + sums))
+
+
+def words(config: Config) -> int:
+    return shared_words({"points": config["points"], "spectrum": "registers"})
+
+
+def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
+    """Those of which shared memory and the workspace have room, up to the first that is as long as
+    the kernel."""
+    fitting = [
+        p
+        for p in POINTS
+        if 4 * words({"points": p}) <= limits.shared_memory
+        and 4 * workspace(workload, {"points": p, "products": "fused"}) <= MAX_WORKSPACE
+    ]
+    return [p for p in fitting if p // 2 < workload.N and 64 * p >= workload.N]

@@ -1,0 +1,86 @@
+// Overlap-save: a block transforms a filter, and then EACH of the segments of 2 POINTS samples that the filter meets.
+constexpr bool APART = @APART@;  // the taps have a buffer of their own
+constexpr int KEPT = 2 * POINTS - N + 1, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
+constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;  // of a filter, a block
+constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // kept there between segments; else in registers
+constexpr bool EARLY = @EARLY@;  // the first samples are asked for before the taps are transformed
+static_assert(2 * BUFFER * (APART ? 2 : 1) == @WORDS@, "the template's estimate of shared memory");
+
+// The sum at POINT + t of a segment, if it is kept. `y` and `residual` are those of t, of which `left` are in the row.
+template <int POINT>
+__device__ __forceinline__ void fft_leave(float sum, int t, int left, float bias, const char* residual, char* y) {
+  if constexpr (POINT + 255 >= N - 1) {
+    if ((POINT < N - 1 && POINT + t < N - 1) || POINT >= left) return;
+    epilogue_finish<1>(&sum, bias, residual + POINT * SIZE);
+    element_store<1>(y + POINT * SIZE, &sum);
+  }
+}
+
+template <int A>
+__device__ __forceinline__ void fft_leave_all(const float2 (&z)[FIRST], int t, int left, float bias,
+                                              const char* residual, char* y) {
+  if constexpr (A < FIRST) {
+    const float2 pair = fft_turn<-A, 4 * FIRST>(z[A]);
+    fft_leave<256 * A>(pair.x, t, left, bias, residual, y);
+    fft_leave<256 * A + POINTS>(pair.y, t, left, bias, residual, y);
+    fft_leave_all<A + 1>(z, t, left, bias, residual, y);
+  }
+}
+
+__device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
+                                           void* __restrict__ y, word* shared) {
+  float2* const buffer = (float2*)shared;
+  float2* const taps_buffer = buffer + (APART ? BUFFER : 0);
+  const int filter = blockIdx.x / SHARES, share = blockIdx.x % SHARES, thread = threadIdx.x;
+  const char* const taps = (const char*)w + (long long)filter * N * SIZE;
+  const float offset = epilogue_bias(@BIAS@, filter);
+  const char* const residuals = (const char*)@RESIDUAL@;
+
+  float2 z[COLUMNS][FIRST];
+  auto load = [&](int unit) {
+    const int number = unit / SEGMENTS * FILTERS + filter;
+    const char* const row = (const char*)x + (long long)(number / SEVERAL) * M * SIZE;
+    fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], row, unit % SEGMENTS * KEPT - LEFT, t); });
+  };
+  int unit = share * EACH;
+  const int end = unit + EACH < UNITS ? unit + EACH : UNITS;
+
+  // The taps first, so that the samples arrive while these are transformed. Their columns begin with the last thread:
+  // if there are more threads than columns, the last ones have fewer of the samples.
+  float2 g[COLUMNS][FIRST];
+  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_load_taps<N>(g[i], taps, 0, t); });
+  if (EARLY) load(unit);
+  const fft_roots_there there = fft_there();
+  const fft_roots_back back = fft_back();
+  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_column_there(g[i], taps_buffer, t); });
+  __syncthreads();
+  float2 spectrum[16];
+  fft_row_there(spectrum, taps_buffer, there);
+  if (SHARED_SPECTRUM) {
+#pragma unroll
+    for (int k2 = 0; k2 < 16; ++k2) fft_own_places(taps_buffer)[k2] = spectrum[k2];
+  }
+  if (!APART) __syncthreads();
+  if (!EARLY) load(unit);
+#pragma unroll 1
+  while (true) {
+    fft_columns(thread, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
+    __syncthreads();
+    float2 v[16];
+    fft_row_there(v, buffer, there);
+#pragma unroll
+    for (int k2 = 0; k2 < 16; ++k2)
+      v[k2] = fft_times(v[k2], SHARED_SPECTRUM ? fft_own_places(taps_buffer)[k2] : spectrum[k2]);
+    fft_row_back(v, buffer, back.over_k1);
+    __syncthreads();
+    const int number = unit / SEGMENTS * FILTERS + filter, first = unit % SEGMENTS * KEPT;
+    fft_columns(thread, [&](int i, int t) {
+      fft_column_back(z[i], buffer, t, back.over_ka[i]);
+      const int place = first + t - (N - 1);
+      const long long to = ((long long)number * L + place) * SIZE;
+      fft_leave_all<0>(z[i], t, L - place, offset, residuals + (HAS_RESIDUAL ? to : 0), (char*)y + to);
+    });
+    if (EACH == 1 || ++unit == end) break;
+    load(unit);
+  }
+}

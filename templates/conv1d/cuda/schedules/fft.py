@@ -1,0 +1,38 @@
+"""The overlap-save Fourier form on CUDA: see ``fft.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.fft import blocks, shared_words, threads
+from templates.conv1d.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+
+SOURCE = Path(__file__).with_name("fft.cu")
+TRANSFORMS = tuple(Path(__file__).with_name(name) for name in ("fft_radix.cu", "fft_block.cu"))
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        workload,
+        "conv1d_fft",
+        filled(values(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+        + resident(config["resident"]),
+        blocks=blocks(workload, config),
+        threads=threads(config),
+        words=shared_words(config),
+    )
+
+
+def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **shape(workload),
+        "FIRST": config["points"] // 256,
+        "EACH": config["segments"],
+        "APART": config["spectrum"] == "shared",
+        "EARLY": config["samples"] == "early",
+        "WORDS": shared_words(config),
+    }

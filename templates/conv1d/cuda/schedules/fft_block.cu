@@ -1,0 +1,136 @@
+// A transform of POINTS = FIRST * 256 complex values that stays in one block, there and back, with a quarter added to the
+// frequencies. With z[j] = x[j] + i x[j + POINTS] its products are those of real polynomials modulo X^(2 POINTS) + 1,
+// which are known by their values where X^POINTS = i: no spectrum is untangled, and what wraps around falls on outputs
+// that overlap-save does not keep.
+// Places j = t + 256 a, t = t0 + 16 t1; frequencies k = ka + FIRST (k1 + 16 k2). A thread transforms a column t over a,
+// then 16 threads a row ka over t1 and over t0; back again over k2, k1 and ka. Rows lie ROW apart in shared memory, and
+// within a row 16 by 16 values lie 17 apart: no two lanes of a half warp meet in a bank.
+constexpr bool FLIP = @FLIP@;
+constexpr int FILTERS = @F@, SEVERAL = @SEVERAL@, SIGNALS = @B@, M = @M@, L = @L@, N = @N@, LEFT = @LEFT@;
+constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, THREADS = 16 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
+constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // of a thread
+
+// each(i, t) for the columns t = thread + i THREADS.
+template <typename Each>
+__device__ __forceinline__ void fft_columns(int thread, Each each) {
+#pragma unroll
+  for (int i = 0; i < COLUMNS; ++i)
+    if (256 % THREADS == 0 || thread + i * THREADS < 256) each(i, thread + i * THREADS);
+}
+
+// e^(2 pi i n / (4 POINTS))
+__device__ __forceinline__ float2 fft_root(int n) {
+  float2 root;
+  sincospif((float)n * (1.0f / (2 * POINTS)), &root.y, &root.x);
+  return root;
+}
+
+// The powers by which a thread's values are multiplied on their way.
+struct fft_roots_there {
+  float2 over_t1, over_t0;
+};
+struct fft_roots_back {
+  float2 over_k1;
+  fft_own<true> over_ka[COLUMNS];
+};
+
+__device__ __forceinline__ fft_roots_there fft_there() {
+  const int ka = threadIdx.x / 16, lane = threadIdx.x % 16;
+  return {fft_root(-16 * (4 * ka - 1)), fft_root(1 - 4 * ka - 4 * FIRST * lane)};
+}
+
+__device__ __forceinline__ fft_roots_back fft_back() {
+  fft_roots_back roots;
+  roots.over_k1 = fft_root(4 * FIRST * (threadIdx.x % 16));
+#pragma unroll
+  for (int i = 0; i < COLUMNS; ++i) {
+    const int t = threadIdx.x + i * THREADS;
+    roots.over_ka[i] = {fft_root(4 * t), fft_root(-t)};
+  }
+  return roots;
+}
+
+__device__ __forceinline__ void fft_column_there(float2 (&z)[FIRST], float2* buffer, int t) {
+  fft_dft<-1>(z, fft_fixed<1, 4 * FIRST>());
+#pragma unroll
+  for (int ka = 0; ka < FIRST; ++ka) buffer[ka * ROW + t] = z[ka];
+}
+
+// Leaves z[a] e^(2 pi i a / (4 FIRST)).
+__device__ __forceinline__ void fft_column_back(float2 (&z)[FIRST], const float2* buffer, int t, fft_own<true> over_ka) {
+#pragma unroll
+  for (int ka = 0; ka < FIRST; ++ka) z[ka] = buffer[ka * ROW + t];
+  fft_dft<1>(z, over_ka);
+}
+
+// The thread's row of a buffer, and its own sixteen places in it.
+__device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + threadIdx.x / 16 * ROW; }
+__device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (threadIdx.x % 16); }
+
+// Leaves the spectrum's values k2 of (ka, k1) in the thread 16 ka + k1.
+__device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, fft_roots_there roots) {
+  float2* const place = fft_row(buffer) + threadIdx.x % 16;
+#pragma unroll
+  for (int t1 = 0; t1 < 16; ++t1) v[t1] = place[16 * t1];
+  fft_dft<-1>(v, fft_own<false>{roots.over_t1});
+  __syncwarp();
+#pragma unroll
+  for (int k1 = 0; k1 < 16; ++k1) place[17 * k1] = v[k1];
+  __syncwarp();
+#pragma unroll
+  for (int t0 = 0; t0 < 16; ++t0) v[t0] = fft_own_places(buffer)[t0];
+  fft_dft<-1>(v, fft_own<false>{roots.over_t0});
+}
+
+__device__ __forceinline__ void fft_row_back(float2 (&v)[16], float2* buffer, float2 over_k1) {
+  float2* const place = fft_row(buffer) + threadIdx.x % 16;
+  fft_dft<1>(v, fft_plain());
+#pragma unroll
+  for (int t0 = 0; t0 < 16; ++t0) fft_own_places(buffer)[t0] = v[t0];
+  __syncwarp();
+#pragma unroll
+  for (int k1 = 0; k1 < 16; ++k1) v[k1] = place[17 * k1];
+  fft_dft<1>(v, fft_own<false>{over_k1});
+  __syncwarp();
+#pragma unroll
+  for (int t1 = 0; t1 < 16; ++t1) place[16 * t1] = v[t1];
+}
+
+__device__ __forceinline__ float fft_element(const char* from, bool inside) {
+  word v[1];
+  element_fetch<SIZE>(v, from, inside);
+  return element_at(v, 0);
+}
+
+// Samples from `begin` on, zeros beyond the row.
+__device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const char* row, int begin, int t) {
+  const char* const from = row + (long long)(begin + t) * SIZE;
+  if (begin >= 0 && begin + 2 * POINTS <= M) {
+#pragma unroll
+    for (int a = 0; a < FIRST; ++a) {
+      z[a].x = fft_element(from + 256 * SIZE * a, true);
+      z[a].y = fft_element(from + SIZE * (256 * a + POINTS), true);
+    }
+  } else {
+    const unsigned at = begin + t;  // below zero beyond M
+#pragma unroll
+    for (int a = 0; a < FIRST; ++a) {
+      z[a].x = fft_element(from + 256 * SIZE * a, at + 256 * a < M);
+      z[a].y = fft_element(from + SIZE * (256 * a + POINTS), at + 256 * a + POINTS < M);
+    }
+  }
+}
+
+// The taps from `begin` on, MOST of them, divided by POINTS, which a transform back multiplies by.
+template <int MOST>
+__device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const char* taps, int begin, int t) {
+  const char* const from = taps + (FLIP ? begin + t : N - 1 - begin - t) * SIZE;
+  const int inside = (MOST < N - begin ? MOST : N - begin) - t;
+  auto tap = [&](int place) {
+    if (place >= MOST) return 0.0f;
+    return fft_element(from + (FLIP ? place : -place) * SIZE, place < inside) * (1.0f / POINTS);
+  };
+#pragma unroll
+  for (int a = 0; a < FIRST; ++a) z[a] = make_float2(tap(256 * a), tap(256 * a + POINTS));
+}
+

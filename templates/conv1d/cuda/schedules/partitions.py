@@ -1,0 +1,68 @@
+"""The partitioned Fourier form on CUDA: see ``partitions.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.fft import threads
+from templates.conv1d.cuda.partitions import (
+    inputs,
+    rows_of_segments,
+    segments,
+    spectra,
+    words,
+    workspace,
+)
+from templates.conv1d.cuda.schedules.fft import TRANSFORMS
+from templates.conv1d.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    Launch,
+    elements,
+    filled,
+    launched,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("partitions.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(values(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+    # once for all launches
+    once = f"#ifndef CONV1D_PARTITIONS\n#define CONV1D_PARTITIONS\n{source}"
+    return launched(
+        workload,
+        f"{once}{resident(config['resident'])}#endif\n",
+        launches(workload, config),
+        workspace(workload, config),
+    )
+
+
+def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
+    width, memory = threads(config), words(config)
+    there = Launch("conv1d_spectra", spectra(workload, config), width, memory)
+    back = Launch("conv1d_back", rows_of_segments(workload, config), width, memory)
+    if config["products"] == "fused":
+        return [there, back]
+    lines = workload.rows * ceil_div(segments(workload, config), config["together"])
+    return [there, Launch("conv1d_products", 16 * lines, width, 0), back]
+
+
+def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    met = inputs(workload, config)
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **shape(workload),
+        "FIRST": config["points"] // 256,
+        "FUSED": config["products"] == "fused",
+        "TOGETHER": config.get("together", 1),
+        "LOW": met.start,
+        "INPUTS": len(met),
+        "WORDS": words(config),
+        "WORKSPACE": workspace(workload, config),
+    }

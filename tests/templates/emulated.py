@@ -1,0 +1,55 @@
+"""CUDA sources run on a CPU, a fiber a thread: what they compute, on a machine without a GPU."""
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from templates.kernels.written import Launch
+from templates.workload import Workload
+from tests.templates.once import once
+from tuner.build import kept, linker
+from tuner.measure.cases import Array
+
+HEADER = Path(__file__).with_suffix(".h")
+
+
+def run(
+    workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
+) -> Array:
+    """The output of the launches of the source, of a float32 workload without an epilogue, NaN
+    where nothing was written. The workspace has so many ``floats``, NaN too."""
+    library = _library(source, launches, floats)
+    output = np.full(workload.output.shape, np.nan, "f4")
+    tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
+    library.run(*(ctypes.c_void_p(each.ctypes.data) for each in tensors))
+    return output
+
+
+def _library(source: str, launches: Sequence[Launch], floats: int) -> ctypes.CDLL:
+    symbols = ["x", "w", "y", *(["workspace"] if floats else [])]
+    calls = ""
+    for each in launches:
+        given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
+        shape = f"{each.blocks}, {each.threads}, {each.words}"
+        calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
+    text = f"""{HEADER.read_text()}{source}
+static void *x, *w, *y, *workspace;
+extern "C" void run(void* first, void* second, void* third, void* fourth) {{
+  x = first, w = second, y = third, workspace = fourth;
+{calls}}}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "emulated.so"
+
+        def compiled() -> kept.Entry:
+            (code := path.with_suffix(".cpp")).write_text(text)
+            options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
+            subprocess.run([linker.linker(), *options, str(code), "-o", str(path)], check=True)
+            return kept.Entry(path.read_bytes(), "")
+
+        path.write_bytes(once("emulated", text, linker.identity(), make=compiled).binary)
+        return ctypes.CDLL(str(path))

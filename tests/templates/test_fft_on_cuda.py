@@ -1,0 +1,134 @@
+"""The Fourier forms on CUDA, emulated on the CPU: what they compute, and what they serve."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from templates.conv1d.cuda.fft import LEAST_ERROR, CudaFft, blocks, shared_words, threads
+from templates.conv1d.cuda.partitions import CudaPartitions, workspace
+from templates.conv1d.cuda.schedules import fft, partitions
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import Launch, filled
+from tests.templates import emulated
+from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.devices import H200, T4
+from tuner.measure import cases
+from tuner.measure.check import check, relative_error
+
+FORMS = {"fft": CudaFft(), "partitions": CudaPartitions()}
+BOUNDED = settings(max_examples=6, derandomize=True, deadline=None, database=None)
+
+
+def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, list[Launch], int]:
+    if config["template"] == "fft":
+        text = filled(fft.values(workload, config), *fft.TRANSFORMS, fft.SOURCE)
+        extents = blocks(workload, config), threads(config), shared_words(config)
+        return text, [Launch("conv1d_fft", *extents)], 0
+    text = filled(partitions.values(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
+    return text, partitions.launches(workload, config), workspace(workload, config)
+
+
+def assert_right(workload: Conv1dWorkload, config: dict[str, Any], folder: Any) -> None:
+    text, launches, floats = launched(workload, config)
+    cases.write(workload, folder, seed=1)
+
+    def error(case: cases.Case) -> float:
+        output = emulated.run(workload, text, launches, case.given, floats)
+        return relative_error(output, case.reference, case.scale)
+
+    check(error, cases.read(workload, folder), LEAST_ERROR)
+
+
+@st.composite
+def rows(draw: st.DrawFn, least: int, most: int) -> Conv1dWorkload:
+    """Signals, channels and kernels; N > M and padding beyond the kernel too."""
+    N = draw(st.integers(least, most))
+    M = draw(st.sampled_from([1, N, 3 * N + 1]) | st.integers(N, 4 * N))
+    padded = st.fixed_dictionaries({"padding": st.tuples(*[st.integers(N, N + 40)] * 2)})
+    modes = ["full", "same", "causal", *(["valid"] if N <= M else [])]
+    C = draw(st.integers(1, 2))
+    return Conv1dWorkload(
+        M=M,
+        N=N,
+        B=draw(st.integers(1, 3)),
+        C=C,
+        F=C * draw(st.integers(1, 2)),
+        kind=draw(st.sampled_from(["convolve", "correlate"])),
+        **draw(padded | st.fixed_dictionaries({"mode": st.sampled_from(modes)})),
+    )
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [("fft", 48, 700), ("partitions", 2048, 3000)])
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_is_right(
+    name: str,
+    least: int,
+    most: int,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    workload, template = data.draw(rows(least, most)), FORMS[name]
+    space = template.space(workload, H200)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    assert_right(workload, config, tmp_path_factory.mktemp("cases"))
+
+
+@pytest.mark.parametrize("points", [512, 1024, 2048, 3072, 4096, 5120, 6144, 8192])
+@pytest.mark.parametrize("spectrum", ["registers", "shared"])
+def test_every_length_of_a_transform_is_right(points: int, spectrum: str, tmp_path: Any) -> None:
+    workload = Conv1dWorkload(M=5 * points // 2, N=points, mode="same")
+    config = CudaFft().default(workload, H200) | {"points": points, "spectrum": spectrum}
+    assert_right(workload, config | {"segments": 2}, tmp_path)
+
+
+def test_parts_of_zeros_are_left_out() -> None:
+    """Of a causal kernel as long as the signal no part meets samples before its begin."""
+    layer = Conv1dWorkload(M=32768, N=32768, mode="causal")
+    config = CudaPartitions().default(layer, H200)
+    assert partitions.values(layer, config)["INPUTS"] == 32768 // config["points"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "served"),
+    [
+        ({}, True),
+        ({"B": 3, "C": 4, "F": 8, "bias": True, "dtype": "bfloat16"}, True),
+        ({"mode": "full", "M": 100}, True),
+        ({"N": 47}, False),
+        ({"stride": 2}, False),
+        ({"dilation": 2}, False),
+        ({"C": 4, "groups": 1}, False),
+        ({"C": 4, "layout": "NWC"}, False),
+        ({"max_error": 4e-6}, False),
+        ({"M": 100_000, "N": 20_000}, False),
+    ],
+    ids=str,
+)
+def test_it_serves_kernels_that_fit_into_a_block(fields: dict[str, Any], served: bool) -> None:
+    workload = Conv1dWorkload.model_validate({"M": 4096, "N": 511, "mode": "causal"} | fields)
+    assert CudaFft().applies(workload, H200) is served
+
+
+@pytest.mark.parametrize(("taps", "served"), [(2047, False), (2048, True), (65536, True)])
+def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
+    workload = Conv1dWorkload(M=100_000, N=taps, mode="valid")
+    assert CudaPartitions().applies(workload, H200) is served
+
+
+def test_a_workspace_is_not_too_large() -> None:
+    workload = Conv1dWorkload(B=170, C=768, M=2048, N=2048, mode="causal", dtype="float16")
+    assert not CudaPartitions().applies(workload, H200)
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("template", FORMS.values(), ids=list(FORMS))
+def test_the_longest_transforms_stay_in_registers(template: Any, limits: Any) -> None:
+    workload = Conv1dWorkload(M=1_000_000, N=4095, mode="valid")
+    longest = max(config["points"] for config in template.space(workload, limits))
+    config = template.default(workload, limits) | {"points": longest}
+    text = source(template, workload, config, limits)
+    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    assert (registers * threads(config) <= limits.registers_per_unit, stack) == (True, 0)
