@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +109,7 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    linked = [] if target["kind"] == "cuda" else ["-O2", str(OPENMP)]
+    linked = [] if target["kind"] == "cuda" else [str(_openmp(library.parent))]
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=linked)
     if target["kind"] == "cuda":
         source = str(executable.mod.imports[0].inspect_source())
@@ -116,6 +118,19 @@ def compile_library(
     if keep is not None:
         kept.write(keep, name, kept.Entry(library.read_bytes(), source))
     return source
+
+
+def _openmp(folder: Path) -> Path:
+    """OPENMP as an object file: compiled once for all libraries of a folder, as it takes longer
+    than to link one of them."""
+    made = folder / "openmp.o"
+    if not made.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as own:  # others may be at it
+            compiled = Path(own) / made.name
+            command = [linker(), "-c", "-O2", "-fPIC", str(OPENMP), "-o", str(compiled)]
+            subprocess.run(command, check=True, capture_output=True)
+            compiled.replace(made)
+    return made
 
 
 def name_of(module: Any, target: dict[str, Any]) -> str:
