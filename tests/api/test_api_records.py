@@ -290,7 +290,7 @@ CHANGES: dict[str, tuple[Any, str]] = {
     "shape of another type": ({"workload": "M=4"}, "workload"),
     "target": ({"target": "rocm"}, "target"),
     "template": ({"template": "gone"}, "template"),
-    "template of another kind": ({"target": "cuda", "template": "fft"}, "template"),
+    "template of another kind": ({"template": "registers"}, "template"),
     "version": ({"version": 77}, "version"),
     "version as text": ({"version": "1"}, "version"),
     "no configuration": ({"config": None}, "config"),
