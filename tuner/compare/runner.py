@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from tuner.compare.comparison import SETTLE_SECONDS, Comparison, Stage, compare
@@ -18,20 +17,22 @@ from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import LIMITED, of_candidates
 from tuner.measure.trial import Measured, RunOrder, measure, write_cases
-from tuner.peers import DEVICE, IMPORTED, beside_kernels, here
+from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
 RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
-STAGE = "tuner.compare.stage"
-RUNTIME = ("tvm", STAGE)
-"""What a process that runs libraries imports. One with peers imports what their users would."""
+RUNTIME = ("tvm", "tuner.compare.stage")
+"""What a process that runs libraries is forked with. One with peers on the host imports what their
+users would, as they do."""
+ON_A_GPU = (*RUNTIME, "torch")
+"""The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
 """Limit for an answer of a process that runs candidates. A candidate can make it send more."""
 
-_Starts = Callable[[Mapping[str, str], Iterable[str]], Stage]
+_Starts = Callable[[Mapping[str, str], Sequence[str]], Stage]
 
 
 class Runner:
@@ -121,8 +122,7 @@ class Runner:
         order = self.order(libraries[EMPTY])
         inside = [group for group in groups if beside_kernels(group, self._device.kind)]
         with self._processes() as process:
-            imported = chain(RUNTIME, *(IMPORTED[group] for group in inside))
-            stage = process(runtime_only(self._device), imported)
+            stage = process(runtime_only(self._device), ON_A_GPU if inside else RUNTIME)
             stage.enter(enter_libraries, order, libraries)
             for group in inside:
                 stage.enter(enter_peers, order, group)
@@ -141,8 +141,7 @@ class Runner:
         that is wrong is dropped. Raises ChildFailed."""
         orders = {name: self.order(each.library) for name, each in delivered.items()}
         with self._processes() as process:
-            with_calls = IMPORTED[DEVICE] if self._device.kind == "cuda" else ()
-            imported = (*RUNTIME, *with_calls)
+            imported = ON_A_GPU if self._device.kind == "cuda" else RUNTIME
             stages = {name: process(RUNTIME_ONLY, imported) for name in delivered}
             for name, stage in stages.items():
                 manifest = delivered[name].manifest
@@ -167,7 +166,7 @@ class Runner:
         stages = []
         for group in groups:
             if here(group):
-                stage = process({}, (STAGE, *IMPORTED[group]))
+                stage = process({}, ())
                 stage.enter_or_drop(f"peers ({group})", enter_peers, order, group)
                 stages.append(stage)
         return stages
@@ -179,9 +178,8 @@ class Runner:
         self._child.close()
         with ExitStack() as stack:
 
-            def start(environment: Mapping[str, str], importing: Iterable[str]) -> Stage:
-                modules = tuple(dict.fromkeys(importing))
-                child = Child(environment, confinement=LIMITED, importing=modules)
+            def start(environment: Mapping[str, str], importing: Sequence[str]) -> Stage:
+                child = Child(environment, confinement=LIMITED, importing=importing)
                 return Stage(stack.enter_context(closing(child)))
 
             yield start

@@ -14,9 +14,6 @@ DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
 """Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
 LAYERS = "layers"
 """The group of PyTorch's convolutions alone, as a model's layers call them."""
-IMPORTED = {HOST: ("numpy",), PYTORCH: ("torch",), LAYERS: ("torch",), DEVICE: ("torch",)}
-"""What a process for a group is forked with, because PyTorch takes seconds to import. Others stay
-out: they ask for GPUs when they are imported, or for PyTorch."""
 
 LIBRARIES = {
     "numpy_peer": HOST,
