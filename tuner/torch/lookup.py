@@ -62,7 +62,7 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
     NotTuned."""
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
-    asked = {"target": device.type, "parallel": not on_gpu and torch.get_num_threads() > 1}
+    asked: Any = {"target": device.type, "parallel": not on_gpu and torch.get_num_threads() > 1}
     shape = wanted.model_dump()
     try:
         return source.best(wanted.operator, shape, device=name, **asked)

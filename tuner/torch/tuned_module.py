@@ -163,6 +163,7 @@ class Tuned(torch.nn.Module):
         work, (first, second) = library.workload, library.arguments[:2]
         if (
             torch.is_grad_enabled()
+            or not self.is_dense(x)
             or self._norm is not None
             or (work.bias, work.activation) != (bias is not None, self.activation)
             or weight.shape != second.shape
