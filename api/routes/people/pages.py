@@ -138,7 +138,7 @@ def best_search(request: Request, engine: EngineDep) -> Response:
         device_id,
         LISTED,
         asked.get("cursor"),
-        forms.unsaid(chosen) if chosen else {},
+        chosen.unsaid if chosen else {},
     )
     more = None
     if page.next_cursor:
