@@ -64,6 +64,8 @@ def _origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
             f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",
             "",
         ]
+    if note := result.get("note"):
+        lines += [*note, ""]
     for number, run in enumerate(runs):
         mine = [row for row in measured if row["run"] == number]
         if not mine:
