@@ -38,6 +38,7 @@ TITLES = {
     "conv1d_channels_NWC": "conv1d, a kernel for each channel, channels last",
     "conv1d_dense": "conv1d, dense",
     "conv1d_banks": "conv1d, banks of filters and several signals",
+    "conv1d_long": "conv1d, a kernel as long as the signal for each channel",
 }
 
 
