@@ -131,8 +131,9 @@ def test_only_transforms_serve_what_takes_minutes_otherwise(
 
 
 def test_a_workspace_is_not_too_large() -> None:
-    workload = Conv1dWorkload(B=170, C=768, M=2048, N=2048, mode="causal", dtype="float16")
-    assert not CudaPartitions().applies(workload, H200)
+    fields = {"C": 768, "M": 2048, "N": 2048, "mode": "causal", "dtype": "float16"}
+    served = [CudaPartitions().applies(Conv1dWorkload(B=B, **fields), H200) for B in (600, 682)]
+    assert served == [True, False]
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
