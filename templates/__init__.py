@@ -38,7 +38,11 @@ def parse_key(key: str) -> Workload:
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
-    return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+    from templates.as_forward import serving
+
+    known = operator(workload.operator).templates
+    asked = (t for t in known if not (workload.is_forward and t.computes_gradients))
+    return [t for t in (serving(each, workload) for each in asked) if t.applies(workload, limits)]
 
 
 def template_names(name: str, kind: str = "auto") -> list[str]:
