@@ -2,23 +2,31 @@
 // What an element is in memory, and what is done to a sum, are the tests': float32, and nothing.
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define __restrict__
+#define __expf std::exp
 
 struct float2 {
   float x, y;
+};
+struct uint4 {
+  unsigned int x, y, z, w;
 };
 struct emulated_index {
   int x;
 };
 typedef unsigned int word;
+using std::max;
+using std::min;
 constexpr int SIZE = 4;
-constexpr bool HAS_RESIDUAL = false;
+constexpr bool HAS_RESIDUAL = false, IS_FLOAT = true;
 
 static emulated_index threadIdx, blockIdx;
 static ucontext_t emulated_caller;
@@ -36,16 +44,21 @@ static void sincospif(float v, float* sine, float* cosine) {
   *sine = (float)std::sin(std::acos(-1.0) * v), *cosine = (float)std::cos(std::acos(-1.0) * v);
 }
 
+static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+static float __fdividef(float a, float b) { return a / b; }
+
 template <int BYTES>
 void element_fetch(word* v, const char* from, bool inside) {
-  v[0] = 0;
-  if (inside) std::memcpy(v, from, SIZE);
+  std::memset(v, 0, BYTES);
+  if (inside) std::memcpy(v, from, BYTES);
 }
 static float element_at(const word* v, int i) {
   float value;
   std::memcpy(&value, v + i, SIZE);
   return value;
 }
+static float element_load(const char* from, long long i) { return element_at((const word*)(from + i * SIZE), 0); }
+constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
   std::memcpy(to, v, N * SIZE);
