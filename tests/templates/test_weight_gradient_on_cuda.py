@@ -73,7 +73,7 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("inputs", ["registers", "shared"])
 def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> None:
-    layer = workload(B=2, C=8, H=9, W=10, K=3, stride=2, bias=True)
+    layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
     space = CudaWeightChannels().space(layer, H200)
     config = next(c for c in space if c["inputs"] == inputs and c["channels"] == 4)
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ MAX_REGISTERS = 200  # as estimated
 BESIDE = 36  # registers for addresses and the like
 MAX_RESIDENT = 2048  # threads of a unit
 VECTOR_BYTES = 16
-LANES = (8, 16, 32, 64, 128)  # at most, of a block
+LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
 SECTOR_BYTES = 32  # of memory, which is read as a whole
 
 
