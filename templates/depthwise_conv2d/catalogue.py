@@ -3,6 +3,7 @@
 from templates.depthwise_conv2d.cpu.channels import CpuChannels
 from templates.depthwise_conv2d.cpu.planes import CpuPlanes
 from templates.depthwise_conv2d.cpu.tiled import CpuTiled
+from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
@@ -21,6 +22,7 @@ TEMPLATES = (
     CpuTiled(),
     CpuPlanes(),
     CpuChannels(),
+    CpuWeightChannels(),
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),

@@ -109,6 +109,28 @@ WORKLOADS = [
         activation="silu",
     ),
     *(
+        Conv1dWorkload(mode="causal", dtype="bfloat16", direction=direction, **fields)
+        for direction in ("backward_input", "backward_weight")
+        for fields in (
+            {"B": 2, "C": 24, "M": 4096, "N": 4, "activation": "silu", "bias": True},
+            {"B": 3, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "dilation": 3},
+        )
+    ),
+    DepthwiseConv2dWorkload(
+        B=3, C=24, H=29, W=31, K=5, stride=2, layout="NHWC", direction="backward_input"
+    ),
+    DepthwiseConv2dWorkload(
+        B=3,
+        C=48,
+        H=29,
+        W=31,
+        K=7,
+        layout="NHWC",
+        dtype="bfloat16",
+        activation="gelu",
+        direction="backward_input",
+    ),
+    *(
         DepthwiseConv2dWorkload(layout="NHWC", direction="backward_weight", **fields)
         for fields in (
             {"B": 4, "C": 96, "H": 56, "W": 56, "K": 7, "dtype": "bfloat16", "bias": True},

@@ -86,6 +86,13 @@ WORKLOADS = [
         B=2, C=6, H=30, W=36, K=9, stride=2, dtype="bfloat16", residual=True, activation="gelu"
     ),
     *(
+        Conv1dWorkload(
+            B=2, C=24, M=512, N=4, mode="causal", dtype="bfloat16", direction=direction, **fields
+        )
+        for direction in ("backward_input", "backward_weight")
+        for fields in ({"activation": "silu", "bias": True}, {"F": 48, "stride": 2})
+    ),
+    *(
         DepthwiseConv2dWorkload(
             B=5, C=40, H=31, W=29, layout="NHWC", direction="backward_weight", **fields
         )
