@@ -11,6 +11,7 @@ from templates.depthwise_conv2d.cuda.direct import CudaDirect
 from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
+from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.cuda.patch import CudaPatch
 from templates.depthwise_conv2d.cuda.rows import CudaRows
 from templates.depthwise_conv2d.cuda.splits import CudaSplits
@@ -36,4 +37,5 @@ TEMPLATES = (
     CudaInputChannels(),
     CudaWeightChannels(),
     CudaWeightMatrices(),
+    CudaWeightPlanes(),
 )

@@ -94,9 +94,10 @@ WORKLOADS = [
     ),
     *(
         DepthwiseConv2dWorkload(
-            B=5, C=40, H=31, W=29, layout="NHWC", direction="backward_weight", **fields
+            B=5, C=40, H=31, W=29, direction="backward_weight", **{"layout": "NHWC"} | fields
         )
         for fields in (
+            {"K": 7, "layout": "NCHW", "bias": True},
             {"K": 7, "bias": True, "activation": "silu"},
             {"K": 3, "stride": 2, "dtype": "float16", "bias": True},
             {"K": 7, "dtype": "bfloat16"},

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import templates
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels, work
+from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import filled
 from tests.templates import emulated
@@ -71,6 +72,18 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
     assert error(layer, config, given) <= 1e-6
 
 
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
+    layer = workload(**data.draw(layers()).model_dump(exclude_none=True) | {"layout": "NCHW"})
+    space = CudaWeightPlanes().space(layer, H200)
+    assert CudaWeightPlanes().default(layer, H200) in space
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
+    assert error(layer, config, given) <= 1e-6
+
+
 @pytest.mark.parametrize("inputs", ["registers", "shared"])
 def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> None:
     layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
@@ -94,14 +107,14 @@ def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> No
         ({"dtype": "bfloat16", "C": 20}, ["weight_channels"]),
         ({"dtype": "bfloat16", "K": 13}, ["weight_channels"]),
         ({"multiplier": 2}, []),
-        ({"layout": "NCHW"}, []),
+        ({"layout": "NCHW"}, ["weight_planes"]),
         ({"direction": "forward", "C": 20}, ["channels"]),
     ],
     ids=str,
 )
 def test_they_serve_what_they_know(fields: dict[str, Any], serving: list[str]) -> None:
     found = templates.templates_for(workload(**fields), H200)
-    names = {"weight_channels", "weight_matrices", "channels"}
+    names = {"weight_channels", "weight_matrices", "weight_planes", "channels"}
     assert sorted({template.name for template in found} & names) == serving
 
 

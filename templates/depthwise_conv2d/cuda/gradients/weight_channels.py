@@ -50,7 +50,9 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        widest = (
+            1 if workload.layout == "NCHW" else VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        )
         places = ["registers", *(["shared"] if _can_be_shared(workload) else [])]
         direct, shared = {"inputs": "registers"}, {"inputs": "shared"}
         columns = [1, 2, 3, 4, 5, 7, 8, 14]
@@ -167,7 +169,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "tap_rows": _sides(workload, workload.near[0])[-1],
             "tap_columns": _sides(workload, workload.near[1])[-1],
         }
-        for change in (largest, {"columns": 2}, {"columns": 4}, {"channels": 2}):
+        most = 1 if workload.layout == "NCHW" else 2
+        for change in (largest, {"columns": 2}, {"columns": 4}, {"channels": most}):
             changed = config | change
             if (
                 workload.out_width % changed["columns"] == 0
@@ -258,7 +261,9 @@ def _pitch(size: int, positions: int) -> int:
 
 
 def _can_be_shared(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether 16 bytes are whole channels, and one tile has all taps."""
+    """Whether channels are last and whole ones in 16 bytes, and one tile has all taps."""
+    if workload.layout == "NCHW":
+        return False
     vectors = workload.C * BYTES_PER_ELEMENT[workload.dtype] % VECTOR_BYTES == 0
     return vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
 
@@ -284,7 +289,9 @@ def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors of the channels."""
+    """Divisors of the channels; one of planes."""
+    if workload.layout == "NCHW":
+        return [1]
     divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
     return sorted({max(n for n in divisors if n <= most) for most in LANES})
 

@@ -49,6 +49,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "ACROSS": config["lanes"],
         "AHEAD": config.get("ahead") == 1,
         "STAGED": config["inputs"] == "shared",
+        "PLANES": workload.layout == "NCHW",
         "TENSOR": False,
         "STAGES": config.get("stages"),
         "COPIED_STEPS": config.get("copied_steps"),

@@ -19,31 +19,31 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
     const weight_place place = weight_at(walk, point, part, down, aside);
     if (!place.any || point >= POINTS) continue;
     const bool whole = place.left >= 0 && place.left + COLUMNS <= W && (WO % V == 0 || place.column + V <= WO);
-    const char* const xs = x + (((long long)place.image * H * W + place.left) * C + channel) * SIZE;
-    const long long first = ((long long)place.image * HO * WO + place.column) * C + channel;
+    const char* const xs = x + weight_element(place.image, channel, 0, place.left, H, W) * SIZE;
+    const long long first = weight_element(place.image, channel, 0, place.column, HO, WO);
 
     auto fetch = [&](int row, weight_step& step) {
 #pragma unroll
       for (int s = 0; s < STRIDE; ++s) {
         const int xr = row * STRIDE + s - place.above;
-        const char* const line = xs + (long long)xr * (W * C * SIZE);
+        const char* const line = xs + (long long)xr * (W * COLUMN * SIZE);
         if (weight_meets_row(s) && (word)xr < (word)H) {
           if (whole) {
 #pragma unroll
             for (int e = 0; e < COLUMNS; ++e)
-              if (weight_meets(e)) element_fetch<N * SIZE>(step.x[s][e], line + e * (C * SIZE), true);
+              if (weight_meets(e)) element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), true);
           } else {
 #pragma unroll
             for (int e = 0; e < COLUMNS; ++e)
               if (weight_meets(e))
-                element_fetch<N * SIZE>(step.x[s][e], line + e * (C * SIZE), (word)(place.left + e) < (word)W);
+                element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), (word)(place.left + e) < (word)W);
           }
         }
       }
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         const bool inside = row < place.to && (WO % V == 0 || place.column + v < WO);
-        const long long at = (first + (long long)(row * WO + v) * C) * SIZE;
+        const long long at = (first + (long long)(row * WO + v) * COLUMN) * SIZE;
         element_fetch<N * SIZE>(step.g[v], g + at, inside);
         if (HAS_DERIVATIVE) element_fetch<N * SIZE>(step.z[v], z + at, inside);
       }

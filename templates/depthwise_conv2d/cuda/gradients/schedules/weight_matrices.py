@@ -31,6 +31,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         "ACROSS": config["channels"] // config["warp_channels"],
         "OWN": config["warp_channels"],
         "STAGED": True,
+        "PLANES": workload.layout == "NCHW",
         "TENSOR": True,
         "STAGES": config["stages"],
         "COPIED_STEPS": config["copied_steps"],

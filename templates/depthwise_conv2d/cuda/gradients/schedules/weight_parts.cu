@@ -16,10 +16,10 @@ __device__ __noinline__ float weight_plain(const char* x, const char* g, const c
       const int i = place.from + each / V, v = each % V, j = place.column + v;
       const int h = i * STRIDE + t * DILATION - place.above, w = place.left + v * STRIDE + u * DILATION;
       if (j >= WO) continue;
-      const float gradient = weight_gradient(g, z, ((long long)(place.image * HO + i) * WO + j) * C + channel);
+      const float gradient = weight_gradient(g, z, weight_element(place.image, channel, i, j, HO, WO));
       if (is_bias) sum += gradient;
       else if ((word)h < (word)H && (word)w < (word)W)
-        sum = fmaf(element_load(x, ((long long)(place.image * H + h) * W + w) * C + channel), gradient, sum);
+        sum = fmaf(element_load(x, weight_element(place.image, channel, h, w, H, W)), gradient, sum);
     }
   }
   return sum;
@@ -46,12 +46,23 @@ __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ 
     if (t == TR && tile > 0) break;
     if (aligned) weight_give(sum, t, all);
     __syncthreads();
+    // If a block has few channels, most of its threads would wait for those that add.
+    const int few = width * CHANNELS, slices = PLANES && PIECES > THREADS / few ? THREADS / few : PIECES;
+    if (slices < PIECES) {
+      float total = 0.0f;
+      const int thread = threadIdx.x;
+      if (thread < slices * few)
+        for (int p = thread / few; p < PIECES; p += slices) total += all[p * few + thread % few];
+      __syncthreads();
+      if (thread < slices * few) all[thread] = total;
+      __syncthreads();
+    }
     for (int i = threadIdx.x; i < width * CHANNELS; i += THREADS) {
       const int u = i / CHANNELS, ky = down * TR + t, kx = aside * TC + u;
       float total = 0.0f;
       if (aligned) {
 #pragma unroll
-        for (int p = 0; p < PIECES; ++p) total += all[p * (width * CHANNELS) + i];
+        for (int p = 0; p < slices; ++p) total += all[p * few + i];
       } else {
 #pragma unroll 1
         for (int p = 0; p < POINTS; ++p)

@@ -1,9 +1,10 @@
-// The weight's gradient, channels last, in two launches. In the first a thread has N neighbouring channels and a tile of
+// The weight's gradient in two launches. In the first a thread has N neighbouring channels and a tile of
 // TR by TC taps, whose sums it keeps in registers. It goes down strips of R rows by V columns of the output's gradient,
 // of WALKS places one after the other: it reads each input row once and multiplies it into the rows of the gradient that
 // meet it, a ring in registers. A block has ACROSS vectors of channels, which neighbouring lanes take, of POINTS places;
 // it adds up what its places have summed and leaves a part of the result in the workspace. The second launch adds up
 // the parts. Both add in an order that is fixed.
+// PLANES: channels come first, and a thread has one of them; else they are last.
 // STAGED: a block's rows come by way of shared memory, and its places are all columns of a strip, of IMAGES images.
 constexpr bool HAS_BIAS = @HAS_BIAS@;
 constexpr int C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
@@ -14,7 +15,8 @@ constexpr int N = @N@, TR = @TR@, TC = @TC@, R = @R@, V = @V@, WALKS = @WALKS@, 
 constexpr int B = @B@, GROUPS = (WO + V - 1) / V, STRIPS = (HO + R - 1) / R, PLACES = B * STRIPS * GROUPS;
 constexpr int DOWN = (TAPS_H + TR - 1) / TR, ASIDE = (TAPS_W + TC - 1) / TC;  // tiles of taps
 constexpr int CHANNELS = ACROSS * N;                                          // of a block
-constexpr bool STAGED = @STAGED@, TENSOR = @TENSOR@;
+constexpr bool PLANES = @PLANES@, STAGED = @STAGED@, TENSOR = @TENSOR@;
+constexpr int COLUMN = PLANES ? 1 : C;  // elements from a column to the next
 constexpr int IMAGES = @IMAGES@, POINTS = STAGED ? IMAGES * GROUPS : THREADS / ACROSS;
 constexpr int ITEMS = STAGED ? (B + IMAGES - 1) / IMAGES * STRIPS : (PLACES + POINTS - 1) / POINTS;
 constexpr int PARTS = (ITEMS + WALKS - 1) / WALKS;
@@ -22,6 +24,7 @@ constexpr int SUMS = TAPS_H * TAPS_W + HAS_BIAS;                                
 constexpr int COLUMNS = (V - 1) * STRIDE + (TC - 1) * DILATION + 1, WORDS = element_words(N);
 constexpr int RING = ((TR - 1) * DILATION + STRIDE) / STRIDE;  // rows of the gradient that an input row meets
 constexpr int SLICES = THREADS / 32;                           // of the parts, in the second launch
+static_assert(!PLANES || (N == 1 && ACROSS == 1 && !STAGED), "one channel");
 static_assert(C % CHANNELS == 0 && POINTS > 0 && (TENSOR || POINTS * ACROSS <= THREADS), "whole vectors");
 
 // Which of the tile's rows or columns of taps meets an input row or column that is so far from the output's; none: -1.
@@ -39,6 +42,12 @@ constexpr __device__ bool weight_meets_row(int row) {
   for (int behind = 0; behind < RING; ++behind)
     if (weight_met(behind * STRIDE + row, TR) >= 0) return true;
   return false;
+}
+
+// Of a row and column of a channel in a plane of so many rows and columns.
+__device__ __forceinline__ long long weight_element(int image, int channel, int row, int column, int rows, int columns) {
+  if (PLANES) return (((long long)image * C + channel) * rows + row) * columns + column;
+  return (((long long)image * rows + row) * columns + column) * C + channel;
 }
 
 // A place of the output's gradient, of which a tile of taps is summed over rows `from` to `to`. The input that its first
