@@ -75,7 +75,8 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
 @BOUNDED
 @given(data=st.data())
 def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
-    layer = workload(**data.draw(layers()).model_dump(exclude_none=True) | {"layout": "NCHW"})
+    drawn = data.draw(layers()).model_dump(exclude_none=True)
+    layer = workload(**{"K": None} | drawn | {"layout": "NCHW"})
     space = CudaWeightPlanes().space(layer, H200)
     assert CudaWeightPlanes().default(layer, H200) in space
     config = space[data.draw(st.integers(0, len(space) - 1))]
