@@ -53,10 +53,10 @@ __device__ __forceinline__ void weight_read(word* v, shared_place from) {
 #else
 typedef char* shared_place;
 inline shared_place weight_place_of(char* shared) { return shared; }
-inline void weight_copy(shared_place to, const char* from) { memcpy(to, from, 16); }
+inline void weight_copy(shared_place to, const char* from) { __builtin_memcpy(to, from, 16); }
 template <int BYTES>
 void weight_read(word* v, shared_place from) {
-  memcpy(v, from, BYTES);
+  __builtin_memcpy(v, from, BYTES);
 }
 #endif
 
