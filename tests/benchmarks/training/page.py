@@ -6,7 +6,7 @@ from statistics import geometric_mean
 from typing import Any
 
 DIRECTIONS = ("forward", "backward_input", "backward_weight")
-BARS = (
+AIMS = (
     ("96×56² k7 backward_weight", 25.0),
     ("96×56² k7 float32 backward_weight", 40.0),
     ("96×56² k7 backward_input", 14.0),
@@ -65,8 +65,8 @@ def markdown(result: dict[str, Any]) -> str:
                 f"bfloat16, {title}, {len(group)} layers: geometric mean "
                 f"{geometric_mean(group):.2f}, smallest {min(group):.2f}.",
             ]
-    lines += ["", "| bar | µs at most | measured |", "|---|---|---|"]
-    for key, most in BARS:
+    lines += ["", "| aim | µs at most | measured |", "|---|---|---|"]
+    for key, most in AIMS:
         found = fastest_of(result["rows"].get(key, {"ours": []}))
         said = "not measured" if found is None else f"{found:.1f}"
         lines.append(f"| {key} | {most:.0f} | {said} |")
