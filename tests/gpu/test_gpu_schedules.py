@@ -116,6 +116,13 @@ WORKLOADS = [
             {"B": 3, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "dilation": 3},
         )
     ),
+    *(
+        DepthwiseConv2dWorkload(B=5, C=6, H=29, W=31, direction="backward_weight", **fields)
+        for fields in (
+            {"K": 7, "bias": True},
+            {"K": 3, "stride": 2, "dtype": "float16", "activation": "silu"},
+        )
+    ),
     DepthwiseConv2dWorkload(
         B=3, C=24, H=29, W=31, K=5, stride=2, layout="NHWC", direction="backward_input"
     ),
