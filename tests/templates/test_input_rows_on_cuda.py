@@ -23,7 +23,7 @@ BOUNDED = settings(max_examples=16, derandomize=True, deadline=None, database=No
 
 def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
     shape = work.model_dump(exclude={"max_error"}, exclude_none=True)
-    plain = {"dtype": "float32", "layout": "NCW", "activation": "none"}
+    plain = {"dtype": "float32", "layout": "NCW"}
     told = shape | plain | {"direction": "backward_input"} | fields
     return Conv1dWorkload.model_validate(told)
 
@@ -38,7 +38,7 @@ def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> No
     text = filled(program.numbers(work, config), DERIVATIVE, program.SOURCE)
     output = emulated.run(work, text, [program.launch(work, config)], given, 0)
     reference = templates.operator(work.operator).reference(work, *given)
-    assert relative_error(output, reference, None) <= 1e-6
+    assert relative_error(output, reference, None) <= 2e-6
 
 
 @BOUNDED

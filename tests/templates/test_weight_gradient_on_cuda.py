@@ -41,6 +41,7 @@ def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
     """Small ones: one channel, planes of one row or column and kernels larger than them often."""
     extent = st.sampled_from([1, 2, 7, 13]) | st.integers(1, 17)
     fields = draw(windows(most=9)) | {"multiplier": 1, "bias": draw(st.booleans())}
+    fields["activation"] = draw(st.sampled_from(["none", "none", "silu", "gelu"]))
     shape = {"B": draw(st.integers(1, 5)), "C": draw(st.sampled_from([1, 3, 4, 8, 12]))}
     plane = {"H": draw(extent), "W": draw(extent), "K": None}
     return workload(**fields | shape | plane | {"layout": "NHWC"})
@@ -69,7 +70,7 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
     assume(config["inputs"] == inputs)
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
-    assert error(layer, config, given) <= 1e-6
+    assert error(layer, config, given) <= 2e-6
 
 
 @BOUNDED
@@ -82,7 +83,7 @@ def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
     config = space[data.draw(st.integers(0, len(space) - 1))]
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
-    assert error(layer, config, given) <= 1e-6
+    assert error(layer, config, given) <= 2e-6
 
 
 @pytest.mark.parametrize("inputs", ["registers", "shared"])
@@ -96,7 +97,7 @@ def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> No
         memory = np.empty(argument.elements + 1, "f4")
         given.append(memory[1:].reshape(argument.shape))
         given[-1][...] = rng.standard_normal(argument.shape)
-    assert error(layer, config, given) <= 1e-6
+    assert error(layer, config, given) <= 2e-6
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ BOUNDED = settings(max_examples=16, derandomize=True, deadline=None, database=No
 
 def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
     shape = work.model_dump(exclude={"max_error"}, exclude_none=True)
-    plain = {"dtype": "float32", "layout": "NCW", "residual": False, "activation": "none"}
+    plain = {"dtype": "float32", "layout": "NCW", "residual": False}
     told = shape | plain | {"direction": "backward_weight"} | fields
     return Conv1dWorkload.model_validate(told)
 
@@ -39,7 +39,7 @@ def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> No
     launches = program.launches(work, config)
     output = emulated.run(work, text, launches, given, workspace(work, config))
     reference = templates.operator(work.operator).reference(work, *given)
-    assert relative_error(output, reference, None) <= 1e-6
+    assert relative_error(output, reference, None) <= 2e-6
 
 
 @st.composite
