@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.training import layers, measured, page
+from tests.benchmarks.training import cpu, layers, measured, page
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
@@ -53,3 +53,8 @@ def test_a_layers_forward_configuration_is_known() -> None:
 def test_the_page_is_of_its_figures() -> None:
     result = json.loads((DOCS / "training.json").read_text())
     assert page.markdown(result) == (DOCS / "training.md").read_text()
+
+
+def test_the_page_of_a_cpu_is_of_its_figures() -> None:
+    result = json.loads((DOCS / "training-cpu.json").read_text())
+    assert cpu.markdown(result) == (DOCS / "training-cpu.md").read_text()

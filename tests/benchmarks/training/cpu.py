@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
-os.environ |= {"TVM_NUM_THREADS": str(THREADS), "TVM_BIND_THREADS": "0"}  # before TVM's first call
-
 BATCH = 8
 LAYERS = ((96, 56), (192, 28), (384, 14), (768, 7))  # channels, height and width
 KERNEL = 7
@@ -63,6 +61,7 @@ def main() -> None:
     parser.add_argument("--torch", required=True, help="a Python that has PyTorch")
     parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
     options = parser.parse_args()
+    os.environ |= {"TVM_NUM_THREADS": str(THREADS), "TVM_BIND_THREADS": "0"}
     told = json.dumps([THREADS, BATCH, KERNEL, CALLS, LAYERS])
     command = [options.torch, "-c", _PYTORCH, told]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
