@@ -38,8 +38,12 @@ def parse_key(key: str) -> Workload:
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
-    serving = (t for t in operator(workload.operator).templates if t.applies(workload, limits))
-    return [t for t in serving if t.arithmetic is FFT or not workload.must_transform]
+    from templates.as_forward import serving
+
+    known = operator(workload.operator).templates
+    asked = (t for t in known if not (workload.is_forward and t.computes_gradients))
+    found = [t for t in (serving(each, workload) for each in asked) if t.applies(workload, limits)]
+    return [t for t in found if t.arithmetic is FFT or not workload.must_transform]
 
 
 def template_names(name: str, kind: str = "auto") -> list[str]:

@@ -8,13 +8,15 @@ from typing import Literal
 
 from templates.dtypes import BYTES_PER_ELEMENT
 
-Role = Literal["input", "weight", "bias", "residual", "output", "workspace"]
+Role = Literal["input", "weight", "bias", "residual", "gradient", "sums", "output", "workspace"]
 
 _SYMBOLS: dict[Role, str] = {
     "input": "x",
     "weight": "w",
     "bias": "b",
     "residual": "r",
+    "gradient": "g",
+    "sums": "z",
     "output": "y",
     "workspace": "workspace",
 }

@@ -28,6 +28,12 @@ DIRECT_OR_PACKED = Arithmetic(
     f"{DIRECT.note}; with sums=packed each row of taps is summed in float16 first, whose range is "
     "65504, and a row's sum beyond it is infinite",
 )
+DIRECT_WITH_PADDING = Arithmetic(
+    "direct",
+    True,
+    "float32 multiply-adds, products with zeros beside the tensors among them: a NaN or an "
+    "infinity reaches other outputs of its channel, and no other channel",
+)
 FFT = Arithmetic(
     "fft",
     True,

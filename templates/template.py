@@ -32,6 +32,9 @@ class Template(ABC, Generic[W]):
     arithmetic: ClassVar[Arithmetic]
     by_default: ClassVar[bool] = True
     """Whether it is searched for an order that names no templates."""
+    computes_gradients: ClassVar[bool] = False
+    """Whether it is asked about gradients alone. The others are asked about forward workloads
+    alone; gradients that one of these computes reach them through ``AsForward``."""
 
     def applies(self, workload: W, limits: DeviceLimits) -> bool:
         """Whether this template can serve the workload on a device with these limits."""

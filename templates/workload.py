@@ -179,6 +179,17 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def is_forward(self) -> bool:
+        """Whether it is the operator itself, and not one of its gradients."""
+        return True
+
+    @property
+    def as_forward(self) -> Workload | None:
+        """A forward workload whose programs compute this one, which is a gradient: they take its
+        arguments in the same order. None if there is none."""
+        return None
+
+    @property
     @abstractmethod
     def arguments(self) -> tuple[Argument, ...]:
         """Its tensors in the order in which a compiled function takes them, the output last."""

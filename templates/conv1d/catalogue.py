@@ -8,6 +8,8 @@ from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
+from templates.conv1d.cuda.gradients.weight_rows import CudaWeightRows
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
 from templates.conv1d.cuda.implicit_warpgroup import CudaImplicitWarpgroup
@@ -39,6 +41,8 @@ TEMPLATES = (
     CudaImplicit(),
     CudaImplicitWarpgroup(),
     CudaChannels(),
+    CudaWeightRows(),
+    CudaInputRows(),
     CudaStrategies(),
     CudaSplits(),
     CudaBlocks(),

@@ -1,4 +1,4 @@
-"""Float64 references of 1-D convolution."""
+"""Float64 references of 1-D convolution and of its gradients."""
 
 from __future__ import annotations
 
@@ -9,129 +9,117 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from templates.conv1d import sums_exact
+from templates.conv1d.sums_exact import blocks, channels_first, in_order, sums, window_of
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.epilogue_exact import finished
+from templates.kernels.epilogue_exact import finished, gradient_of_sums
 from templates.kernels.transform import smooth
 
-DIRECT_LIMIT = 2**24
-"""Multiply-adds of one signal up to which the direct sum is taken; above, the transform is far
-quicker."""
-DIRECT_TAPS = 80
-"""Taps of several signals up to which the sum is direct."""
-BLOCK = 2**20
-"""Elements of an array worked on at once; a few of this size are in memory."""
-
 Array = NDArray[np.float64]
+Given = NDArray[np.floating[Any]]
 
 
-def reference(
-    workload: Conv1dWorkload,
-    x: NDArray[np.floating[Any]],
-    w: NDArray[np.floating[Any]],
-    *added: NDArray[np.floating[Any]],
-) -> Array:
-    """The exact value to within float64 rounding, of the output's shape, for an input and a weight
-    of the workload's shapes; ``added`` are the bias, one number for each output channel, and the
-    residual, of the result's shape, if the workload has them.
+def reference(workload: Conv1dWorkload, *given: Given) -> Array:
+    """The exact value to within float64 rounding, of the output's shape, for what is given in the
+    workload's order. Block by block, so that little beside the result is in memory at once."""
+    if workload.direction == "backward_input":
+        return _of_input(workload, *given)
+    if workload.direction == "backward_weight":
+        return _of_weight(workload, *given)
+    x, w, *added = given
+    axis = 1 if workload.layout == "NCW" else 2
+    return finished(workload, sums(workload, x, w), tuple(added), axis)
 
-    One signal by ``numpy.convolve`` in float64, or if it is large by the convolution theorem, whose
-    float64 error (about 1e-15 of the largest value) is far below any ``max_error``. Others block by
-    block, so that little beside the result is in memory at once.
-    """
-    if workload.is_basic:
-        return finished(workload, _one_signal(workload, x, w), added, axis=1)
-    result = np.empty(workload.output.shape)
-    outputs = _channels_first(workload, result)
-    signals = _channels_first(workload, x)
-    taps = w.reshape(workload.out_channels, workload.summed, workload.N).astype(np.float64)
-    taps = taps[..., ::-1] if workload.kind == "convolve" else taps
-    summed = _sums_of_channels if workload.multiplier > 1 or workload.is_dense else _sums_of_each
+
+def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
+    """The convolution at stride 1 of the sums' gradients, with zeros between them if the stride is
+    not 1, with the taps turned round."""
+    s, F = workload.stride, workload.out_channels
+    extent = (workload.length - 1) * s + 1
+    result = np.zeros(workload.output.shape)
+    outputs = channels_first(workload, result)
+    gradients, *values = (channels_first(workload, each) for each in (g, *z))
+    taps = in_order(workload, w)[..., ::-1]
+    several = 1 if workload.is_dense else workload.multiplier
+    turned = Conv1dWorkload.model_construct(
+        M=extent,
+        N=workload.N,
+        kind="correlate",
+        B=1,
+        C=F // several,
+        F=workload.C,
+        groups=1 if workload.is_dense else None,
+        dilation=workload.dilation,
+        padding=(  # negative if it begins or ends within the gradients
+            workload.span - 1 - workload.left,
+            workload.M + workload.left - extent,
+        ),
+    )
     for b in range(workload.B):
-        summed(workload, signals[b], taps, outputs[b])
-    return finished(workload, result, added, axis=1 if workload.layout == "NCW" else 2)
-
-
-def _channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as signals by channels by samples."""
-    if workload.is_one_signal:
-        return array[None, None]
-    return array.swapaxes(1, 2) if workload.layout == "NWC" else array
-
-
-def _window(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], first: int, outputs: int
-) -> Array:
-    """What so many outputs of some channels are computed from, with zeros for the padding."""
-    start = first * workload.stride - workload.left
-    stop = start + (outputs - 1) * workload.stride + workload.span
-    inside = x[:, min(max(start, 0), workload.M) : max(min(stop, workload.M), 0)]
-    before = min(max(-start, 0), stop - start)
-    behind = stop - start - before - inside.shape[1]
-    return np.pad(inside.astype(np.float64), ((0, 0), (before, behind)))
-
-
-def _blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
-    """Start and length of pieces."""
-    for start in range(0, extent, step):
-        yield start, min(step, extent - start)
-
-
-def _sums_of_channels(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
-) -> None:
-    """Several outputs of the same input: a product of matrices for each few outputs."""
-    summed, several = workload.summed, workload.multiplier
-    rows = workload.C // summed
-    by_row = taps.reshape(rows, several, summed * workload.N)
-    step = max(1, BLOCK // max(by_row[0].shape))
-    for row in range(rows):
-        channels = x[row * summed : (row + 1) * summed]
-        for first, outputs in _blocks(workload.length, step):
-            window = _window(workload, channels, first, outputs)
-            met = sliding_window_view(window, workload.span, axis=1)
-            met = met[:, :: workload.stride, :: workload.dilation]
-            flat = met.transpose(0, 2, 1).reshape(summed * workload.N, outputs)
-            place = result[row * several : (row + 1) * several, first : first + outputs]
-            place[...] = by_row[row] @ flat
-
-
-def _sums_of_each(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
-) -> None:
-    """A kernel for each channel: a shifted multiply-add for each tap, or a product of transforms.
-    What wraps around lies behind the outputs."""
-    s, d = workload.stride, workload.dilation
-    step = max(1, BLOCK // (workload.length * s + workload.span))
-    for row, rows in _blocks(workload.C, step):
-        kernels = taps[row : row + rows, 0]
-        for first, outputs in _blocks(workload.length, max(1, BLOCK // s)):
-            window = _window(workload, x[row : row + rows], first, outputs)
-            reach = (outputs - 1) * s + 1
-            if workload.N <= DIRECT_TAPS:
-                sums = np.zeros((rows, outputs))
-                for t in range(workload.N):
-                    sums += window[:, t * d : t * d + reach : s] * kernels[:, t, None]
-            else:
-                spread = np.zeros((rows, workload.span))
-                spread[:, ::d] = kernels
-                size = smooth(window.shape[1])
-                product = np.fft.rfft(window, size) * np.fft.rfft(spread, size).conj()
-                sums = np.fft.irfft(product, size)[:, :reach:s]
-            result[row : row + rows, first : first + outputs] = sums
-
-
-def _one_signal(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
-) -> Array:
-    taps = w[::-1] if workload.kind == "correlate" else w
-    a, b = x.astype(np.float64), taps.astype(np.float64)
-    if workload.length * workload.N <= DIRECT_LIMIT:
-        if workload.mode == "causal":
-            return np.convolve(a, b)[: workload.length]
-        return np.convolve(a, b, mode=workload.mode or "full")
-    full = workload.M + workload.N - 1
-    size = smooth(full)
-    product = np.fft.rfft(a, size) * np.fft.rfft(b, size)
-    start = workload.N - 1 - workload.left
-    result: Array = np.fft.irfft(product, size)[start : start + workload.length]
+        spread = np.zeros((F, extent))
+        spread[:, ::s] = gradient_of_sums(workload, gradients[b], *(v[b] for v in values))
+        for m in range(several):
+            part = taps.swapaxes(0, 1) if workload.is_dense else taps[m::several]
+            given = (spread[m::several], part)
+            shaped = (a.reshape(each.shape) for a, each in zip(given, turned.given, strict=True))
+            found = sums(turned, *shaped)
+            outputs[b] += found.reshape(outputs[b].shape)
     return result
+
+
+def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array:
+    """The correlation of the input with the sums' gradients, and these gradients' sums."""
+    signals, gradients, *values = (channels_first(workload, each) for each in (x, g, *z))
+    result = np.zeros((workload.out_channels, workload.summed, workload.N))
+    biases = np.zeros(workload.out_channels)
+    met = _met_by_all if workload.is_dense else _met_by_each
+    for b in range(workload.B):
+        for rows, channels, first, outputs in _pieces(workload):
+            place = np.s_[rows, first : first + outputs]
+            here = gradient_of_sums(workload, gradients[b][place], *(v[b][place] for v in values))
+            window = window_of(workload, signals[b][channels], first, outputs)
+            result[rows] += met(workload, window, here)
+            biases[rows] += here.sum(axis=1)
+    taps = in_order(workload, result).reshape(-1)
+    return np.concatenate([taps, biases]) if workload.bias else taps.reshape(workload.output.shape)
+
+
+def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]:
+    """Output channels with their input channels, the first of their outputs and how many."""
+    several, whole = workload.multiplier, workload.length * workload.stride + workload.span
+    if workload.is_dense:
+        step = max(1, sums_exact.BLOCK // max(workload.summed * workload.N, several))
+        for first, outputs in blocks(workload.length, step):
+            yield np.s_[:], np.s_[:], first, outputs
+        return
+    for row, rows in blocks(workload.C, max(1, sums_exact.BLOCK // (whole * several))):
+        for first, outputs in blocks(workload.length, max(1, sums_exact.BLOCK // workload.stride)):
+            inside = np.s_[row : row + rows]
+            yield np.s_[row * several : (row + rows) * several], inside, first, outputs
+
+
+def _met_by_all(workload: Conv1dWorkload, window: Array, gradients: Array) -> Array:
+    """For each tap the sum of the gradients times what it meets: a product of matrices."""
+    met = sliding_window_view(window, workload.span, axis=1)
+    met = met[:, :: workload.stride, :: workload.dilation]
+    flat = met.transpose(1, 0, 2).reshape(gradients.shape[1], -1)
+    return (gradients @ flat).reshape(len(gradients), -1, workload.N)
+
+
+def _met_by_each(workload: Conv1dWorkload, window: Array, gradients: Array) -> Array:
+    """The same, of one input channel each: tap by tap, or a product of transforms, of which what
+    wraps around lies beyond the taps."""
+    s, d, rows = workload.stride, workload.dilation, len(window)
+    apart = gradients.reshape(rows, -1, gradients.shape[1])
+    reach = (gradients.shape[1] - 1) * s + 1
+    if workload.N <= sums_exact.DIRECT_TAPS:
+        result = np.empty((*apart.shape[:2], workload.N))
+        for t in range(workload.N):
+            result[..., t] = np.einsum("cml,cl->cm", apart, window[:, t * d : t * d + reach : s])
+    else:
+        spread = np.zeros((*apart.shape[:2], reach))
+        spread[..., ::s] = apart
+        size = smooth(window.shape[1])
+        product = np.fft.rfft(window, size)[:, None] * np.fft.rfft(spread, size).conj()
+        result = np.fft.irfft(product, size)[..., : workload.span : d]
+    return result.reshape(len(gradients), 1, workload.N)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.epilogue import WithEpilogue
+from templates.ceil_div import ceil_div
+from templates.gradients import WithGradients
 from templates.workload import Digits, Extent, Later, Whole, is_absent, numbers_of
 
 MAX_INPUT = 2**24
@@ -45,7 +48,7 @@ Step = Annotated[int, Field(ge=1, le=MAX_STEP), Digits]
 Side = Annotated[int, Field(ge=0, le=MAX_INPUT)]
 
 
-class Conv1dWorkload(WithEpilogue):
+class Conv1dWorkload(WithGradients):
     """PyTorch's ``conv1d`` for each of ``B`` signals: input (B, C, M), weight (F, C / groups, N),
     output (B, F, L); in layout NWC input and output have their channels last. One signal of one
     channel and one kernel are (M,), (N,) and (L,): ``numpy.convolve`` or ``numpy.correlate``. Mode
@@ -246,16 +249,48 @@ class Conv1dWorkload(WithEpilogue):
         )
         output = Argument("output", outside, self.dtype, "output", layout)
         weight, axes = self.weight_place(F, self.summed, self.N), "OIW" if layout else None
-        return (
+        return self.in_direction(
             Argument("input", inside, self.dtype, "input", layout),
             Argument("weight", weight, self.dtype, "weight", axes),
-            *self.added(output, channels=F),
             output,
         )
 
     @property
     def taps(self) -> int:
+        if self.direction == "backward_weight":
+            return self.B * self.length
+        if self.direction == "backward_input":
+            met = self.stride // math.gcd(self.stride, self.dilation)
+            return self.multiplier * ceil_div(self.N, met)
         return self.N * self.summed
+
+    @cached_property
+    def as_forward(self) -> Conv1dWorkload | None:
+        """For the gradient of an input at stride 1, if each channel has one kernel and there is no
+        activation: the convolution of the output's gradient with the taps turned round. None if
+        that would begin within the gradient, or be longer than an input may be."""
+        sides = [self.span - 1 - side for side in self.pads]
+        fits = (
+            self.direction == "backward_input"
+            and (self.stride, self.activation, self.out_channels) == (1, "none", self.C)
+            and (not self.is_dense)
+            and min(sides) >= 0
+            and self.length <= MAX_INPUT
+        )
+        if not fits:
+            return None
+        return Conv1dWorkload(
+            M=self.length,
+            N=self.N,
+            kind="correlate" if self.kind == "convolve" else "convolve",
+            B=self.B,
+            C=self.C,
+            dilation=self.dilation,
+            padding=(sides[0], sides[1]),
+            layout=self.layout,
+            dtype=self.dtype,
+            max_error=self.max_error,
+        )
 
     def place(self, b: T, c: T, i: T) -> tuple[T, ...]:
         """Signal, channel and sample in the order of the layout; of one signal the sample alone."""

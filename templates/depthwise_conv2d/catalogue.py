@@ -3,10 +3,15 @@
 from templates.depthwise_conv2d.cpu.channels import CpuChannels
 from templates.depthwise_conv2d.cpu.planes import CpuPlanes
 from templates.depthwise_conv2d.cpu.tiled import CpuTiled
+from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
+from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
+from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.cuda.patch import CudaPatch
 from templates.depthwise_conv2d.cuda.rows import CudaRows
 from templates.depthwise_conv2d.cuda.splits import CudaSplits
@@ -18,6 +23,7 @@ TEMPLATES = (
     CpuTiled(),
     CpuPlanes(),
     CpuChannels(),
+    CpuWeightChannels(),
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),
@@ -28,4 +34,8 @@ TEMPLATES = (
     CudaSplits(),
     CudaPatch(),
     CudaToeplitz(),
+    CudaInputChannels(),
+    CudaWeightChannels(),
+    CudaWeightMatrices(),
+    CudaWeightPlanes(),
 )

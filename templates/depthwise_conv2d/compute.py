@@ -52,7 +52,9 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     xp = te.compute((planes, height, width), staged, name="xp")
     wp = te.compute(
         (planes, down.count, across.count),
-        lambda n, ky, kx: w[n % channels, 0, ky + down.first, kx + across.first].astype("float32"),
+        lambda n, ky, kx: w[
+            n % channels, 0, *workload.tap(ky + down.first, kx + across.first)
+        ].astype("float32"),
         name="wp",
     )
     ky = te.reduce_axis((0, down.count), name="ky")
@@ -91,7 +93,7 @@ def guarded(workload: DepthwiseConv2dWorkload, one_stage: bool) -> Any:
             x[source].astype("float32"),
             tirx.const(0.0, "float32"),
         )
-        return te.sum(sample * w[c, 0, ky, kx].astype("float32"), axis=[ky, kx])
+        return te.sum(sample * w[c, 0, *workload.tap(ky, kx)].astype("float32"), axis=[ky, kx])
 
     sums = te.compute(workload.output.shape, product, name="y" if one_stage else "sums")
     if one_stage:

@@ -1,110 +1,109 @@
-"""Float64 reference of depthwise 2-D convolution."""
+"""Float64 references of depthwise 2-D convolution and of its gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from templates.depthwise_conv2d import sums_exact
+from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.epilogue_exact import finished
+from templates.kernels.epilogue_exact import finished, gradient_of_sums
 from templates.kernels.transform import smooth
 
-DIRECT_TAPS = 80
-"""Taps up to which they are summed one by one; above, the transform is quicker."""
-TILE = 2**18
-"""Outputs of a plane worked on at once."""
-BLOCK = 2**20
-"""Outputs of several small planes worked on at once; a few arrays of this size are in memory."""
-
 Array = NDArray[np.float64]
-Block = tuple[slice, slice, slice, slice]
+Given = NDArray[np.floating[Any]]
 
 
-def reference(
-    workload: DepthwiseConv2dWorkload,
-    x: NDArray[np.floating[Any]],
-    w: NDArray[np.floating[Any]],
-    *added: NDArray[np.floating[Any]],
-) -> Array:
-    """The sum over taps in float64, of the output's shape, for an input and a weight of the
-    workload's shapes; ``added`` are the bias, one number for each output channel, and the residual,
-    of the result's shape, if the workload has them.
-
-    Block by block, so that little beside the result is in memory at once. Large kernels by the
-    convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
-    ``max_error``.
-    """
-    down, across = workload.used
-    near = tuple(slice(each.first, each.first + each.count) for each in workload.used)
-    taps = w[:, 0][(slice(None), *near)].astype(np.float64)
-    summed = _direct if down.count * across.count <= DIRECT_TAPS else _transformed
-    x = x.transpose(workload.axes(range(4)))
-    result = np.empty(workload.output.shape)
-    planes = result.transpose(workload.axes(range(4)))
-    for block in _blocks(planes.shape):
-        window = _window(workload, x, block)
-        planes[block] = summed(workload, window, taps[block[1]], planes[block].shape[2:])
+def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
+    """The exact value to within float64 rounding, of the output's shape, for what is given in the
+    workload's order. Block by block, so that little beside the result is in memory at once."""
+    if workload.direction == "backward_input":
+        return _of_input(workload, *given)
+    if workload.direction == "backward_weight":
+        return _of_weight(workload, *given)
+    x, w, *added = given
     channels = workload.place(0, 1, 2, 3).index(1)
-    return finished(workload, result, added, axis=channels)
+    return finished(workload, sums(workload, x, w), tuple(added), axis=channels)
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
-    """The output in pieces: of several planes where they are small, of one where it is large."""
-    _, channels, height, width = shape
-    across = min(width, max(TILE // height, round(TILE**0.5)))
-    down = min(height, TILE // across)
-    planes = max(1, BLOCK // (down * across))
-    steps = (max(1, planes // channels), min(planes, channels), down, across)
-    yield from product(
-        *(
-            [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
-            for extent, step in zip(shape, steps, strict=True)
+def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) -> Array:
+    """The convolution at stride 1 of the sums' gradients, with zeros between them if the stride is
+    not 1, with the taps turned round."""
+    s, several, pads = workload.stride, workload.multiplier, workload.pads
+    reaches = [(taps - 1) * workload.dilation for taps in workload.kernel]
+    rows, columns = ((n - 1) * s + 1 for n in (workload.out_height, workload.out_width))
+    axes = workload.axes(range(4))
+    result = np.zeros(workload.output.shape)
+    planes, gradients = result.transpose(axes), g.transpose(axes)
+    values = [each.transpose(axes) for each in z]
+    images = max(1, sums_exact.BLOCK // (workload.out_channels * rows * columns))
+    for start in range(0, workload.B, images):
+        piece = np.s_[start : start + images]
+        spread = np.zeros((len(planes[piece]), workload.out_channels, rows, columns))
+        spread[:, :, ::s, ::s] = gradient_of_sums(
+            workload, gradients[piece], *(v[piece] for v in values)
         )
-    )
-
-
-def _window(workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], block: Block) -> Array:
-    """The part of x that a block of outputs is computed from, with zeros for the padding."""
-    inside, padding = [], [(0, 0), (0, 0)]
-    for piece, taps, extent in zip(block[2:], workload.used, x.shape[2:], strict=True):
-        first = piece.start * workload.stride - taps.before
-        length = (piece.stop - 1 - piece.start) * workload.stride + taps.span
-        start, stop = (min(max(0, place), extent) for place in (first, first + length))
-        ahead = min(max(0, -first), length)
-        inside.append(slice(start, stop))
-        padding.append((ahead, length - ahead - (stop - start)))
-    channels = np.arange(block[1].start, block[1].stop) // workload.multiplier
-    part = x[block[0], slice(channels[0], channels[-1] + 1), inside[0], inside[1]]
-    return np.pad(part[:, channels - channels[0]].astype(np.float64), padding)
-
-
-def _direct(
-    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
-) -> Array:
-    """One shifted multiply-add for each tap."""
-    stride, step = workload.stride, workload.dilation
-    height, width = ((extent - 1) * stride + 1 for extent in size)
-    result = np.zeros((*window.shape[:2], *size))
-    for ky, kx in np.ndindex(taps.shape[1:]):
-        top, left = ky * step, kx * step
-        shifted = window[:, :, top : top + height : stride, left : left + width : stride]
-        result += shifted * taps[:, ky, kx, None, None]
+        turned = DepthwiseConv2dWorkload.model_construct(
+            B=len(spread),
+            C=workload.C,
+            H=rows,
+            W=columns,
+            KH=workload.kernel[0],
+            KW=workload.kernel[1],
+            padding=(  # negative if it begins or ends within the gradients
+                reaches[0] - pads[0],
+                reaches[1] - pads[1],
+                workload.H + pads[0] - rows,
+                workload.W + pads[1] - columns,
+            ),
+            dilation=workload.dilation,
+        )
+        for m in range(several):
+            planes[piece] += sums(turned, spread[:, m::several], w[m::several, :, ::-1, ::-1])
     return result
 
 
-def _transformed(
-    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
-) -> Array:
-    """A product of transforms; what wraps around lies behind the outputs."""
-    stride, step = workload.stride, workload.dilation
-    spread = np.zeros((len(taps), *(each.span for each in workload.used)))
-    spread[:, ::step, ::step] = taps
+def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given) -> Array:
+    """The correlation of the input with the sums' gradients, and these gradients' sums."""
+    axes = workload.axes(range(4))
+    x, g, *values = (each.transpose(axes) for each in (x, g, *z))
+    height, width = workload.kernel
+    result = np.zeros((workload.out_channels, height, width))
+    biases = np.zeros(workload.out_channels)
+    near = [np.s_[taps.first : taps.first + taps.count] for taps in workload.used]
+    few = workload.near[0] * workload.near[1] <= sums_exact.DIRECT_TAPS
+    met = _met if few else _met_by_transforms
+    for block in blocks(g.shape):
+        gradients = gradient_of_sums(workload, g[block], *(v[block] for v in values))
+        window = window_of(workload, x, block)
+        result[(block[1], *near)] += met(workload, window, gradients)
+        biases[block[1]] += gradients.sum(axis=(0, 2, 3))
+    if workload.bias:
+        return np.concatenate([result.reshape(-1), biases])
+    return result[:, None]
+
+
+def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
+    """For each channel and near tap the sum of the gradients times what the tap meets."""
+    s, d = workload.stride, workload.dilation
+    rows, columns = ((n - 1) * s + 1 for n in gradients.shape[2:])
+    result = np.empty((window.shape[1], *workload.near))
+    for ky, kx in np.ndindex(*workload.near):
+        met = window[:, :, ky * d : ky * d + rows : s, kx * d : kx * d + columns : s]
+        result[:, ky, kx] = np.einsum("bcij,bcij->c", met, gradients)
+    return result
+
+
+def _met_by_transforms(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
+    """The same; what wraps around lies beyond the taps."""
+    s, d = workload.stride, workload.dilation
     shape = [smooth(extent) for extent in window.shape[2:]]
-    product = np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()
-    height, width = ((extent - 1) * stride + 1 for extent in size)
-    result: Array = np.fft.irfft2(product, shape)[:, :, :height:stride, :width:stride]
+    spread = np.zeros((*g.shape[:2], *((n - 1) * s + 1 for n in g.shape[2:])))
+    spread[:, :, ::s, ::s] = g
+    product = (np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()).sum(axis=0)
+    height, width = ((taps - 1) * d + 1 for taps in workload.near)
+    result: Array = np.fft.irfft2(product, shape)[:, :height:d, :width:d]
     return result

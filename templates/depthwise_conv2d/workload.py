@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
-from templates.epilogue import WithEpilogue
+from templates.gradients import WithGradients
 from templates.workload import Digits, Extent, Later, is_absent, numbers_of
 
 MAX_KERNEL = 63
@@ -44,7 +45,7 @@ class Taps:
         return (self.count - 1) * self.step + 1
 
 
-class DepthwiseConv2dWorkload(WithEpilogue):
+class DepthwiseConv2dWorkload(WithGradients):
     """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C * multiplier, 1, KH,
     KW), output (B, C * multiplier, Ho, Wo). In layout NHWC input and output have their channels
     last; the weight has the same shape."""
@@ -150,7 +151,7 @@ class DepthwiseConv2dWorkload(WithEpilogue):
 
     @property
     def is_plain(self) -> bool:
-        return self.is_basic and super().is_plain
+        return self.is_basic and not self.is_flipped and super().is_plain
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -182,10 +183,9 @@ class DepthwiseConv2dWorkload(WithEpilogue):
         inside = self.place(self.B, self.C, self.H, self.W)
         outside = self.place(self.B, self.out_channels, self.out_height, self.out_width)
         output = Argument("output", outside, self.dtype, "output", self.layout)
-        return (
+        return self.in_direction(
             Argument("input", inside, self.dtype, "input", self.layout),
             Argument("weight", (self.out_channels, 1, *self.kernel), self.dtype, "weight", "OIHW"),
-            *self.added(output, self.out_channels),
             output,
         )
 
@@ -211,10 +211,43 @@ class DepthwiseConv2dWorkload(WithEpilogue):
         """Whether the weight has its taps from the last to the first."""
         return False
 
+    def tap(self, row: T, column: T) -> tuple[Any, Any]:
+        """Where in the weight is what meets that row and column of a window."""
+        if not self.is_flipped:
+            return row, column
+        height, width = self.kernel
+        return height - 1 - row, width - 1 - column  # type: ignore[operator]  # as numbers are
+
     @property
     def taps(self) -> int:
+        if self.direction == "backward_weight":
+            return self.B * self.out_height * self.out_width
         height, width = self.kernel
+        if self.direction == "backward_input":
+            met = self.stride // math.gcd(self.stride, self.dilation)
+            return self.multiplier * ceil_div(height, met) * ceil_div(width, met)
         return height * width
+
+    @cached_property
+    def as_forward(self) -> Flipped | None:
+        """For the gradient of an input at stride 1, if each channel has one kernel and there is no
+        activation: the convolution of the output's gradient with the taps turned round. None if
+        that would begin within the gradient."""
+        height, width = ((taps - 1) * self.dilation for taps in self.kernel)
+        top, left, bottom, right = self.pads
+        sides = (height - top, width - left, height - bottom, width - right)
+        steps = (self.stride, self.multiplier, self.activation)
+        if self.direction != "backward_input" or steps != (1, 1, "none") or min(sides) < 0:
+            return None
+        shared = self.model_dump(include={"B", "C", "K", "KH", "KW", "dilation", "layout"})
+        return Flipped(
+            **shared,
+            H=self.out_height,
+            W=self.out_width,
+            padding=sides,
+            dtype=self.dtype,
+            max_error=self.max_error,
+        )
 
     def place(self, b: T, c: T, i: T, j: T) -> tuple[T, T, T, T]:
         """Batch, channel, row and column in the order of the layout."""
@@ -231,6 +264,14 @@ class DepthwiseConv2dWorkload(WithEpilogue):
         top, left, bottom, right = self.pads
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)
         return self.H + top + bottom - height - 1, self.W + left + right - width - 1
+
+
+class Flipped(DepthwiseConv2dWorkload):
+    """With its weight's taps from the last to the first."""
+
+    @property
+    def is_flipped(self) -> bool:
+        return True
 
 
 def _used(extent: int, taps: int, step: int, before: int, last_window: int) -> Taps:

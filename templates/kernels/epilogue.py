@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,15 @@ def finished(
     return narrowed(total, workload.dtype)
 
 
+def gradient_of_sums(workload: WithEpilogue, gradient: Any, sums: Any = None) -> Any:
+    """In float32, of the gradient of the activation's result and, if there is an activation, of the
+    sums before it, both in the workload's dtype."""
+    value = widened(gradient, workload.dtype)
+    if workload.activation == "none":
+        return value
+    return value * let(widened(sums, workload.dtype), _SLOPES[workload.activation])
+
+
 def _relu(v: Any) -> Any:
     return tirx.Select(v < 0.0, _float(0.0), v)  # a NaN stays one
 
@@ -47,7 +57,12 @@ def _silu(v: Any) -> Any:
 
 
 def _gelu(v: Any) -> Any:
-    """v times the normal distribution. The error function is 7.1.26 of Abramowitz and Stegun,
+    """v times the normal distribution."""
+    return let(_tail(v), lambda p: v * tirx.Select(v < 0.0, p, _float(1.0) - p))
+
+
+def _tail(v: Any) -> Any:
+    """The normal distribution at -abs(v). The error function is 7.1.26 of Abramowitz and Stegun,
     "Handbook of Mathematical Functions", whose absolute error is at most 1.5e-7."""
 
     def upper_tail(size: Any) -> Any:
@@ -57,8 +72,7 @@ def _gelu(v: Any) -> Any:
             lambda t: _horner(_ERF, t) * t * _exp(-size * size) * 0.5,
         )
 
-    tail = let(tirx.abs(v) * 0.5**0.5, upper_tail)
-    return let(tail, lambda p: v * tirx.Select(v < 0.0, p, _float(1.0) - p))
+    return let(tirx.abs(v) * 0.5**0.5, upper_tail)
 
 
 def _hardswish(v: Any) -> Any:
@@ -71,6 +85,31 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "silu": _silu,
     "gelu": _gelu,
     "hardswish": _hardswish,
+}
+
+
+def _slope_of_silu(v: Any) -> Any:
+    return let(_float(1.0) / (_exp(-v) + 1.0), lambda s: s * ((_float(1.0) - s) * v + 1.0))
+
+
+def _slope_of_gelu(v: Any) -> Any:
+    """The normal distribution at v and v times its density. The first is to within 1.5e-7, as that
+    of the activation."""
+    density = _exp(v * v * -0.5) * (2 * math.pi) ** -0.5
+    return let(_tail(v), lambda p: tirx.Select(v < 0.0, p, _float(1.0) - p)) + v * density
+
+
+def _between(v: Any, low: float, high: float, within: Any, above: float) -> Any:
+    """0 up to low, and what is above from high on; a NaN is within."""
+    return tirx.Select(v <= low, _float(0.0), tirx.Select(v >= high, _float(above), within))
+
+
+_SLOPES: dict[str, Callable[[Any], Any]] = {
+    "relu": lambda v: tirx.Select(v <= 0.0, _float(0.0), _float(1.0)),
+    "relu6": lambda v: _between(v, 0.0, 6.0, _float(1.0), 0.0),
+    "silu": _slope_of_silu,
+    "gelu": _slope_of_gelu,
+    "hardswish": lambda v: _between(v, -3.0, 3.0, v * (1.0 / 3.0) + 0.5, 1.0),
 }
 
 

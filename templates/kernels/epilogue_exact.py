@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,16 @@ def finished(
     return _ACTIVATIONS[workload.activation](sums)
 
 
+def gradient_of_sums(
+    workload: WithEpilogue, gradient: NDArray[np.floating[Any]], *sums: NDArray[np.floating[Any]]
+) -> Array:
+    """That of the activation's result, times the activation's derivative at the sums, which are
+    there if there is an activation. Where it has no derivative, PyTorch's is taken, but of
+    hardswish at -3 the lower one."""
+    exact = gradient.astype(np.float64)
+    return exact * _SLOPES[workload.activation](sums[0].astype(np.float64)) if sums else exact
+
+
 def _gelu(v: Array) -> Array:
     from scipy.special import erfc
 
@@ -41,4 +52,31 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": lambda v: v / (1 + np.exp(np.minimum(-v, 700.0))),
     "gelu": _gelu,
     "hardswish": lambda v: v * np.clip(v + 3, 0.0, 6.0) / 6,
+}
+
+
+def _sigmoid(v: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(np.minimum(-v, 700.0)))
+    return result
+
+
+def _slope_of_gelu(v: Array) -> Array:
+    from scipy.special import erfc
+
+    below: Array = erfc(-v * 0.5**0.5) / 2
+    return below + v * np.exp(-v * v / 2) / math.sqrt(2 * math.pi)
+
+
+def _steps(v: Array, low: float, high: float, between: Array, above: float) -> Array:
+    """A NaN is between."""
+    return np.where(v <= low, 0.0, np.where(v >= high, above, between))
+
+
+_SLOPES: dict[str, Callable[[Array], Array]] = {
+    "none": np.ones_like,
+    "relu": lambda v: np.where(v <= 0, 0.0, 1.0),
+    "relu6": lambda v: _steps(v, 0.0, 6.0, np.ones_like(v), 0.0),
+    "silu": lambda v: _sigmoid(v) * (1 + v * (1 - _sigmoid(v))),
+    "gelu": _slope_of_gelu,
+    "hardswish": lambda v: _steps(v, -3.0, 3.0, v / 3 + 0.5, 1.0),
 }

@@ -18,6 +18,7 @@ from templates.workload import Workload
 
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
+DERIVATIVE = Path(__file__).with_name("derivative.cu")
 COARSE = 4e-3  # a max_error that admits instructions right to 2^-11
 STORES = {"cached": "", "streaming": ".cs"}
 
@@ -67,6 +68,19 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
         "HAS_EPILOGUE": workload.has_epilogue,
         **names,
         "ADDED": "".join(parameters),
+        "ACTIVATION": workload.activation,
+        "IS_COARSE": workload.max_error >= COARSE,
+    }
+
+
+def derivative(workload: WithEpilogue) -> dict[str, object]:
+    """What ``derivative.cu`` is filled in with, and a function of a gradient that uses it: its
+    parameter for the SUMS, and its name or a null pointer."""
+    is_there = workload.activation != "none"
+    return {
+        "HAS_DERIVATIVE": is_there,
+        "GIVEN": "const void* __restrict__ sums, " if is_there else "",
+        "SUMS": "sums" if is_there else "nullptr",
         "ACTIVATION": workload.activation,
         "IS_COARSE": workload.max_error >= COARSE,
     }

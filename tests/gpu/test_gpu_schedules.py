@@ -108,6 +108,59 @@ WORKLOADS = [
         bias=True,
         activation="silu",
     ),
+    *(
+        Conv1dWorkload(mode="causal", dtype="bfloat16", direction=direction, **fields)
+        for direction in ("backward_input", "backward_weight")
+        for fields in (
+            {"B": 2, "C": 24, "M": 4096, "N": 4, "activation": "silu", "bias": True},
+            {"B": 3, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "dilation": 3},
+        )
+    ),
+    *(
+        DepthwiseConv2dWorkload(B=5, C=6, H=29, W=31, direction="backward_weight", **fields)
+        for fields in (
+            {"K": 7, "bias": True},
+            {"K": 3, "stride": 2, "dtype": "float16", "activation": "silu"},
+        )
+    ),
+    DepthwiseConv2dWorkload(
+        B=3, C=24, H=29, W=31, K=5, stride=2, layout="NHWC", direction="backward_input"
+    ),
+    DepthwiseConv2dWorkload(
+        B=3,
+        C=48,
+        H=29,
+        W=31,
+        K=7,
+        layout="NHWC",
+        dtype="bfloat16",
+        activation="gelu",
+        direction="backward_input",
+    ),
+    *(
+        DepthwiseConv2dWorkload(layout="NHWC", direction="backward_weight", **fields)
+        for fields in (
+            {"B": 4, "C": 96, "H": 56, "W": 56, "K": 7, "dtype": "bfloat16", "bias": True},
+            {"B": 3, "C": 37, "H": 29, "W": 31, "K": 7, "activation": "silu", "bias": True},
+            {"B": 9, "C": 40, "H": 29, "W": 31, "K": 5, "stride": 2, "dtype": "float16"},
+            {"B": 2, "C": 24, "H": 23, "W": 31, "K": 31, "dtype": "bfloat16"},
+            {"B": 1, "C": 1, "H": 1, "W": 1, "K": 63},
+            {"B": 33, "C": 192, "H": 7, "W": 7, "K": 3, "dtype": "float16", "activation": "gelu"},
+            {
+                "B": 3,
+                "C": 40,
+                "H": 19,
+                "W": 23,
+                "KH": 3,
+                "KW": 9,
+                "stride": 2,
+                "dilation": 2,
+                "padding": (0, 9, 5, 3),
+                "dtype": "float16",
+                "bias": True,
+            },
+        )
+    ),
     DepthwiseConv2dWorkload(B=4, C=96, H=56, W=56, K=7, dtype="bfloat16"),
     DepthwiseConv2dWorkload(
         B=4, C=96, H=14, W=14, K=5, dtype="bfloat16", bias=True, activation="hardswish"

@@ -68,9 +68,9 @@ def declared(text: str) -> Declared:
 
 
 def registers_and_stack(cubin: bytes) -> tuple[int, int]:
-    """Registers a thread, and bytes of its stack (spilled registers and indexed local arrays), of
-    a cubin with one kernel: two attributes of its ELF section ``.nv.info``."""
-    found = {}
+    """Registers a thread, and bytes of its stack (spilled registers and indexed local arrays), the
+    most that a function of a cubin has: two attributes of its ELF section ``.nv.info``."""
+    found = {0x2F: 0, 0x11: 0}
     at = 0
     info = _section(cubin, b".nv.info")
     while at < len(info):
@@ -78,7 +78,7 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
         at += 4
         if form == 4:  # the others keep their value in `size`
             if attribute in (0x2F, 0x11):  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE: (symbol, value)
-                found[attribute] = struct.unpack_from("<II", info, at)[1]
+                found[attribute] = max(found[attribute], struct.unpack_from("<II", info, at)[1])
             at += size
     return found[0x2F], found[0x11]
 

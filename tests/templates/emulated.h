@@ -5,17 +5,31 @@
 
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define __restrict__
+#define __expf __builtin_expf
+#define erfcf __builtin_erfcf
 
 struct float2 {
   float x, y;
+};
+struct uint4 {
+  unsigned int x, y, z, w;
 };
 struct emulated_index {
   int x;
 };
 typedef unsigned int word;
+template <typename T>
+T max(T a, T b) {
+  return a > b ? a : b;
+}
+template <typename T>
+T min(T a, T b) {
+  return a < b ? a : b;
+}
 constexpr int SIZE = 4;
-constexpr bool HAS_RESIDUAL = false;
+constexpr bool HAS_RESIDUAL = false, IS_FLOAT = true;
 
 static emulated_index threadIdx, blockIdx;
 static ucontext_t emulated_caller;
@@ -34,16 +48,21 @@ static void sincospif(float v, float* sine, float* cosine) {
   *sine = (float)__builtin_sin(__builtin_acos(-1.0) * v), *cosine = (float)__builtin_cos(__builtin_acos(-1.0) * v);
 }
 
+static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+static float __fdividef(float a, float b) { return a / b; }
+
 template <int BYTES>
 void element_fetch(word* v, const char* from, bool inside) {
-  v[0] = 0;
-  if (inside) __builtin_memcpy(v, from, SIZE);
+  __builtin_memset(v, 0, BYTES);
+  if (inside) __builtin_memcpy(v, from, BYTES);
 }
 static float element_at(const word* v, int i) {
   float value;
   __builtin_memcpy(&value, v + i, SIZE);
   return value;
 }
+static float element_load(const char* from, long long i) { return element_at((const word*)(from + i * SIZE), 0); }
+constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
   __builtin_memcpy(to, v, N * SIZE);

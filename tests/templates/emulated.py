@@ -20,27 +20,27 @@ HEADER = Path(__file__).with_suffix(".h")
 def run(
     workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
 ) -> Array:
-    """The output of the launches of the source, of a float32 workload without an epilogue, NaN
-    where nothing was written. The workspace has so many ``floats``, NaN too."""
-    library = _library(source, launches, floats)
+    """The output of the launches of the source, of a float32 workload without an epilogue, or of
+    a gradient, NaN where nothing was written. The workspace has so many ``floats``, NaN too."""
+    symbols = [argument.symbol for argument in workload.arguments]
+    library = _library(source, launches, [*symbols, *(["workspace"] if floats else [])])
     output = np.full(workload.output.shape, np.nan, "f4")
     tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
-    library.run(*(ctypes.c_void_p(each.ctypes.data) for each in tensors))
+    library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
     return output
 
 
-def _library(source: str, launches: Sequence[Launch], floats: int) -> ctypes.CDLL:
-    symbols = ["x", "w", "y", *(["workspace"] if floats else [])]
+def _library(source: str, launches: Sequence[Launch], symbols: Sequence[str]) -> ctypes.CDLL:
     calls = ""
     for each in launches:
         given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
         shape = f"{each.blocks}, {each.threads}, {each.words}"
         calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
+    taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
     text = f"""{HEADER.read_text()}{source}
-static void *x, *w, *y, *workspace;
-extern "C" void run(void* first, void* second, void* third, void* fourth) {{
-  x = first, w = second, y = third, workspace = fourth;
-{calls}}}
+static void {", ".join(f"*{symbol}" for symbol in symbols)};
+extern "C" void run(void** tensors) {{
+{taken}{calls}}}
 """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "emulated.so"

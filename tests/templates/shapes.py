@@ -125,6 +125,15 @@ def windows(draw: st.DrawFn, most: int) -> dict[str, Any]:
 
 
 @st.composite
+def small_gradients(draw: st.DrawFn, operator: str) -> Any:
+    """Gradients of small workloads."""
+    forward = draw(SMALL[operator]())
+    direction = draw(st.sampled_from(["backward_input", "backward_weight"]))
+    fields = {**forward.model_dump(exclude_none=True), "direction": direction}
+    return type(forward).model_validate(fields)
+
+
+@st.composite
 def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     """Any legal workload, the limits themselves included."""
     N = draw(_up_to(MAX_TAPS))

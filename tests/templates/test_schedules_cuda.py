@@ -14,7 +14,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import H200, T4
-from tests.templates.shapes import SMALL
+from tests.templates.shapes import SMALL, small_gradients
 from tests.templates.test_schedules_cpu import LARGEST
 
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
@@ -40,6 +40,17 @@ def test_any_configuration_of_a_small_workload_fits(operator: str, data: st.Data
     workload = data.draw(SMALL[operator]())
     for template in templates.templates_for(workload, T4):
         space = template.space(workload, T4)
+        fitting(template, workload, space[data.draw(st.integers(0, len(space) - 1))], T4)
+
+
+@pytest.mark.parametrize("operator", SMALL)
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_a_small_gradient_fits(operator: str, data: st.DataObject) -> None:
+    workload = data.draw(small_gradients(operator))
+    for template in templates.templates_for(workload, T4):
+        space = template.space(workload, T4)
+        assert template.default(workload, T4) in space
         fitting(template, workload, space[data.draw(st.integers(0, len(space) - 1))], T4)
 
 
@@ -73,6 +84,26 @@ WORKLOADS = [
     ),
     DepthwiseConv2dWorkload(
         B=2, C=6, H=30, W=36, K=9, stride=2, dtype="bfloat16", residual=True, activation="gelu"
+    ),
+    *(
+        Conv1dWorkload(
+            B=2, C=24, M=512, N=4, mode="causal", dtype="bfloat16", direction=direction, **fields
+        )
+        for direction in ("backward_input", "backward_weight")
+        for fields in ({"activation": "silu", "bias": True}, {"F": 48, "stride": 2})
+    ),
+    *(
+        DepthwiseConv2dWorkload(
+            B=5, C=40, H=31, W=29, direction="backward_weight", **{"layout": "NHWC"} | fields
+        )
+        for fields in (
+            {"K": 7, "layout": "NCHW", "bias": True},
+            {"K": 7, "bias": True, "activation": "silu"},
+            {"K": 3, "stride": 2, "dtype": "float16", "bias": True},
+            {"K": 7, "dtype": "bfloat16"},
+            {"K": 13, "dtype": "bfloat16", "activation": "gelu"},
+            {"KH": 3, "KW": 5, "stride": 3, "dilation": 4, "padding": (0, 9, 9, 2)},
+        )
     ),
 ]
 

@@ -11,7 +11,9 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import LEAST_ERROR
 from templates.errors import UnknownOperator
 from templates.workload import Later, Workload
-from tests.templates.shapes import WORKLOADS, small_conv1d
+from tests.templates.shapes import WORKLOADS, small_conv1d, small_gradients
+
+GRADIENTS = small_gradients("conv1d") | small_gradients("depthwise_conv2d")
 
 
 def test_keys_are_stable() -> None:
@@ -50,7 +52,7 @@ def test_a_later_field_at_its_default_stays_out_of_the_key() -> None:
     assert Widened(M=9, N=3, copies=2).key != stored.key
 
 
-@given(WORKLOADS, st.floats(max(LEAST_ERROR.values()), 1e-1))
+@given(WORKLOADS | GRADIENTS, st.floats(max(LEAST_ERROR.values()), 1e-1))
 def test_a_key_gives_its_workload_back(workload: Workload, max_error: float) -> None:
     exact = workload.model_copy(update={"max_error": max_error})
     again = parse_key(exact.key)
@@ -60,7 +62,7 @@ def test_a_key_gives_its_workload_back(workload: Workload, max_error: float) -> 
 
 
 UNSAID: dict[str, object] = {
-    **{"bias": False, "residual": False, "activation": "none"},
+    **{"bias": False, "residual": False, "activation": "none", "direction": "forward"},
     **dict.fromkeys(["K", "KH", "KW", "padding"]),
 }
 UNSAID_OF: dict[str, dict[str, object]] = {
@@ -69,7 +71,7 @@ UNSAID_OF: dict[str, dict[str, object]] = {
 }
 
 
-@given(WORKLOADS | small_conv1d())
+@given(WORKLOADS | small_conv1d() | GRADIENTS)
 def test_a_key_is_canonical_json(workload: Workload) -> None:
     """Of all fields but those that came later and stand at their defaults."""
     fields = json.loads(workload.key)

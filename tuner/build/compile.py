@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from templates.as_forward import AsForward, serving
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build import kept, parameters
 from tuner.build.alignment import element_aligned
@@ -55,7 +56,7 @@ def ready() -> None:
 
 def program_of(template: object) -> str:
     """The import path by which a child finds a template, or what else makes programs."""
-    kind = type(template)
+    kind = type(template.template if isinstance(template, AsForward) else template)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
@@ -70,7 +71,7 @@ def scheduled(order: BuildOrder) -> Any:
     workload = templates.parse_key(order.workload_key)
     if order.config is None:
         return program(order)(workload, order.target["kind"])
-    return program(order)().schedule(workload, order.config)
+    return serving(program(order)(), workload).schedule(workload, order.config)
 
 
 def build(order: BuildOrder, keep: Path | None = None) -> Built:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import templates
+from templates.as_forward import serving
 from templates.records.replay import plain
 from tuner.build.compile import BuildOrder, program, scheduled
 
@@ -17,7 +18,7 @@ def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]
     from tvm.s_tir import meta_schedule
 
     workload = templates.parse_key(order.workload_key)
-    function = program(order)().computation(workload, order.config)
+    function = serving(program(order)(), workload).computation(workload, order.config or {})
     module = tvm.IRModule({"main": function})
     stored = meta_schedule.database.Workload(module)
     record = meta_schedule.database.TuningRecord(

@@ -21,6 +21,11 @@ CASES = ("normal", "positive", "impulse")
 FEW = 32
 """A workload with more outputs than this always has a large one."""
 
+SPREAD = np.float32(4)
+"""Of sums before an activation, which turns at up to 6."""
+STEEP = 5.0
+"""A sum at which every activation has about the derivative 1."""
+
 Array = NDArray[np.floating[Any]]
 """Of its argument's dtype."""
 Reference = Callable[..., NDArray[np.float64]]
@@ -87,8 +92,8 @@ def read(workload: Workload, directory: Path) -> list[Case]:
 
 def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, ...]:
     """What is given in a case. ``normal`` is what users have; ``positive`` sums without
-    cancelling, where rounding errors grow; ``impulse`` has an input that is zero but for the
-    corners, where padding and halo go wrong. All are drawn in float32 and rounded to their
+    cancelling, where rounding errors grow; ``impulse`` has a first argument that is zero but for
+    the corners, where padding and halo go wrong. All are drawn in float32 and rounded to their
     dtype."""
     return tuple(_drawn(workload, argument, name, rng) for argument in workload.given)
 
@@ -96,12 +101,14 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
 def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Generator) -> Array:
     if name == "positive":
         values = rng.random(argument.shape, np.float32) + np.float32(0.5)
-        if argument.role == "weight":
+        if argument in workload.given[1:2]:
             values *= _headroom(workload)
-    elif name == "impulse" and argument.role == "input":
+    elif name == "impulse" and argument == workload.given[0]:
         values = _corners(argument)
     else:
         values = rng.standard_normal(argument.shape, np.float32)
+        if argument.role == "sums":
+            values *= SPREAD
     return values.astype(in_numpy(argument.dtype))
 
 
@@ -138,7 +145,11 @@ def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -
     few outputs would fail right programs."""
     if workload.output.elements > FEW:
         return False
-    deviation = math.sqrt(reference(workload, *(array**2 for array in given)).max())
+    squares = (
+        np.full_like(array, STEEP) if argument.role == "sums" else array**2
+        for argument, array in zip(workload.given, given, strict=True)
+    )
+    deviation = math.sqrt(reference(workload, *squares).max())
     if not deviation:  # no tap of a strided or dilated kernel meets an impulse
         return False
     least = max(deviation / 2, float(_limits(workload).smallest_normal))

@@ -7,16 +7,19 @@ from typing import Any
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from templates.conv1d import gradients
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.epilogue import finished
+from templates.kernels.one_by_one import one_by_one
 from templates.kernels.parameters import placeholders
-
-THREADS = 256
 
 
 def computation(workload: Conv1dWorkload) -> Any:
     """The unscheduled program: each output the sum over the taps of a guarded sample times a
-    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
+    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own. Of
+    a gradient see ``gradients``."""
+    if not workload.is_forward:
+        return gradients.computation(workload)
     M, N, left, several = workload.M, workload.N, workload.left, workload.multiplier
     flip = workload.kind == "convolve"
     x, w, *added = placeholders(workload)
@@ -55,14 +58,4 @@ def _is_one_stage(workload: Conv1dWorkload) -> bool:
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
-    sch = Schedule(computation(workload))
-    *_, loop = outputs = sch.get_loops(sch.get_sblock("y"))[: len(workload.output.shape)]
-    if kind == "cuda":
-        block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
-        sch.bind(block, "blockIdx.x")
-        sch.bind(loop, "threadIdx.x")
-    if not _is_one_stage(workload):
-        sums = sch.get_sblock("sums")
-        sch.compute_at(sums, loop)
-        sch.set_scope(sums, 0, "local")
-    return sch
+    return one_by_one(computation(workload), len(workload.output.shape), kind)

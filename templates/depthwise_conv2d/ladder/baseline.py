@@ -6,15 +6,18 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from templates.depthwise_conv2d import gradients
 from templates.depthwise_conv2d.compute import guarded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-
-THREADS = 256
+from templates.kernels.one_by_one import one_by_one
 
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
     """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
-    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own."""
+    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own. Of
+    a gradient see ``gradients``."""
+    if not workload.is_forward:
+        return gradients.computation(workload)
     return guarded(workload, _is_one_stage(workload))
 
 
@@ -25,14 +28,4 @@ def _is_one_stage(workload: DepthwiseConv2dWorkload) -> bool:
 def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
-    sch = Schedule(computation(workload))
-    *_, loop = outputs = sch.get_loops(sch.get_sblock("y"))[:4]
-    if kind == "cuda":
-        block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
-        sch.bind(block, "blockIdx.x")
-        sch.bind(loop, "threadIdx.x")
-    if not _is_one_stage(workload):
-        sums = sch.get_sblock("sums")
-        sch.compute_at(sums, loop)
-        sch.set_scope(sums, 0, "local")
-    return sch
+    return one_by_one(computation(workload), len(workload.output.shape), kind)

@@ -213,10 +213,12 @@ class _Program:
         K, (height, width) = self.workload.kernel[0], self.workload.near
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
         here = plane % self.workload.C * (K * K)
+        flipped = self.workload.is_flipped
         if self.taps is self.w:
-            return ir.Bind(here + first)
+            return ir.Bind(here + (K * K - 1 - first if flipped else first))
         with ir.serial(0, K * K) as tap:
-            ir.buffer_store(self.taps, self.w[here + tap].astype("float32"), [tap])
+            weight = self.w[here + (K * K - 1 - tap if flipped else tap)]
+            ir.buffer_store(self.taps, weight.astype("float32"), [tap])
         return first
 
     def _sum(
@@ -246,13 +248,16 @@ class _Program:
                 for place in range(len(places)):
                     ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
             _, width = self.workload.near
+            turned = self.workload.is_flipped and self.taps is self.w
             with ir.serial(0, width) as kx, ir.vectorized(0, lanes) as lane:
                 loaded, value = None, None
                 for offset, place, tap in terms:
                     if offset != loaded:
                         where = start + self._column(kx) + lane + offset
                         loaded, value = offset, ir.Bind(padded[where])
-                    weight = ir.Bind(self.taps[weights + kx + tap])
+                    weight = ir.Bind(
+                        self.taps[weights - kx - tap if turned else weights + kx + tap]
+                    )
                     index = place * lanes + lane
                     ir.buffer_store(sums, sums[index] + value * weight, [index])
             with ir.vectorized(0, lanes) as lane:

@@ -54,6 +54,12 @@ __device__ __forceinline__ sparse_work sparse_mine() {
   return {block % (C / (2 * PAIRS)) * (2 * PAIRS), rest / STRIPS * WALKS, rest % STRIPS * ROWS};
 }
 
+// Where in a channel's weights the tap is that meets the t-th element of a window.
+__device__ __forceinline__ int sparse_tap(int t) {
+  const int tap = FIRST + t / TAPS_W * KW + t % TAPS_W;
+  return @FLIP@ ? KERNEL - 1 - tap : tap;
+}
+
 // All outputs one by one, for tensors that start at no vector's boundary.
 __device__ __forceinline__ void sparse_plain(const char* x, const char* w, const char* bias, char* y,
                                              const sparse_work& mine) {
@@ -68,7 +74,7 @@ __device__ __forceinline__ void sparse_plain(const char* x, const char* w, const
       const int h = i + t / TAPS_W - TOP, v = j + t % TAPS_W - LEFT;
       if (h >= 0 && h < H && v >= 0 && v < W)
         sum = fmaf(element_load(x, ((b * H + h) * W + v) * C + c),
-                   element_load(w, c * KERNEL + FIRST + t / TAPS_W * KW + t % TAPS_W), sum);
+                   element_load(w, c * KERNEL + sparse_tap(t)), sum);
     }
     sum = epilogue_activation(sum + epilogue_bias(bias, c));
     element_store<1>(y + (long long)(((b * HO + i) * WO + j) * C + c) * SIZE, &sum);
@@ -129,7 +135,7 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
 #pragma unroll
   for (int i = 0; i < SHARE; ++i) {
     const int number = i * THREADS + threadIdx.x, tap = number % TAPS, channel = mine.channel + 2 * (number / TAPS);
-    const char* const from = w + ((long long)channel * KERNEL + FIRST + tap / TAPS_W * KW + tap % TAPS_W) * SIZE;
+    const char* const from = w + ((long long)channel * KERNEL + sparse_tap(tap)) * SIZE;
     word both[2];
 #pragma unroll
     for (int f = 0; f < 2; ++f) element_fetch<SIZE>(&both[f], from + f * (KERNEL * SIZE), number < PAIRS * TAPS);

@@ -110,9 +110,10 @@ constexpr bool toeplitz_meets(int row) {
   return false;
 }
 
-// Where a used tap lies among those of its channel.
+// Where the tap that meets that row and column of a window lies among those of its channel.
 __device__ __forceinline__ int toeplitz_tap(int ky, int kx) {
-  return FIRST + ky * KW + kx;
+  const int tap = FIRST + ky * KW + kx;
+  return @FLIP@ ? KERNEL - 1 - tap : tap;
 }
 
 // What a block sums: channels and columns from the first on, rows up to the last.

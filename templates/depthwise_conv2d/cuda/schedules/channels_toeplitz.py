@@ -52,6 +52,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "DILATION": workload.dilation,
         "KERNEL": height * width,
         "KW": width,
+        "FLIP": workload.is_flipped,
         "TAPS_H": down.count,
         "TAPS_W": across.count,
         "FIRST": down.first * width + across.first,

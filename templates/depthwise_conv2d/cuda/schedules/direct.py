@@ -75,7 +75,7 @@ class _Program:
                     ir.Then(),
                     self.columns_loop(0, self.across.count) as kx,
                 ):
-                    tap = (ky + self.down.first, kx + self.across.first)
+                    tap = workload.tap(ky + self.down.first, kx + self.across.first)
                     weight = ir.Bind(widened(self.w[c, 0, tap[0], tap[1]], workload.dtype))
                     for column in range(self.columns):
                         at = (j + column) * s + kx * d - self.across.before

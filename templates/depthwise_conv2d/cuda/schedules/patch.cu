@@ -293,9 +293,10 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
   else
     patch_stage<1>(xs, x, image, channel, row, column);
   patch_share<CHANNELS, KH, KW>([&](int c, int ky, int kx) {
+    const int tap = (ky + K / 2 - TOP) * K + kx + K / 2 - LEFT;
     if (C % CHANNELS == 0 || channel + c < C)
       patch_fetch<1>(ws + c * W_PLANE + ky * W_PITCH + kx,
-                     w + (channel + c) * K * K + (ky + K / 2 - TOP) * K + kx + K / 2 - LEFT);
+                     w + (channel + c) * K * K + (@FLIP@ ? K * K - 1 - tap : tap));
   });
   patch_arrived();
 

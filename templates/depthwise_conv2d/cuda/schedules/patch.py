@@ -40,6 +40,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "W": workload.W,
         "K": workload.kernel[0],
         "STRIDE": workload.stride,
+        "FLIP": workload.is_flipped,
         "KH": taps_h,
         "KW": taps_w,
         "IMAGES": config["images"],

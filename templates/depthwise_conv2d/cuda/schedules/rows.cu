@@ -8,6 +8,7 @@
 // Blocks copied in BULK arrive one after the other: some sum and leave while others still wait for their planes.
 constexpr int PLANES = @PLANES@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@;  // those that can touch data
+constexpr bool FLIP = @FLIP@;
 constexpr int R = @R@, V = @V@;
 constexpr int HO = (H - 1) / STRIDE + 1, WO = (W - 1) / STRIDE + 1;
 constexpr int TOP = TAPS_H / 2, LEFT = TAPS_W / 2, TAPS = TAPS_H * TAPS_W;
@@ -74,6 +75,9 @@ __device__ __forceinline__ void depthwise_bulk_read() {
 }
 
 __device__ __forceinline__ int depthwise_channel(int plane) { return PLANES == C ? plane : plane % C; }
+
+// The tap that meets the t-th element of a window.
+__device__ __forceinline__ constexpr int depthwise_met(int t) { return FLIP ? TAPS - 1 - t : t; }
 
 // Where tap t of a channel is.
 __device__ __forceinline__ int depthwise_tap(int channel, int t) {

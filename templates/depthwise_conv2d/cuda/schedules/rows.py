@@ -47,6 +47,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "W": workload.W,
         "K": workload.kernel[0],
         "STRIDE": workload.stride,
+        "FLIP": workload.is_flipped,
         "TAPS_H": taps_h,
         "TAPS_W": taps_w,
         "R": config["rows"],

@@ -38,7 +38,7 @@ __device__ __forceinline__ void depthwise_plain(const char* x, const char* w, co
       for (int t = 0; t < TAPS; ++t) {
         const int h = r * STRIDE + t / TAPS_W - TOP, v = c * STRIDE + t % TAPS_W - LEFT;
         if (h >= 0 && h < H && v >= 0 && v < W)
-          sum = fmaf(element_load(x, h * W + v), element_load(w, depthwise_tap(channel, t)), sum);
+          sum = fmaf(element_load(x, h * W + v), element_load(w, depthwise_tap(channel, depthwise_met(t))), sum);
       }
       epilogue_finish<1>(&sum, bias, residual + (r * WO + c) * SIZE);
       element_store<1>(y + (r * WO + c) * SIZE, &sum);
@@ -98,7 +98,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   for (int i = 0; i < AHEAD && i < ROWS; ++i) fetch(i, rows[i]);
   float weight[TAPS];
 #pragma unroll
-  for (int t = 0; t < TAPS; ++t) weight[t] = element_load((const char*)w, depthwise_tap(channel, t));
+  for (int t = 0; t < TAPS; ++t) weight[t] = element_load((const char*)w, depthwise_tap(channel, depthwise_met(t)));
   float sum[R][V] = {};
 #pragma unroll
   for (int i = 0; i < ROWS; ++i) {

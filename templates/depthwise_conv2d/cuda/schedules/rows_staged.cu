@@ -71,7 +71,7 @@ __device__ __forceinline__ void depthwise_sum(float* plane, const float* weights
   const int strip = STRIP < 0 ? any : STRIP, top = strip * (R * STRIDE) - TOP;
   float weight[TAPS];
 #pragma unroll
-  for (int t = 0; t < TAPS; ++t) weight[t] = weights[t];
+  for (int t = 0; t < TAPS; ++t) weight[t] = weights[depthwise_met(t)];
 #pragma unroll
   for (int r = 0; r < R; ++r)
 #pragma unroll

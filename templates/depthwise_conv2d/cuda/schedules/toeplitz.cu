@@ -23,6 +23,7 @@ constexpr int STRIP = FRAGMENT_ROWS * WARPS * GROUPS / IMAGE_GROUPS;  // output 
 constexpr int DOWN = (HO + STRIP - 1) / STRIP, ACROSS = (WO + 8 * TILES - 1) / (8 * TILES);
 
 // Chunks of columns, from chunk ORIGIN on (of the block's first), and the distances at which T is not all zero.
+constexpr bool FLIP = @FLIP@;
 constexpr int PAD = K / 2, REACH = PAD < H ? PAD : H - 1;
 constexpr int Q_LOW = -((PAD + 7) / 8), Q_HIGH = (PAD + 7 * S) / 8;
 constexpr int ORIGIN = ACROSS == 1 ? 0 : Q_LOW;
@@ -174,8 +175,9 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   for (int unit = thread; unit < (2 * REACH + 1) * COPIES * TAP_WORDS; unit += THREADS) {
     const int place = unit % TAP_WORDS, copy = unit / TAP_WORDS % COPIES, row = unit / (TAP_WORDS * COPIES);
     const int kx = FIRST_TAP + 2 * place + copy;
-    const element* const source = w + (row + PAD - REACH) * K + kx;
-    const element a = (word)kx < K ? source[0] : 0, b = (word)(kx + 1) < K ? source[1] : 0;
+    const int tap = (row + PAD - REACH) * K + kx;
+    const element* const source = w + (FLIP ? K * K - 1 - tap : tap);
+    const element a = (word)kx < K ? source[0] : 0, b = (word)(kx + 1) < K ? source[FLIP ? -1 : 1] : 0;
     word* const high = taps + row * TAP_ROW + copy * TAP_PITCH + place;
 #if @IS_HALF@
     *high = a | (word)b << 16;

@@ -54,6 +54,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "H": workload.H,
         "W": workload.W,
         "K": workload.kernel[0],
+        "FLIP": workload.is_flipped,
         "S": workload.stride,
         "WORDS": layout.shared_words,
     }

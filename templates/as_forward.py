@@ -1,0 +1,58 @@
+"""Gradients through the templates of forward workloads."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+from templates.workload import Workload
+
+P = TypeVar("P")
+SHARED = ("operator", "name", "kind", "version", "arithmetic", "by_default")
+
+
+class AsForward(Template[Workload]):
+    """A template of forward workloads, for gradients that one of them computes
+    (:attr:`Workload.as_forward`)."""
+
+    def __init__(self, template: Template[Any]) -> None:
+        self.template = template
+        for name in SHARED:
+            setattr(self, name, getattr(template, name))
+
+    def applies(self, workload: Workload, limits: DeviceLimits) -> bool:
+        same = workload.as_forward
+        return same is not None and self.template.applies(same, limits)
+
+    def space(self, workload: Workload, limits: DeviceLimits) -> ConfigSpace:
+        return self.template.space(_same(workload), limits)
+
+    def default(self, workload: Workload, limits: DeviceLimits) -> Config:
+        return self.template.default(_same(workload), limits)
+
+    def features(
+        self, workload: Workload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        return self.template.features(_same(workload), config, limits)
+
+    def threads(self, config: Config, limits: DeviceLimits) -> int | None:
+        return self.template.threads(config, limits)
+
+    def computation(self, workload: Workload, config: Config) -> Any:
+        return self.template.computation(_same(workload), config)
+
+    def schedule(self, workload: Workload, config: Config) -> Any:
+        return self.template.schedule(_same(workload), config)
+
+
+def serving(program: P, workload: Workload) -> P | AsForward:
+    """The template, or what else makes programs, as it makes one for the workload."""
+    if workload.is_forward or not isinstance(program, Template) or program.computes_gradients:
+        return program
+    return AsForward(program)
+
+
+def _same(workload: Workload) -> Workload:
+    return workload.as_forward or workload

@@ -1,0 +1,49 @@
+"""The input's gradient of signals apart: see ``input_rows.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.gradients.input_rows import blocks
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import (
+    DERIVATIVE,
+    ELEMENTS,
+    Launch,
+    derivative,
+    elements,
+    filled,
+    launched,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("input_rows.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return launched(workload, source + resident(config["resident"]), [launch(workload, config)])
+
+
+def launch(workload: Conv1dWorkload, config: dict[str, Any]) -> Launch:
+    return Launch("conv1d_input_rows", blocks(workload, config), config["threads"], 0)
+
+
+def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **elements(workload.dtype, config["stores"], kept=False),
+        **derivative(workload),
+        "FLIP": workload.kind == "convolve",
+        "B": workload.B,
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "V": config["vector"],
+        "THREADS": config["threads"],
+    }

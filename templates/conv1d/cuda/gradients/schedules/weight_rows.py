@@ -1,0 +1,71 @@
+"""The weight's gradient of signals apart: see ``weight_rows.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.gradients.weight_rows import blocks, parts, shared_words, workspace
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import (
+    DERIVATIVE,
+    ELEMENTS,
+    Launch,
+    derivative,
+    elements,
+    filled,
+    launched,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("weight_rows.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    # once for both launches
+    once = f"#ifndef CONV1D_WEIGHT\n#define CONV1D_WEIGHT\n{source}"
+    return launched(
+        workload,
+        f"{once}{resident(config['resident'])}#endif\n",
+        launches(workload, config),
+        workspace(workload, config),
+    )
+
+
+def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
+    """The second one only if there are several parts."""
+    threads, words = config["threads"], shared_words(workload, config)
+    first = Launch("conv1d_weight_rows", blocks(workload, config), threads, words)
+    if parts(workload, config) == 1:
+        return [first]
+    sums = workload.out_channels * (workload.N + workload.bias)
+    return [first, Launch("conv1d_weight_total", ceil_div(sums, threads), threads, words)]
+
+
+def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    several = parts(workload, config) > 1
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **derivative(workload),
+        "HAS_BIAS": workload.bias,
+        "FLIP": workload.kind == "convolve",
+        "B": workload.B,
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+        "TILE": config["taps"],
+        "V": config["vector"],
+        "BATCH": config["batch"],
+        "THREADS": config["threads"],
+        "PARTS": parts(workload, config),
+        "WORDS": shared_words(workload, config),
+        "WORKSPACE": "void* __restrict__ workspace, " if several else "",
+        "PARTS_OF": "workspace" if several else "y",
+    }

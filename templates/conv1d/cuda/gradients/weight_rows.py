@@ -1,0 +1,187 @@
+"""The space of the weight's gradient of signals apart, on CUDA."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 32  # of a tile
+MAX_UNROLLED = 1024  # multiply-adds
+MAX_REGISTERS = 200  # as estimated
+BESIDE = 34  # registers for addresses and the like
+MAX_RESIDENT = 2048  # threads of a unit
+VECTOR_BYTES = 16
+PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # about
+
+
+class CudaWeightRows(Template[Conv1dWorkload]):
+    """A block sums ``taps`` taps of an output channel over about one of so many ``parts`` of its
+    rows; a thread has ``vector`` neighbouring outputs, and reads ``batch`` of those before it uses
+    them. What several parts leave a second launch adds up; ``resident`` blocks at least have room
+    on a unit."""
+
+    operator = "conv1d"
+    name = "weight_rows"
+    kind = "cuda"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for the gradient of the weight of channels apart, channels first."""
+        return (
+            super().applies(workload, limits)
+            and workload.direction == "backward_weight"
+            and not workload.is_dense
+            and workload.layout == "NCW"
+        )
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("taps", _tiles(workload))
+        space.knob("vector", _vectors(workload))
+        space.knob("batch", [1, 2, 4])
+        space.knob("threads", [64, 128, 256, 512])
+        space.knob("parts", list(PARTS))
+        space.knob("resident", [1, 2, 4])
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled and {MAX_REGISTERS} registers",
+            lambda c: (
+                c["taps"] * c["vector"] * c["batch"] <= MAX_UNROLLED
+                and _registers(workload, c) <= MAX_REGISTERS
+            ),
+            reads=("batch",),
+        )
+        space.constraint(
+            "vectors meet all taps",
+            lambda c: c["vector"] == 1 or c["taps"] == workload.N,
+            reads=("vector",),
+        )
+        space.constraint(
+            "a block has no more threads than a row has vectors, or the fewest",
+            lambda c: c["threads"] == 64 or c["threads"] * c["vector"] < 2 * workload.length,
+            reads=("threads",),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
+            reads=("threads",),
+        )
+        space.constraint(
+            "parts for one, four or sixteen blocks of each unit, if there is work for as many",
+            lambda c: c["parts"] in _wanted(*_share(workload, c), limits.units),
+            reads=("parts",),
+        )
+        space.constraint(
+            "the registers of the resident blocks fit",
+            lambda c: (
+                c["resident"] == 1
+                or _registers(workload, c) * c["threads"] * c["resident"]
+                <= limits.registers_per_unit
+            ),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        config: Config = {
+            "template": self.name,
+            "taps": _tiles(workload)[-1],
+            "vector": 1,
+            "batch": 1,
+            "threads": 64,
+            "resident": 1,
+        }
+        wide = config | {"vector": _vectors(workload)[-1]}
+        if _registers(workload, wide) <= MAX_REGISTERS and wide["taps"] * 8 <= MAX_UNROLLED:
+            config = wide
+        return config | {"parts": _wanted(*_share(workload, config), limits.units)[0]}
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        threads, registers = config["threads"], _registers(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * threads)),
+            max(1, MAX_RESIDENT // threads),
+        )
+        steps, _ = _share(workload, config)
+        size = BYTES_PER_ELEMENT[workload.dtype]
+        return {
+            **occupancy(blocks(workload, config), threads, resident, limits),
+            "shared_bytes": 4 * shared_words(workload, config),
+            "least_resident_threads": config["resident"] * threads,
+            "registers": registers,
+            "steps": steps / parts(workload, config),
+            "products_per_step": config["taps"] * config["vector"],
+            "fetched_bytes": config["batch"] * config["vector"] * size,
+            "vector_bytes": config["vector"] * size,
+            "filled": workload.B * workload.length / (steps * threads * config["vector"]),
+            "workspace": workspace(workload, config),
+        }
+
+
+def parts(workload: Conv1dWorkload, config: Config) -> int:
+    steps, _ = _share(workload, config)
+    return int(min(steps, config["parts"]))
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    _, across = _share(workload, config)
+    return across * parts(workload, config)
+
+
+def workspace(workload: Conv1dWorkload, config: Config) -> int:
+    """Floats; none if there is one part."""
+    several = parts(workload, config)
+    return several * workload.out_channels * (workload.N + workload.bias) if several > 1 else 0
+
+
+def shared_words(workload: Conv1dWorkload, config: Config) -> int:
+    return int((config["taps"] + workload.bias) * (config["threads"] + 32))
+
+
+def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
+    """Steps of a channel, and blocks that share a part."""
+    steps = workload.B * ceil_div(workload.length, config["threads"] * config["vector"])
+    return steps, workload.out_channels * ceil_div(workload.N, config["taps"])
+
+
+@cache
+def _wanted(steps: int, across: int, units: int) -> tuple[int, ...]:
+    asked = (min(steps, ceil_div(n * units, across)) for n in (1, 4, 16))
+    return tuple(sorted({next((n for n in PARTS if n >= each), PARTS[-1]) for each in asked}))
+
+
+def _tiles(workload: Conv1dWorkload) -> list[int]:
+    """Taps of a tile: all, or if these are many a few."""
+    few = [8, 16] if workload.N > 16 else []
+    return [*few, workload.N] if workload.N <= MAX_TAPS else [*few, MAX_TAPS]
+
+
+def _vectors(workload: Conv1dWorkload) -> list[int]:
+    """Outputs that lie together at multiples of their size, with what they meet."""
+    widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+    near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
+    return [
+        n
+        for n in (1, 2, 4, 8)
+        if n == 1 or (near and n <= widest and workload.M % n == 0 and workload.length % n == 0)
+    ]
+
+
+def _registers(workload: Conv1dWorkload, config: Config) -> int:
+    """Estimated: sums, what is read, addresses."""
+    vector, taps = config["vector"], config["taps"]
+    words = ceil_div(vector * BYTES_PER_ELEMENT[workload.dtype], 4)
+    read = ceil_div(vector + taps - 1, vector) + 1 if vector > 1 else taps
+    gradients = 2 if workload.activation != "none" else 1
+    return int(taps + config["batch"] * (read + gradients) * words + BESIDE)

@@ -1,0 +1,138 @@
+"""The sums of 1-D convolution in float64, for references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.transform import smooth
+
+DIRECT_LIMIT = 2**24
+"""Multiply-adds of one signal up to which the direct sum is taken; above, the transform is far
+quicker."""
+DIRECT_TAPS = 80
+"""Taps of several signals up to which the sum is direct."""
+BLOCK = 2**20
+"""Elements of an array worked on at once; a few of this size are in memory."""
+
+Array = NDArray[np.float64]
+
+
+def sums(
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
+) -> Array:
+    """The exact value to within float64 rounding, of a forward workload's output's shape, for an
+    input and a weight of its shapes.
+
+    One signal by ``numpy.convolve`` in float64, or if it is large by the convolution theorem, whose
+    float64 error (about 1e-15 of the largest value) is far below any ``max_error``. Others block by
+    block, so that little beside the result is in memory at once.
+    """
+    if workload.is_basic:
+        return _one_signal(workload, x, w)
+    result = np.empty(workload.output.shape)
+    outputs = channels_first(workload, result)
+    signals = channels_first(workload, x)
+    taps = in_order(workload, w).astype(np.float64)
+    summed = _sums_of_channels if workload.multiplier > 1 or workload.is_dense else _sums_of_each
+    for b in range(workload.B):
+        summed(workload, signals[b], taps, outputs[b])
+    return result
+
+
+def in_order(workload: Conv1dWorkload, w: NDArray[Any]) -> NDArray[Any]:
+    """The same memory as output channels by input channels by taps, these in the order in which
+    they meet the samples."""
+    taps = w.reshape(workload.out_channels, workload.summed, workload.N)
+    return taps[..., ::-1] if workload.kind == "convolve" else taps
+
+
+def channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory as signals by channels by samples."""
+    if workload.is_one_signal:
+        return array[None, None]
+    return array.swapaxes(1, 2) if workload.layout == "NWC" else array
+
+
+def window_of(
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], first: int, outputs: int
+) -> Array:
+    """What so many outputs of some channels are computed from, with zeros for the padding."""
+    start = first * workload.stride - workload.left
+    stop = start + (outputs - 1) * workload.stride + workload.span
+    inside = x[:, min(max(start, 0), workload.M) : max(min(stop, workload.M), 0)]
+    before = min(max(-start, 0), stop - start)
+    behind = stop - start - before - inside.shape[1]
+    return np.pad(inside.astype(np.float64), ((0, 0), (before, behind)))
+
+
+def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
+    """Start and length of pieces."""
+    for start in range(0, extent, step):
+        yield start, min(step, extent - start)
+
+
+def _sums_of_channels(
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
+) -> None:
+    """Several outputs of the same input: a product of matrices for each few outputs."""
+    summed, several = workload.summed, workload.multiplier
+    rows = workload.C // summed
+    by_row = taps.reshape(rows, several, summed * workload.N)
+    step = max(1, BLOCK // max(by_row[0].shape))
+    for row in range(rows):
+        channels = x[row * summed : (row + 1) * summed]
+        for first, outputs in blocks(workload.length, step):
+            window = window_of(workload, channels, first, outputs)
+            met = sliding_window_view(window, workload.span, axis=1)
+            met = met[:, :: workload.stride, :: workload.dilation]
+            flat = met.transpose(0, 2, 1).reshape(summed * workload.N, outputs)
+            place = result[row * several : (row + 1) * several, first : first + outputs]
+            place[...] = by_row[row] @ flat
+
+
+def _sums_of_each(
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
+) -> None:
+    """A kernel for each channel: a shifted multiply-add for each tap, or a product of transforms.
+    What wraps around lies behind the outputs."""
+    s, d = workload.stride, workload.dilation
+    step = max(1, BLOCK // (workload.length * s + workload.span))
+    for row, rows in blocks(workload.C, step):
+        kernels = taps[row : row + rows, 0]
+        for first, outputs in blocks(workload.length, max(1, BLOCK // s)):
+            window = window_of(workload, x[row : row + rows], first, outputs)
+            reach = (outputs - 1) * s + 1
+            if workload.N <= DIRECT_TAPS:
+                sums = np.zeros((rows, outputs))
+                for t in range(workload.N):
+                    sums += window[:, t * d : t * d + reach : s] * kernels[:, t, None]
+            else:
+                spread = np.zeros((rows, workload.span))
+                spread[:, ::d] = kernels
+                size = smooth(window.shape[1])
+                product = np.fft.rfft(window, size) * np.fft.rfft(spread, size).conj()
+                sums = np.fft.irfft(product, size)[:, :reach:s]
+            result[row : row + rows, first : first + outputs] = sums
+
+
+def _one_signal(
+    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
+) -> Array:
+    taps = w[::-1] if workload.kind == "correlate" else w
+    a, b = x.astype(np.float64), taps.astype(np.float64)
+    if workload.length * workload.N <= DIRECT_LIMIT:
+        if workload.mode == "causal":
+            return np.convolve(a, b)[: workload.length]
+        return np.convolve(a, b, mode=workload.mode or "full")
+    full = workload.M + workload.N - 1
+    size = smooth(full)
+    product = np.fft.rfft(a, size) * np.fft.rfft(b, size)
+    start = workload.N - 1 - workload.left
+    result: Array = np.fft.irfft(product, size)[start : start + workload.length]
+    return result

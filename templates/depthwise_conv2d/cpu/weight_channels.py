@@ -1,0 +1,101 @@
+"""The space of the weight's gradient, channels last, on a CPU."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import PARALLEL, Config, Template
+
+MAX_SUMS = 16  # vectors, in registers
+MAX_PLANE = 2**22  # floats
+
+
+class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
+    """A task has ``lanes`` neighbouring channels of the whole batch. It brings an image's plane to
+    where these lie together, as float32 and with its padding, and for each row of the gradient sums
+    ``tap_rows`` rows of up to ``tap_columns`` taps at a time in registers. Sums of a row are added
+    to those of the image, and these to those of the batch."""
+
+    operator = "depthwise_conv2d"
+    name = "weight_channels"
+    kind = "cpu"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On a CPU, for the gradient of a weight in layout NHWC without a multiplier, if a padded
+        plane has at most 2^22 elements."""
+        return (
+            super().applies(workload, limits)
+            and workload.direction == "backward_weight"
+            and (workload.layout, workload.multiplier) == ("NHWC", 1)
+            and plane_floats(workload, 1) <= MAX_PLANE
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        down, across = workload.near
+        widths = {across} if across <= MAX_SUMS else {8}
+        space = ConfigSpace(self.name, self.version)
+        space.knob("lanes", _lanes(workload))
+        space.knob("tap_rows", [n for n in (1, 2, 3, 4) if n <= down])
+        space.knob("tap_columns", sorted(widths | {n for n in (1, 4) if n < across}))
+        space.knob("threading", ["serial", PARALLEL])
+        space.constraint(
+            f"at most {MAX_SUMS} vectors of sums",
+            lambda c: c["tap_rows"] * c["tap_columns"] <= MAX_SUMS,
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        most = max(4, min(16, limits.vector_bytes // 4))
+        return {
+            "template": self.name,
+            "lanes": max(lanes for lanes in _lanes(workload) if lanes <= most),
+            "tap_rows": 1,
+            "tap_columns": workload.near[1] if workload.near[1] <= MAX_SUMS else 8,
+            "threading": "serial",
+        }
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        lanes = config["lanes"]
+        tasks = ceil_div(workload.C, lanes)
+        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
+        sums = config["tap_rows"] * config["tap_columns"]
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": ceil_div(tasks, used),
+            "registers": sums * lanes * 4 / limits.vector_bytes,
+            "loads_per_fma": (sums + 1) / sums,
+            "plane_bytes": 4 * plane_floats(workload, lanes),
+            "padded_share": tasks * lanes / workload.C,
+        }
+
+
+def padded_plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
+    """Rows and columns of a plane with what the used taps reach beside it."""
+    down, across = workload.used
+    return (
+        (workload.out_height - 1) * workload.stride + down.span,
+        (workload.out_width - 1) * workload.stride + across.span,
+    )
+
+
+def plane_floats(workload: DepthwiseConv2dWorkload, lanes: int) -> int:
+    rows, columns = padded_plane(workload)
+    return rows * columns * lanes
+
+
+def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Of vectors that are of channels that there are, and of planes that are not too large."""
+    return [
+        lanes
+        for lanes in (1, 2, 4, 8, 16, 32)
+        if lanes <= workload.C and plane_floats(workload, lanes) <= MAX_PLANE
+    ]

@@ -1,0 +1,212 @@
+"""The space of the input's gradient, channels last, on CUDA."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_WIDTH = 15  # of a kernel
+MAX_SUMS = 96  # of a thread
+MAX_UNROLLED = 1500  # multiply-adds of a row of taps
+MAX_REGISTERS = 200  # as estimated
+BESIDE = 36  # registers for addresses and the like
+MAX_RESIDENT = 2048  # threads of a unit
+VECTOR_BYTES = 16
+LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
+SECTOR_BYTES = 32  # of memory, which is read as a whole
+
+
+class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
+    """A thread sums a patch of ``rows`` by ``columns`` elements of ``channels`` neighbouring
+    channels, each from the taps that meet it (``schedules/input_channels.cu``). A block has
+    ``lanes`` such vectors of channels; ``resident`` blocks at least have room on a unit. It serves
+    what no forward template can: strides, and activations."""
+
+    operator = "depthwise_conv2d"
+    name = "input_channels"
+    kind = "cuda"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for the gradient of an input in layout NHWC without a multiplier that is no
+        forward workload, if the kernel is at most 15 wide and its taps fit in shared memory."""
+        return (
+            super().applies(workload, limits)
+            and workload.direction == "backward_input"
+            and workload.as_forward is None
+            and (workload.layout, workload.multiplier) == ("NHWC", 1)
+            and workload.kernel[1] <= MAX_WIDTH
+            and 4 * shared_words(workload, _smallest(workload)) <= limits.shared_memory
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        patches = [n * workload.stride for n in (1, 2, 3, 4)]
+        space = ConfigSpace(self.name, self.version)
+        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob("rows", patches)
+        space.knob("columns", patches)
+        space.knob("lanes", _lanes(workload))
+        space.knob("threads", [64, 96, 128, 192, 256])
+        space.knob("resident", [1, 2, 4, 8])
+        space.knob("stores", ["cached", "streaming"])
+        space.constraint(
+            f"at most {MAX_SUMS} sums, {MAX_UNROLLED} multiply-adds unrolled and {MAX_REGISTERS} "
+            "registers, or the smallest patch of a channel",
+            lambda c: (
+                (c["channels"], c["rows"], c["columns"]) == (1, workload.stride, workload.stride)
+                or (
+                    c["rows"] * c["columns"] * c["channels"] <= MAX_SUMS
+                    and _unrolled(workload, c) <= MAX_UNROLLED
+                    and _registers(workload, c) <= MAX_REGISTERS
+                )
+            ),
+            reads=("columns",),
+        )
+        space.constraint(
+            "patches are no larger than the plane, or the smallest",
+            lambda c: (
+                c["rows"] in (workload.stride, min(c["rows"], workload.H))
+                and c["columns"] in (workload.stride, min(c["columns"], workload.W))
+            ),
+            reads=("columns",),
+        )
+        space.constraint(
+            "whole vectors of channels for each block, and whole sectors, if there are as many",
+            lambda c: workload.C % (c["lanes"] * c["channels"]) == 0 and _wide_enough(workload, c),
+            reads=("lanes",),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
+            reads=("lanes",),
+        )
+        space.constraint(
+            "most threads have vectors of channels",
+            lambda c: c["threads"] // c["lanes"] * c["lanes"] >= 0.85 * c["threads"],
+            reads=("threads",),
+        )
+        space.constraint(
+            "the registers and the shared memory of the resident blocks fit",
+            lambda c: (
+                c["resident"] == 1
+                or (
+                    _registers(workload, c) * c["threads"] * c["resident"]
+                    <= limits.registers_per_unit
+                    and 4 * shared_words(workload, c) * c["resident"] <= limits.shared_memory
+                )
+            ),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        config = _smallest(workload)
+        for change in ({"lanes": _usual(workload)}, {"channels": 2}):
+            changed = config | change
+            if (
+                workload.C % (changed["lanes"] * changed["channels"]) == 0
+                and 4 * shared_words(workload, changed) <= limits.shared_memory_per_block
+                and _registers(workload, changed) <= MAX_REGISTERS
+                and _unrolled(workload, changed) <= MAX_UNROLLED
+            ):
+                config = changed
+        return config
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        count, registers = config["threads"], _registers(workload, config)
+        shared = 4 * shared_words(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * count)),
+            max(1, 4 * limits.shared_memory_per_block // shared),
+            max(1, MAX_RESIDENT // count),
+        )
+        outputs = config["rows"] * config["columns"]
+        rows = workload.kernel[0] * config["rows"] / workload.stride
+        return {
+            **occupancy(blocks(workload, config), count, resident, limits),
+            "shared_bytes": shared,
+            "least_resident_threads": config["resident"] * count,
+            "registers": registers,
+            "outputs_per_thread": outputs * config["channels"],
+            "work_per_thread": rows * _unrolled(workload, config),
+            "reads_per_output": rows * _columns(workload, config) / outputs,
+            "run_bytes": config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype],
+            "streaming": config["stores"] == "streaming",
+        }
+
+
+def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    top, left, _, _ = workload.pads
+    s = workload.stride
+    strips = ceil_div(workload.H + top % s, config["rows"])
+    groups = ceil_div(workload.W + left % s, config["columns"])
+    points = config["threads"] // config["lanes"]
+    across = workload.C // (config["lanes"] * config["channels"])
+    return int(across * ceil_div(workload.B * strips * groups, points))
+
+
+def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """A block's taps, as floats."""
+    height, width = workload.kernel
+    return int(height * width * config["lanes"] * config["channels"])
+
+
+def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+    lanes = next(n for n in _lanes(workload) if _wide_enough(workload, {"lanes": n, "channels": 1}))
+    return {
+        "template": CudaInputChannels.name,
+        "channels": 1,
+        "rows": workload.stride,
+        "columns": workload.stride,
+        "lanes": lanes,
+        "threads": 128,
+        "resident": 1,
+        "stores": "cached",
+    }
+
+
+def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Divisors of the channels."""
+    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
+    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+
+
+def _usual(workload: DepthwiseConv2dWorkload) -> int:
+    return max(n for n in _lanes(workload) if n <= 32)
+
+
+def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
+    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
+    return bool(read >= min(SECTOR_BYTES, most))
+
+
+def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Of the gradient, that a thread reads of a row."""
+    s, d = workload.stride, workload.dilation
+    met = [v - u * d for v in range(config["columns"]) for u in range(workload.kernel[1])]
+    return len({at // s for at in met if at % s == 0})
+
+
+def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Multiply-adds of a turn: as many rows of taps as the stride."""
+    patch = config["rows"] * config["columns"] * config["channels"]
+    return int(ceil_div(patch * workload.kernel[1], workload.stride))
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: sums, a row of the gradient, taps, addresses."""
+    channels = config["channels"]
+    sums = config["rows"] * config["columns"] * channels
+    return int(sums + _columns(workload, config) * channels + 2 * channels + BESIDE)

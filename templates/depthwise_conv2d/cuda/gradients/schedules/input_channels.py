@@ -1,0 +1,62 @@
+"""The input's gradient, channels last: see ``input_channels.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.gradients.input_channels import blocks, shared_words
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import (
+    DERIVATIVE,
+    ELEMENTS,
+    Launch,
+    derivative,
+    elements,
+    filled,
+    launched,
+    resident,
+)
+
+SOURCE = Path(__file__).with_name("input_channels.cu")
+UNROLLED = 5  # at most, turns of rows of taps
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return launched(workload, source + resident(config["resident"]), [launch(workload, config)])
+
+
+def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
+    grid = blocks(workload, config), config["threads"], shared_words(workload, config)
+    return Launch("depthwise_input_channels", *grid)
+
+
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    height, width = workload.kernel
+    top, left, _, _ = workload.pads
+    turns = ceil_div(height, workload.stride)
+    return {
+        **elements(workload.dtype, config["stores"], kept=False),
+        **derivative(workload),
+        "B": workload.B,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "HO": workload.out_height,
+        "WO": workload.out_width,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "KH": height,
+        "KW": width,
+        "TOP": top,
+        "LEFT": left,
+        "N": config["channels"],
+        "R": config["rows"],
+        "V": config["columns"],
+        "THREADS": config["threads"],
+        "ACROSS": config["lanes"],
+        "UNROLLED": turns if turns <= UNROLLED else 1,
+        "WORDS": shared_words(workload, config),
+    }

@@ -1,0 +1,57 @@
+"""The weight's gradient in multiply-adds: see ``weight_places.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import (
+    PLACES,
+    STAGES,
+    TOTALS,
+    launches,
+    program,
+    values,
+)
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import shared_words, threads, work
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import ELEMENTS, Launch, filled
+
+DIRECT = Path(__file__).with_name("weight_direct.cu")
+STAGED = Path(__file__).with_name("weight_staged.cu")
+
+
+def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    return program(
+        filled(numbers(workload, config), ELEMENTS, *sources(config)),
+        config["resident"],
+        work(workload, config),
+        threads(workload, config),
+        shared_words(workload, config),
+    )
+
+
+def sources(config: dict[str, Any]) -> list[Path]:
+    """What follows the elements."""
+    middle = [STAGES, STAGED] if config["inputs"] == "shared" else [DIRECT]
+    return [*PLACES, *middle, TOTALS]
+
+
+def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+    words = shared_words(workload, config)
+    return launches(work(workload, config), threads(workload, config), words)
+
+
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **values(work(workload, config), threads(workload, config)),
+        "N": config["channels"],
+        "ACROSS": config["lanes"],
+        "AHEAD": config.get("ahead") == 1,
+        "STAGED": config["inputs"] == "shared",
+        "PLANES": workload.layout == "NCHW",
+        "TENSOR": False,
+        "STAGES": config.get("stages"),
+        "COPIED_STEPS": config.get("copied_steps"),
+        "WORDS": shared_words(workload, config),
+    }

@@ -1,0 +1,107 @@
+// From global memory to registers. With AHEAD rows are read a step before they are used.
+constexpr bool AHEAD = @AHEAD@;
+
+constexpr int PIECES = POINTS;
+struct weight_sums {
+  float taps[TR][TC][N], bias[N];
+};
+
+// What a step reads: input rows, a row of the gradient, and the sums at the same places.
+struct weight_step {
+  word x[STRIDE][COLUMNS][WORDS], g[V][WORDS], z[HAS_DERIVATIVE ? V : 1][WORDS];
+};
+
+__device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, const char* g, const char* z, int first_channel,
+                                           int part, int down, int aside, char* shared) {
+  const int channel = first_channel + threadIdx.x % ACROSS * N, point = threadIdx.x / ACROSS;
+#pragma unroll 1
+  for (int walk = 0; walk < WALKS; ++walk) {
+    const weight_place place = weight_at(walk, point, part, down, aside);
+    if (!place.any || point >= POINTS) continue;
+    const bool whole = place.left >= 0 && place.left + COLUMNS <= W && (WO % V == 0 || place.column + V <= WO);
+    const char* const xs = x + weight_element(place.image, channel, 0, place.left, H, W) * SIZE;
+    const long long first = weight_element(place.image, channel, 0, place.column, HO, WO);
+
+    auto fetch = [&](int row, weight_step& step) {
+#pragma unroll
+      for (int s = 0; s < STRIDE; ++s) {
+        const int xr = row * STRIDE + s - place.above;
+        const char* const line = xs + (long long)xr * (W * COLUMN * SIZE);
+        if (weight_meets_row(s) && (word)xr < (word)H) {
+          if (whole) {
+#pragma unroll
+            for (int e = 0; e < COLUMNS; ++e)
+              if (weight_meets(e)) element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), true);
+          } else {
+#pragma unroll
+            for (int e = 0; e < COLUMNS; ++e)
+              if (weight_meets(e))
+                element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), (word)(place.left + e) < (word)W);
+          }
+        }
+      }
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const bool inside = row < place.to && (WO % V == 0 || place.column + v < WO);
+        const long long at = (first + (long long)(row * WO + v) * COLUMN) * SIZE;
+        element_fetch<N * SIZE>(step.g[v], g + at, inside);
+        if (HAS_DERIVATIVE) element_fetch<N * SIZE>(step.z[v], z + at, inside);
+      }
+    };
+
+    float kept[RING][V][N] = {};
+    const int steps = place.to - place.from + RING - 1;
+    weight_step next;
+    if (AHEAD) fetch(place.from, next);
+#pragma unroll 1
+    for (int begin = 0; begin < steps; begin += RING)
+#pragma unroll
+      for (int turn = 0; turn < RING; ++turn) {
+        const int row = place.from + begin + turn;
+        if (row - place.from >= steps) break;
+        weight_step now;
+        if (AHEAD) {
+          now = next;
+          fetch(row + 1, next);
+        } else {
+          fetch(row, now);
+        }
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+#pragma unroll
+          for (int n = 0; n < N; ++n) {
+            kept[turn][v][n] = element_at(now.g[v], n);
+            if (HAS_DERIVATIVE) kept[turn][v][n] *= derivative_activation(element_at(now.z[v], n));
+            if (HAS_BIAS) sum.bias[n] += kept[turn][v][n];
+          }
+#pragma unroll
+        for (int s = 0; s < STRIDE; ++s)
+          if (weight_meets_row(s) && (word)(row * STRIDE + s - place.above) < (word)H)
+#pragma unroll
+            for (int behind = 0; behind < RING; ++behind) {
+              const int t = weight_met(behind * STRIDE + s, TR);
+              if (t >= 0)
+#pragma unroll
+                for (int v = 0; v < V; ++v)
+#pragma unroll
+                  for (int u = 0; u < TC; ++u)
+#pragma unroll
+                    for (int n = 0; n < N; ++n)
+                      sum.taps[t][u][n] = fmaf(element_at(now.x[s][v * STRIDE + u * DILATION], n),
+                                          kept[(turn - behind + RING) % RING][v][n], sum.taps[t][u][n]);
+            }
+      }
+  }
+}
+
+
+// A row of taps, or the bias, of this thread's place, for the block to add up.
+__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all) {
+  const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS, width = t < TR ? TC : 1;
+  if (point >= POINTS) return;
+#pragma unroll
+  for (int u = 0; u < width; ++u)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      all[(point * width + u) * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
+}

@@ -1,0 +1,73 @@
+"""What fills the sources of a weight's gradient, and their two launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.depthwise_conv2d.cuda.gradients.weight_work import Work
+from templates.kernels.written import (
+    DERIVATIVE,
+    Launch,
+    derivative,
+    elements,
+    launched,
+    resident,
+)
+
+PLACES = (DERIVATIVE, Path(__file__).with_name("weight_places.cu"))
+STAGES = Path(__file__).with_name("weight_stages.cu")
+TOTALS = Path(__file__).with_name("weight_parts.cu")
+
+
+def program(source: str, resident_blocks: int, work: Work, threads: int, words: int) -> Any:
+    """Both launches of functions of the source."""
+    # once for both launches
+    once = f"#ifndef DEPTHWISE_WEIGHT\n#define DEPTHWISE_WEIGHT\n{source}"
+    return launched(
+        work.workload,
+        f"{once}{resident(resident_blocks)}#endif\n",
+        launches(work, threads, words),
+        work.workspace,
+    )
+
+
+def launches(work: Work, threads: int, words: int) -> list[Launch]:
+    return [
+        Launch("depthwise_weight_parts", work.blocks, threads, words),
+        Launch("depthwise_weight_total", work.last_blocks, threads, threads),
+    ]
+
+
+def values(work: Work, threads: int) -> dict[str, object]:
+    workload = work.workload
+    height, width = workload.kernel
+    down, across = workload.used
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **derivative(workload),
+        "HAS_BIAS": workload.bias,
+        "B": workload.B,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "HO": workload.out_height,
+        "WO": workload.out_width,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "KERNEL": height * width,
+        "KW": width,
+        "TAPS_H": down.count,
+        "TAPS_W": across.count,
+        "FIRST_H": down.first,
+        "FIRST_W": across.first,
+        "TOP": down.before,
+        "LEFT": across.before,
+        "TR": work.tap_rows,
+        "TC": work.tap_columns,
+        "R": work.rows,
+        "V": work.columns,
+        "WALKS": work.walks,
+        "IMAGES": max(1, work.images),
+        "THREADS": threads,
+    }

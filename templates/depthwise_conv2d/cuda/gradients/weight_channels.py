@@ -1,0 +1,339 @@
+"""The space of the weight's gradient, channels last, in multiply-adds on CUDA."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.gradients.weight_work import (
+    PARTS,
+    Work,
+    ring,
+    serves,
+    strips,
+)
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+MAX_TAPS = 81  # of a tile
+MAX_SIDE = 9  # of a tile, in taps
+MAX_UNROLLED = 3600  # multiply-adds
+MAX_REGISTERS = 232  # as estimated
+DEFAULT_REGISTERS = 160
+BESIDE = 38  # registers for addresses and the like
+MAX_RESIDENT = 2048  # threads of a unit
+VECTOR_BYTES = 16
+LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
+SECTOR_BYTES = 32  # of memory, which is read as a whole
+
+
+class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
+    """A thread sums ``tap_rows`` by ``tap_columns`` taps of ``channels`` neighbouring channels over
+    strips of ``rows`` by ``columns`` outputs; a block has ``lanes`` such vectors of channels. What
+    the blocks leave in about ``parts`` parts a second launch adds up. ``inputs`` come straight to
+    ``registers``, with ``ahead`` a row before they are used, or by way of ``shared`` memory: then a
+    block has all columns of ``images``, and copies the rows of ``copied_steps`` together,
+    ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a unit."""
+
+    operator = "depthwise_conv2d"
+    name = "weight_channels"
+    kind = "cuda"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for the gradient of a weight in layout NHWC without a multiplier."""
+        return super().applies(workload, limits) and serves(workload)
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        widest = (
+            1 if workload.layout == "NCHW" else VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        )
+        places = ["registers", *(["shared"] if _can_be_shared(workload) else [])]
+        direct, shared = {"inputs": "registers"}, {"inputs": "shared"}
+        columns = [1, 2, 3, 4, 5, 7, 8, 14]
+        space = ConfigSpace(self.name, self.version)
+        space.knob("inputs", places)
+        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob("tap_rows", _sides(workload, workload.near[0]))
+        space.knob("tap_columns", _sides(workload, workload.near[1]))
+        space.knob("columns", [v for v in columns if v <= workload.out_width])
+        space.knob("rows", strips(workload))
+        space.knob("lanes", _lanes(workload))
+        space.knob("threads", [64, 96, 128, 192], when=direct)
+        space.knob("ahead", [0, 1], when=direct)
+        if "shared" in places:
+            space.knob("images", [n for n in (1, 2, 4, 8) if n <= workload.B], when=shared)
+            space.knob("stages", [2, 3], when=shared)
+            space.knob("copied_steps", [1, 2, 4], when=shared)
+        space.knob("parts", list(PARTS))
+        space.knob("resident", [1, 2, 3])
+        space.constraint(
+            f"at most {MAX_TAPS} taps",
+            lambda c: c["tap_rows"] * c["tap_columns"] <= MAX_TAPS,
+            reads=("tap_columns",),
+        )
+        if "shared" in places:
+            space.constraint(
+                "all taps in one tile if rows come by way of shared memory",
+                lambda c: (
+                    c["inputs"] == "registers" or (c["tap_rows"], c["tap_columns"]) == workload.near
+                ),
+                reads=("tap_columns",),
+            )
+        space.constraint(
+            "groups of columns are less than a quarter wider than the plane",
+            lambda c: _excess(workload.out_width, c["columns"]) < 1.25,
+            reads=("columns",),
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} multiply-adds unrolled and {MAX_REGISTERS} registers",
+            lambda c: (
+                _unrolled(workload, c) <= MAX_UNROLLED and _registers(workload, c) <= MAX_REGISTERS
+            ),
+            reads=("columns",),
+        )
+        space.constraint(
+            "whole vectors of channels for each block, and whole sectors, if there are as many",
+            lambda c: workload.C % (c["lanes"] * c["channels"]) == 0 and _wide_enough(workload, c),
+            reads=("lanes",),
+        )
+        space.constraint(
+            "most threads have vectors of channels",
+            lambda c: (
+                c["inputs"] == "shared"
+                or c["threads"] // c["lanes"] * c["lanes"] >= 0.85 * c["threads"]
+            ),
+            reads=("threads",),
+        )
+        if "shared" in places:
+            space.constraint(
+                "a block has no more than 512 threads, most of which have outputs",
+                lambda c: c["inputs"] == "registers" or _is_filled(workload, c, limits),
+                reads=("images",),
+            )
+            space.constraint(
+                "no more steps than a strip has are copied ahead, or one",
+                lambda c: (
+                    c.get("copied_steps", 1) == 1
+                    or (c["stages"] - 1) * c["copied_steps"]
+                    < c["rows"] + ring(workload, c["tap_rows"])
+                ),
+                reads=("copied_steps",),
+            )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
+            reads=("copied_steps" if "shared" in places else "threads",),
+        )
+        space.constraint(
+            "parts for one, two or four blocks of each unit, if there is work for as many",
+            lambda c: c["parts"] in work(workload, c).useful(limits.units),
+            reads=("parts",),
+        )
+        space.constraint(
+            "the registers and the shared memory of the resident blocks fit",
+            lambda c: (
+                c["resident"] == 1
+                or (
+                    _registers(workload, c) * threads(workload, c) * c["resident"]
+                    <= limits.registers_per_unit
+                    and 4 * shared_words(workload, c) * c["resident"] <= limits.shared_memory
+                )
+            ),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        lanes = [n for n in _lanes(workload) if n <= 32][-1]
+        config: Config = {
+            "template": self.name,
+            "inputs": "registers",
+            "channels": 1,
+            "tap_rows": _sides(workload, workload.near[0])[0],
+            "tap_columns": _sides(workload, workload.near[1])[0],
+            "columns": 1,
+            "rows": workload.out_height,
+            "lanes": lanes,
+            "threads": 128,
+            "ahead": 0,
+            "parts": 1,
+            "resident": 1,
+        }
+        largest = {
+            "tap_rows": _sides(workload, workload.near[0])[-1],
+            "tap_columns": _sides(workload, workload.near[1])[-1],
+        }
+        most = 1 if workload.layout == "NCHW" else 2
+        for change in (largest, {"columns": 2}, {"columns": 4}, {"channels": most}):
+            changed = config | change
+            if (
+                workload.out_width % changed["columns"] == 0
+                and workload.C % (lanes * changed["channels"]) == 0
+                and _registers(workload, changed) <= DEFAULT_REGISTERS
+                and _unrolled(workload, changed) <= MAX_UNROLLED // 2
+            ):
+                config = changed
+        return config | {"parts": work(workload, config).useful(limits.units)[0]}
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        share, count = work(workload, config), threads(workload, config)
+        registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
+        taps = config["tap_rows"] * config["tap_columns"]
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * count)),
+            max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
+            max(1, MAX_RESIDENT // count),
+        )
+        read = _input_columns(workload, config) + config["columns"]
+        ahead = config["copied_steps"] * (config["stages"] - 1) if "stages" in config else 0
+        return {
+            **occupancy(share.blocks, count, resident, limits),
+            "shared_bytes": shared,
+            "least_resident_threads": config["resident"] * count,
+            "registers": registers,
+            "sums_per_thread": taps * config["channels"],
+            "products_per_step": taps * config["columns"] * config["channels"],
+            "loads_per_product": read / (taps * config["columns"]),
+            "steps": share.walks * (config["rows"] + share.ring - 1),
+            "steps_per_row": (config["rows"] + share.ring - 1) / config["rows"],
+            "steps_ahead": ahead or config.get("ahead", 0),
+            "run_bytes": share.channels * BYTES_PER_ELEMENT[workload.dtype],
+            "workspace": share.workspace,
+            "padded_share": _excess(workload.out_width, config["columns"]),
+        }
+
+
+def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
+    images = config.get("images", 0)
+    groups = ceil_div(workload.out_width, config["columns"])
+    return Work(
+        workload,
+        columns=config["columns"],
+        rows=config["rows"],
+        tap_rows=config["tap_rows"],
+        tap_columns=config["tap_columns"],
+        channels=config["lanes"] * config["channels"],
+        points=images * groups if images else config["threads"] // config["lanes"],
+        images=images,
+        wanted=config["parts"],
+    )
+
+
+def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    if "threads" in config:
+        return int(config["threads"])
+    groups = ceil_div(workload.out_width, config["columns"])
+    return int(ceil_div(config["images"] * groups * config["lanes"], 32) * 32)
+
+
+def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """A row of taps of all places, or the rows that are held."""
+    channels = config["lanes"] * config["channels"]
+    images, columns = config.get("images", 0), config["columns"]
+    groups = ceil_div(workload.out_width, columns)
+    points = images * groups if images else config["threads"] // config["lanes"]
+    sums = points * channels * config["tap_columns"]
+    if not images:
+        return int(sums)
+    s, size = workload.stride, channels * BYTES_PER_ELEMENT[workload.dtype]
+    wide = (groups - 1) * columns * s + _span(workload, config)
+    gradients = 2 if workload.activation != "none" else 1
+    step = images * (
+        s * wide * _pitch(size, columns * s) + gradients * groups * columns * _pitch(size, columns)
+    )
+    return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
+
+
+def _pitch(size: int, positions: int) -> int:
+    """Bytes from a position in shared memory to the next, if one has so many."""
+    for pad in range(0, 128, 16):
+        if (positions * (size + pad) - size) % 128 == 0:
+            return size + pad
+    return size
+
+
+def _can_be_shared(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether channels are last and whole ones in 16 bytes, and one tile has all taps."""
+    if workload.layout == "NCHW":
+        return False
+    vectors = workload.C * BYTES_PER_ELEMENT[workload.dtype] % VECTOR_BYTES == 0
+    return vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
+
+
+def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    size = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
+    count = threads(workload, config)
+    used = work(workload, config | {"parts": 1}).points * config["lanes"]
+    return bool(
+        size % VECTOR_BYTES == 0
+        and count <= min(512, limits.threads_per_block)
+        and (used >= 0.8 * count or count == 32)
+    )
+
+
+def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
+    """Of tiles of taps: as many as there are, or parts of them; one, if taps are apart."""
+    apart = {1} if workload.dilation > 1 else set()
+    if near <= MAX_SIDE:
+        return sorted({near} | apart)
+    parts = [n for p in range(2, near) if 4 <= (n := ceil_div(near, p)) <= MAX_SIDE - 1]
+    return sorted({parts[0], parts[-1]} | apart)
+
+
+def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Divisors of the channels; one of planes."""
+    if workload.layout == "NCHW":
+        return [1]
+    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
+    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+
+
+def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
+    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
+    return bool(read >= min(SECTOR_BYTES, most))
+
+
+def _excess(extent: int, piece: int) -> float:
+    """How much is computed of what there is, in pieces."""
+    return ceil_div(extent, piece) * piece / extent
+
+
+def _span(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Input columns from the first to the last that a thread meets."""
+    columns, taps = config["columns"], config["tap_columns"]
+    return int((columns - 1) * workload.stride + (taps - 1) * workload.dilation + 1)
+
+
+def _input_columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Those that a thread reads of a row."""
+    s, d = workload.stride, workload.dilation
+    columns, taps = range(config["columns"]), range(config["tap_columns"])
+    return len({v * s + u * d for v in columns for u in taps})
+
+
+def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    step = config["tap_rows"] * config["tap_columns"] * config["columns"] * config["channels"]
+    return int(step * ring(workload, config["tap_rows"]))
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: sums, the ring, what a step reads, addresses."""
+    channels, columns = config["channels"], config["columns"]
+    words = ceil_div(channels * BYTES_PER_ELEMENT[workload.dtype], 4)
+    sums = config["tap_rows"] * config["tap_columns"] * channels
+    kept = ring(workload, config["tap_rows"]) * columns * channels
+    gradients = 2 if workload.activation != "none" else 1
+    step = _input_columns(workload, config) * words
+    if config["inputs"] == "registers":
+        rows = workload.stride if config["tap_rows"] > 1 else 1
+        step = (config.get("ahead", 0) + 1) * (rows * step + gradients * columns * words)
+    return int(sums + kept + step + (channels if workload.bias else 0) + BESIDE)

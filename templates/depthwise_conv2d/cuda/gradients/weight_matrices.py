@@ -1,0 +1,243 @@
+"""The space of the weight's gradient, channels last, on tensor cores."""
+
+from __future__ import annotations
+
+from templates.arithmetic import TENSOR_CORES
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.gradients.weight_work import (
+    PARTS,
+    Work,
+    ring,
+    serves,
+    strips,
+)
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.halves import capability
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+SIZE = 2  # bytes of an element
+VECTOR = 8  # channels in 16 bytes
+LINE = 8  # outputs of a line
+LINES = 16  # of a product
+CHANNELS = (8, 128)  # of a block
+MAX_REGISTERS = 232  # as estimated
+BESIDE = 36  # registers for addresses and the like
+MAX_RESIDENT = 2048  # threads of a unit
+
+
+class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
+    """Channels last in 16 bits: for each channel and row of taps a product of input columns and
+    columns of the gradient, summed over lines of eight outputs (``schedules/weight_tensor.cu``). A
+    block has all lines of ``images`` in strips of ``rows``, of ``channels``, of which a warp has
+    ``warp_channels``. The rows of ``copied_steps`` come together, ``stages`` - 1 times as far
+    ahead. What the blocks leave in about ``parts`` parts a second launch adds up; ``resident``
+    blocks at least have room on a unit."""
+
+    operator = "depthwise_conv2d"
+    name = "weight_matrices"
+    kind = "cuda"
+    version = 1
+    arithmetic = TENSOR_CORES
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA from compute capability 7.5 on (bfloat16: 8.0), for the gradient of a weight in
+        layout NHWC without a multiplier or an activation, if channels are whole vectors, taps are
+        at most eight outputs' columns apart, and their sums fit in registers."""
+        return (
+            super().applies(workload, limits)
+            and serves(workload)
+            and workload.dtype != "float32"
+            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and workload.activation == "none"
+            and workload.C % VECTOR == 0
+            and (workload.near[1] - 1) * workload.dilation // workload.stride <= LINE
+            and _fits(workload, _smallest(workload), limits)
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        space.knob("warp_channels", [2, 4])
+        space.knob("channels", _channels(workload))
+        space.knob("images", [n for n in (1, 2, 4, 8, 16) if n <= workload.B])
+        space.knob("rows", strips(workload))
+        space.knob("stages", [2, 3, 4])
+        space.knob("copied_steps", [1, 2, 4])
+        space.knob("parts", list(PARTS))
+        space.knob("resident", [1, 2, 3, 4])
+        space.constraint(
+            f"at most {MAX_REGISTERS} registers a thread",
+            lambda c: _registers(workload, c) <= MAX_REGISTERS,
+            reads=("warp_channels",),
+        )
+        space.constraint(
+            "a block has no more than 768 threads",
+            lambda c: threads(workload, c) <= min(768, limits.threads_per_block),
+            reads=("images",),
+        )
+        space.constraint(
+            "less than a third of a product's lines is missing, or there are too few",
+            lambda c: (
+                _sets(workload, c) * LINES < 1.34 * c["images"] * _groups(workload)
+                or c["images"] == 1
+                or 2 * c["images"] * _groups(workload) <= LINES
+            ),
+            reads=("images",),
+        )
+        space.constraint(
+            "no more steps than a strip has are copied ahead, or one",
+            lambda c: (
+                (c["stages"], c["copied_steps"]) == (2, 1)
+                or (c["stages"] - 1) * c["copied_steps"]
+                < c["rows"] + ring(workload, workload.near[0])
+            ),
+            reads=("copied_steps",),
+        )
+        space.constraint(
+            f"at most {limits.shared_memory} bytes of shared memory",
+            lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
+            reads=("copied_steps",),
+        )
+        space.constraint(
+            "parts for one, two or four blocks of each unit, if there is work for as many",
+            lambda c: c["parts"] in work(workload, c).useful(limits.units),
+            reads=("parts",),
+        )
+        space.constraint(
+            "the threads, the registers and the shared memory of the resident blocks fit",
+            lambda c: _fits(workload, c, limits),
+            reads=("resident",),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        """As many images as have the lines of a product."""
+        config = _smallest(workload)
+        images = [n for n in (1, 2, 4, 8, 16) if n <= workload.B]
+        for n in images:
+            changed = config | {"images": n}
+            few = n == 1 or n * _groups(workload) <= LINES
+            if few and _fits(workload, changed, limits):
+                config = changed
+        for change in ({"channels": _usual(workload)}, {"rows": workload.out_height}):
+            if _fits(workload, config | change, limits):
+                config = config | change
+        return config | {"parts": work(workload, config).useful(limits.units)[0]}
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        share, count = work(workload, config), threads(workload, config)
+        registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
+        resident = min(
+            max(1, limits.registers_per_unit // (registers * count)),
+            max(1, 4 * limits.shared_memory_per_block // shared),
+            max(1, MAX_RESIDENT // count),
+        )
+        steps = config["rows"] + share.ring - 1
+        products = workload.near[0] * _phases(workload) * config["warp_channels"]
+        return {
+            **occupancy(share.blocks, count, resident, limits),
+            "shared_bytes": shared,
+            "least_resident_threads": config["resident"] * count,
+            "registers": registers,
+            "steps": share.walks * steps,
+            "products_per_step": products,
+            "products": share.blocks * share.walks * steps * products * count // 32,
+            "steps_ahead": config["copied_steps"] * (config["stages"] - 1),
+            "steps_per_row": steps / config["rows"],
+            "run_bytes": config["channels"] * SIZE,
+            "workspace": share.workspace,
+            "filled": config["images"]
+            * workload.out_width
+            / (_sets(workload, config) * LINES * LINE),
+        }
+
+
+def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
+    return Work(
+        workload,
+        columns=LINE,
+        rows=config["rows"],
+        tap_rows=workload.near[0],
+        tap_columns=workload.near[1],
+        channels=config["channels"],
+        points=config["images"] * _groups(workload),
+        images=config["images"],
+        wanted=config["parts"],
+    )
+
+
+def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    return int(32 * config["channels"] // config["warp_channels"] * _sets(workload, config))
+
+
+def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """The rows that are held, or a row of taps and the matrices from which it comes."""
+    channels, images, s = config["channels"], config["images"], workload.stride
+    pitch, groups = 16 * (channels // VECTOR | 1), _groups(workload)
+    inputs = (groups + 1) * (LINE * s * pitch + 32)
+    step = images * (s * inputs + groups * (LINE * pitch + 32))
+    sets = _sets(workload, config)
+    sums = sets * channels * (workload.near[1] + s * LINES * LINE)
+    return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
+
+
+def _groups(workload: DepthwiseConv2dWorkload) -> int:
+    """Lines of a row."""
+    return ceil_div(workload.out_width, LINE)
+
+
+def _sets(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Warps that have the same channels."""
+    return ceil_div(config["images"] * _groups(workload), LINES)
+
+
+def _phases(workload: DepthwiseConv2dWorkload) -> int:
+    s, d = workload.stride, workload.dilation
+    return len({u * d % s for u in range(workload.near[1])})
+
+
+def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Divisors that are whole vectors."""
+    least, most = CHANNELS
+    return [n for n in range(least, most + 1, VECTOR) if workload.C % n == 0]
+
+
+def _usual(workload: DepthwiseConv2dWorkload) -> int:
+    return max(n for n in _channels(workload) if n <= 32)
+
+
+def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+    return {
+        "template": CudaWeightMatrices.name,
+        "warp_channels": 2,
+        "channels": _channels(workload)[0],
+        "images": 1,
+        "rows": strips(workload)[0],
+        "stages": 2,
+        "copied_steps": 1,
+        "parts": 1,
+        "resident": 1,
+    }
+
+
+def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    registers, count = _registers(workload, config), threads(workload, config)
+    resident = config["resident"]
+    return (
+        registers <= MAX_REGISTERS
+        and count <= min(768, limits.threads_per_block)
+        and registers * count * resident <= limits.registers_per_unit
+        and 4 * shared_words(workload, config) * resident <= limits.shared_memory
+    )
+
+
+def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Estimated: sums, the ring, a row's operands, addresses."""
+    own, rows = config["warp_channels"], workload.near[0]
+    sums = (rows * workload.stride + workload.bias) * own * 4
+    return int(sums + ring(workload, rows) * 2 * own + 4 * own + BESIDE)

@@ -1,0 +1,108 @@
+"""The sums of depthwise 2-D convolution in float64, for references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.transform import smooth
+
+DIRECT_TAPS = 80
+"""Taps up to which they are summed one by one; above, the transform is quicker."""
+TILE = 2**18
+"""Outputs of a plane worked on at once."""
+BLOCK = 2**20
+"""Outputs of several small planes worked on at once; a few arrays of this size are in memory."""
+
+Array = NDArray[np.float64]
+Block = tuple[slice, slice, slice, slice]
+
+
+def sums(
+    workload: DepthwiseConv2dWorkload,
+    x: NDArray[np.floating[Any]],
+    w: NDArray[np.floating[Any]],
+) -> Array:
+    """The sum over taps in float64, of a forward workload's output's shape, for an input and a
+    weight of its shapes.
+
+    Block by block, so that little beside the result is in memory at once. Large kernels by the
+    convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
+    ``max_error``.
+    """
+    down, across = workload.used
+    near = tuple(slice(each.first, each.first + each.count) for each in workload.used)
+    taps = w[:, 0][(slice(None), *near)].astype(np.float64)
+    summed = _direct if down.count * across.count <= DIRECT_TAPS else _transformed
+    x = x.transpose(workload.axes(range(4)))
+    result = np.empty(workload.output.shape)
+    planes = result.transpose(workload.axes(range(4)))
+    for block in blocks(planes.shape):
+        window = window_of(workload, x, block)
+        planes[block] = summed(workload, window, taps[block[1]], planes[block].shape[2:])
+    return result
+
+
+def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """The output in pieces: of several planes where they are small, of one where it is large."""
+    _, channels, height, width = shape
+    across = min(width, max(TILE // height, round(TILE**0.5)))
+    down = min(height, TILE // across)
+    planes = max(1, BLOCK // (down * across))
+    steps = (max(1, planes // channels), min(planes, channels), down, across)
+    yield from product(
+        *(
+            [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
+            for extent, step in zip(shape, steps, strict=True)
+        )
+    )
+
+
+def window_of(
+    workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], block: Block
+) -> Array:
+    """The part of x that a block of outputs is computed from, with zeros for the padding."""
+    inside, padding = [], [(0, 0), (0, 0)]
+    for piece, taps, extent in zip(block[2:], workload.used, x.shape[2:], strict=True):
+        first = piece.start * workload.stride - taps.before
+        length = (piece.stop - 1 - piece.start) * workload.stride + taps.span
+        start, stop = (min(max(0, place), extent) for place in (first, first + length))
+        ahead = min(max(0, -first), length)
+        inside.append(slice(start, stop))
+        padding.append((ahead, length - ahead - (stop - start)))
+    channels = np.arange(block[1].start, block[1].stop) // workload.multiplier
+    part = x[block[0], slice(channels[0], channels[-1] + 1), inside[0], inside[1]]
+    return np.pad(part[:, channels - channels[0]].astype(np.float64), padding)
+
+
+def _direct(
+    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
+) -> Array:
+    """One shifted multiply-add for each tap."""
+    stride, step = workload.stride, workload.dilation
+    height, width = ((extent - 1) * stride + 1 for extent in size)
+    result = np.zeros((*window.shape[:2], *size))
+    for ky, kx in np.ndindex(taps.shape[1:]):
+        top, left = ky * step, kx * step
+        shifted = window[:, :, top : top + height : stride, left : left + width : stride]
+        result += shifted * taps[:, ky, kx, None, None]
+    return result
+
+
+def _transformed(
+    workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
+) -> Array:
+    """A product of transforms; what wraps around lies behind the outputs."""
+    stride, step = workload.stride, workload.dilation
+    spread = np.zeros((len(taps), *(each.span for each in workload.used)))
+    spread[:, ::step, ::step] = taps
+    shape = [smooth(extent) for extent in window.shape[2:]]
+    product = np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()
+    height, width = ((extent - 1) * stride + 1 for extent in size)
+    result: Array = np.fft.irfft2(product, shape)[:, :, :height:stride, :width:stride]
+    return result

@@ -1,0 +1,68 @@
+"""Gradients of depthwise layers beside PyTorch's, on a GPU.
+
+python -m tests.benchmarks.training programs FOLDER --samples 24
+python -m tests.benchmarks.training measure FOLDER --write RESULT
+python -m tests.benchmarks.training programs FOLDER --near RESULT.json
+python -m tests.benchmarks.training measure FOLDER --beside RESULT.json --write PAGE
+
+The first and the third need TVM and no GPU: they write CUDA sources of random configurations, and
+of the neighbours of the fastest. The others need a GPU, PyTorch and cuda-bindings alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", choices=["programs", "measure"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--samples", type=int, default=24, help="configurations of each template")
+    parser.add_argument("--near", type=Path, help="neighbours of the fastest two of that result")
+    parser.add_argument("--seconds", type=float, default=500, help="begin no program after so long")
+    parser.add_argument("--layers", nargs="+", help="these alone")
+    parser.add_argument("--beside", type=Path, help="a result of the same device to add to")
+    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    options = parser.parse_args()
+    if options.step == "programs":
+        from tests.benchmarks.training import programs
+
+        near = fastest(json.loads(options.near.read_text())) if options.near else None
+        print(programs.write(options.folder, options.samples, near), "programs")
+        return
+    from tests.benchmarks.training import measured, page
+
+    result = measured.measured(options.folder, options.seconds, options.layers)
+    if options.beside:
+        result = joined(json.loads(options.beside.read_text()), result)
+    text = page.markdown(result)
+    print(text)
+    if options.write:
+        options.write.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        options.write.with_suffix(".md").write_text(text)
+
+
+def fastest(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The two fastest configurations of each layer and direction."""
+    return {
+        key: [each["config"] for each in row["ours"][:2]] for key, row in result["rows"].items()
+    }
+
+
+def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The second's times, with how many configurations both tried."""
+    if first["device"] != second["device"]:
+        raise SystemExit(f"these are of {first['device']} and {second['device']}")
+    for key, row in second["rows"].items():
+        row["tried"] += first["rows"][key]["tried"] if key in first["rows"] else 0
+    return second | {"commands": first["commands"] + second["commands"]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Gradients: what they take and give, and that every program of them is right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.gradients import WithGradients
+from templates.naive import naive_on
+from tests.templates.compiled import Compiled
+from tests.templates.cuda_source import cubin, source
+from tests.templates.devices import CPU, H200, T4
+from tests.templates.shapes import SMALL, small_gradients
+from tuner.measure import cases
+from tuner.measure.check import check
+
+BOUNDED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
+SHAPES: dict[str, dict[str, Any]] = {
+    "conv1d": {"M": 40, "N": 5, "B": 2, "C": 3, "F": 6, "stride": 2},
+    "depthwise_conv2d": {"B": 2, "C": 3, "H": 9, "W": 7, "K": 5, "multiplier": 2},
+}
+EACH = pytest.mark.parametrize("operator", SHAPES)
+
+
+def gradient(operator: str, direction: str, **fields: Any) -> WithGradients:
+    fields = SHAPES[operator] | fields | {"direction": direction}
+    found: Any = templates.operator(operator).workload.model_validate(fields)
+    return found  # type: ignore[no-any-return]
+
+
+@EACH
+def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -> None:
+    forward: Any = gradient(operator, "forward", bias=True, residual=True, activation="silu")
+    x, w, _, _, y = forward.arguments
+    g, weight, z, dx = gradient(operator, "backward_input", activation="silu").arguments
+    names = [(each.name, each.role, each.symbol) for each in (g, weight, z, dx)]
+    assert names == [
+        ("output_gradient", "gradient", "g"),
+        ("weight", "weight", "w"),
+        ("sums", "sums", "z"),
+        ("output", "output", "y"),
+    ]
+    assert g.shape == z.shape == y.shape
+    assert (weight, dx.shape, dx.layout) == (w, x.shape, x.layout)
+    given, g, dw = gradient(operator, "backward_weight").arguments
+    assert (given, g.name, dw.shape, dw.layout) == (x, "output_gradient", w.shape, w.layout)
+    flat = gradient(operator, "backward_weight", bias=True).output
+    assert (flat.shape, flat.layout) == ((w.elements + forward.out_channels,), None)
+
+
+@EACH
+def test_what_changes_nothing_is_left_out(operator: str) -> None:
+    ends = {"bias": True, "residual": True}
+    assert gradient(operator, "backward_input", **ends) == gradient(operator, "backward_input")
+    with_bias = gradient(operator, "backward_weight", bias=True)
+    assert gradient(operator, "backward_weight", **ends) == with_bias
+    assert with_bias != gradient(operator, "backward_weight")
+    assert "direction" not in gradient(operator, "forward").key
+    key = with_bias.key
+    assert json.loads(key)["direction"] == "backward_weight"
+    assert templates.parse_key(key) == with_bias
+    assert not with_bias.is_plain
+
+
+@pytest.mark.parametrize(
+    ("direction", "fields", "taps"),
+    [
+        ("backward_input", {}, 2 * 3),  # two kernels for a channel, three of five taps at stride 2
+        ("backward_input", {"dilation": 2}, 2 * 5),
+        ("backward_input", {"groups": 1}, 6 * 3),
+        ("backward_weight", {}, 2 * 22),
+        ("backward_weight", {"bias": True}, 2 * 22),
+    ],
+)
+def test_their_operations_are_multiply_adds(
+    direction: str, fields: dict[str, Any], taps: int
+) -> None:
+    work = gradient("conv1d", direction, **fields)
+    assert work.taps == taps
+    outputs = 2 * 3 * 40 if direction == "backward_input" else 6 * 5
+    assert work.flops == 2 * taps * outputs
+
+
+def test_an_input_gradient_at_stride_1_is_a_forward_workload() -> None:
+    same: Any = gradient("depthwise_conv2d", "backward_input", multiplier=1, K=4).as_forward
+    assert same.is_flipped
+    assert not same.is_plain
+    assert same.pads == (1, 1, 1, 1)
+    assert (same.H, same.W) == (10, 8)
+    one: Any = Conv1dWorkload(M=40, N=5, direction="backward_input").as_forward
+    assert one == Conv1dWorkload(M=44, N=5, mode="valid", kind="correlate")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stride": 2},
+        {"F": 6},
+        {"F": 6, "groups": 1},
+        {"activation": "relu"},
+        {"padding": (5, 4)},
+        {"M": MAX_INPUT, "C": 1, "B": 1},
+        {"direction": "backward_weight"},
+        {"direction": "forward"},
+    ],
+)
+def test_others_are_not(fields: dict[str, Any]) -> None:
+    usual = {"M": 40, "N": 5, "C": 3, "B": 2, "direction": "backward_input"}
+    assert Conv1dWorkload.model_validate(usual).as_forward is not None
+    assert Conv1dWorkload.model_validate(usual | fields).as_forward is None
+
+
+@EACH
+@given(data=st.data())
+def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) -> None:
+    work = data.draw(small_gradients(operator).filter(lambda work: work.as_forward is not None))
+    rng = np.random.default_rng(0)
+    g, w = (rng.standard_normal(argument.shape) for argument in work.given)
+    reference = templates.operator(operator).reference
+    taps = w[..., ::-1, ::-1] if operator == "depthwise_conv2d" else w
+    same, exact = reference(work.as_forward, g, taps), reference(work, g, w)
+    assert same.shape == exact.shape
+    assert np.abs(same - exact).max() <= 1e-14 * np.linalg.norm(g) * np.linalg.norm(w)
+    assert work.as_forward.flops == work.flops
+
+
+@EACH
+@BOUNDED
+@given(data=st.data())
+def test_every_program_is_right(
+    operator: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever the shape, layout, dtype and activation: the naive one, and any configuration of
+    each template that serves it."""
+    work, folder = data.draw(small_gradients(operator)), tmp_path_factory.mktemp("cases")
+    cases.write(work, folder, seed=1)
+    known = cases.read(work, folder)
+    naive: Any = naive_on("cpu")
+    check(Compiled(naive, work, {}).error, known, work.max_error)
+    for template in templates.templates_for(work, CPU):
+        space = template.space(work, CPU)
+        config = space[data.draw(st.integers(0, len(space) - 1))]
+        check(Compiled(template, work, config).error, known, work.max_error)
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
+@pytest.mark.parametrize("fields", [{}, {"dtype": "bfloat16", "activation": "gelu", "bias": True}])
+@EACH
+def test_a_gpus_naive_programs_become_cubins(
+    operator: str, fields: dict[str, Any], direction: str, limits: Any
+) -> None:
+    work = gradient(operator, direction, **fields)
+    naive: Any = naive_on("cuda")
+    assert cubin(source(naive, work, {}, limits), limits.arch)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+def test_forward_templates_of_a_gpu_serve_the_gradient_of_an_input(
+    limits: Any, dtype: str, layout: str
+) -> None:
+    fields = {"B": 2, "C": 32, "H": 20, "W": 24, "K": 5, "dtype": dtype, "layout": layout}
+    forward = DepthwiseConv2dWorkload.model_validate(fields)
+    backward = DepthwiseConv2dWorkload.model_validate(fields | {"direction": "backward_input"})
+    serving = {each.name: each for each in templates.templates_for(backward, limits)}
+    known = templates.templates_for(forward, limits)
+    assert serving.keys() >= {each.name for each in known if each.by_default} - {"splits"}
+    for template in serving.values():
+        config = template.default(backward, limits)
+        assert config in template.space(backward, limits)
+        cubin(source(template, backward, config, limits), limits.arch)
+
+
+def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
+    for operator in templates.operators():
+        named: dict[tuple[str, str], set[bool]] = {}
+        for each in operator.templates:
+            named.setdefault((each.kind, each.name), set()).add(each.computes_gradients)
+        assert all(len(kinds) == 1 for kinds in named.values())
+        forward = operator.workload.model_validate(operator.example)
+        for limits in (CPU, H200):
+            found = templates.templates_for(forward, limits)
+            assert not any(each.computes_gradients for each in found)
+
+
+def test_a_workload_has_a_name_in_each_language(tmp_path: Path) -> None:
+    """A trace, MetaSchedule's, begins with the naive program, so that it has gradients too."""
+    from templates.records.trace import Trace
+
+    for operator in SMALL:
+        for direction in ("backward_input", "backward_weight"):
+            work = gradient(operator, direction)
+            function = Trace().computation(work, {})
+            assert len(function.params) == len(work.arguments)

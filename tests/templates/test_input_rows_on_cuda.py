@@ -1,0 +1,78 @@
+"""The gradient of the input of signals apart, on CUDA: what it computes, emulated on the CPU, and
+what it serves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
+from templates.conv1d.cuda.gradients.schedules import input_rows as program
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import DERIVATIVE, filled
+from tests.templates import emulated
+from tests.templates.devices import H200
+from tests.templates.shapes import small_signals
+from tuner.measure.check import relative_error
+
+BOUNDED = settings(max_examples=16, derandomize=True, deadline=None, database=None)
+
+
+def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
+    shape = work.model_dump(exclude={"max_error"}, exclude_none=True)
+    plain = {"dtype": "float32", "layout": "NCW"}
+    told = shape | plain | {"direction": "backward_input"} | fields
+    return Conv1dWorkload.model_validate(told)
+
+
+def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> None:
+    """With tensors so many elements from a vector's boundary."""
+    rng, given = np.random.default_rng(0), []
+    for argument in work.given:
+        memory = np.empty(argument.elements + apart, "f4")[apart:].reshape(argument.shape)
+        memory[...] = rng.standard_normal(argument.shape)
+        given.append(memory)
+    text = filled(program.numbers(work, config), DERIVATIVE, program.SOURCE)
+    output = emulated.run(work, text, [program.launch(work, config)], given, 0)
+    reference = templates.operator(work.operator).reference(work, *given)
+    assert relative_error(output, reference, None) <= 2e-6
+
+
+@BOUNDED
+@given(data=st.data(), apart=st.sampled_from([0, 0, 1]))
+def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
+    drawn = data.draw(small_signals(data.draw(st.integers(1, 90))).filter(lambda w: not w.groups))
+    work = gradient(drawn)
+    space = CudaInputRows().space(work, H200)
+    assert CudaInputRows().default(work, H200) in space
+    assert_right(work, space[data.draw(st.integers(0, len(space) - 1))], apart)
+
+
+@pytest.mark.parametrize("mode", ["causal", "same", "valid"])
+@pytest.mark.parametrize("apart", [0, 1])
+def test_vectors_are_right(mode: str, apart: int) -> None:
+    """What activations bring here is the same without one."""
+    work = gradient(Conv1dWorkload(M=128, N=5, B=2, C=3, F=6, mode=mode))
+    space = CudaInputRows().space(work, H200)
+    for vector in {config["vector"] for config in space}:
+        assert_right(work, next(c for c in space if c["vector"] == vector), apart)
+
+
+@pytest.mark.parametrize(
+    ("fields", "serves"),
+    [
+        ({}, False),  # a forward template's
+        ({"activation": "silu"}, True),
+        ({"F": 6, "stride": 3, "dilation": 2}, True),
+        ({"groups": 1}, False),
+        ({"activation": "silu", "layout": "NWC"}, False),
+    ],
+    ids=str,
+)
+def test_it_serves_what_no_forward_template_can(fields: dict[str, Any], serves: bool) -> None:
+    work = gradient(Conv1dWorkload(M=512, N=4, B=2, C=3, mode="causal"), **fields)
+    found = {template.name for template in templates.templates_for(work, H200)}
+    assert ("input_rows" in found) == serves

@@ -1,0 +1,144 @@
+"""The gradient of a weight, channels last, on CUDA: what it computes, emulated on the CPU, what it
+serves, and what it needs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels, work
+from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import filled
+from tests.templates import emulated
+from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.devices import H200, T4
+from tests.templates.shapes import windows
+from tuner.measure.check import relative_error
+
+BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
+LAYER = {
+    "B": 4,
+    "C": 24,
+    "H": 28,
+    "W": 28,
+    "K": 7,
+    "layout": "NHWC",
+    "direction": "backward_weight",
+}
+
+
+def workload(**fields: Any) -> DepthwiseConv2dWorkload:
+    return DepthwiseConv2dWorkload.model_validate(LAYER | fields)
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
+    """Small ones: one channel, planes of one row or column and kernels larger than them often."""
+    extent = st.sampled_from([1, 2, 7, 13]) | st.integers(1, 17)
+    fields = draw(windows(most=9)) | {"multiplier": 1, "bias": draw(st.booleans())}
+    fields["activation"] = draw(st.sampled_from(["none", "none", "silu", "gelu"]))
+    shape = {"B": draw(st.integers(1, 5)), "C": draw(st.sampled_from([1, 3, 4, 8, 12]))}
+    plane = {"H": draw(extent), "W": draw(extent), "K": None}
+    return workload(**fields | shape | plane | {"layout": "NHWC"})
+
+
+def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], given: list[Any]) -> float:
+    """Of the program, emulated, against the reference."""
+    text = filled(program.numbers(work, config), *program.sources(config))
+    launches = program.both(work, config)
+    floats = program.work(work, config).workspace
+    output = emulated.run(work, text, launches, given, floats)
+    return relative_error(output, templates.operator(work.operator).reference(work, *given), None)
+
+
+@pytest.mark.parametrize("inputs", ["registers", "shared"])
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
+    layer = data.draw(layers())
+    space = CudaWeightChannels().space(layer, H200)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    for _ in range(40):  # both forms alike, where there are both
+        if config["inputs"] == inputs:
+            break
+        config = space[data.draw(st.integers(0, len(space) - 1))]
+    assume(config["inputs"] == inputs)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
+    assert error(layer, config, given) <= 2e-6
+
+
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
+    drawn = data.draw(layers()).model_dump(exclude_none=True)
+    layer = workload(**{"K": None} | drawn | {"layout": "NCHW"})
+    space = CudaWeightPlanes().space(layer, H200)
+    assert CudaWeightPlanes().default(layer, H200) in space
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
+    assert error(layer, config, given) <= 2e-6
+
+
+@pytest.mark.parametrize("inputs", ["registers", "shared"])
+def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> None:
+    layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
+    space = CudaWeightChannels().space(layer, H200)
+    config = next(c for c in space if c["inputs"] == inputs and c["channels"] == 4)
+    rng = np.random.default_rng(0)
+    given = []
+    for argument in layer.given:
+        memory = np.empty(argument.elements + 1, "f4")
+        given.append(memory[1:].reshape(argument.shape))
+        given[-1][...] = rng.standard_normal(argument.shape)
+    assert error(layer, config, given) <= 2e-6
+
+
+@pytest.mark.parametrize(
+    ("fields", "serving"),
+    [
+        ({}, ["weight_channels"]),
+        ({"dtype": "bfloat16"}, ["weight_channels", "weight_matrices"]),
+        ({"dtype": "bfloat16", "activation": "relu"}, ["weight_channels"]),
+        ({"dtype": "bfloat16", "C": 20}, ["weight_channels"]),
+        ({"dtype": "bfloat16", "K": 13}, ["weight_channels"]),
+        ({"multiplier": 2}, []),
+        ({"layout": "NCHW"}, ["weight_planes"]),
+        ({"direction": "forward", "C": 20}, ["channels"]),
+    ],
+    ids=str,
+)
+def test_they_serve_what_they_know(fields: dict[str, Any], serving: list[str]) -> None:
+    found = templates.templates_for(workload(**fields), H200)
+    names = {"weight_channels", "weight_matrices", "weight_planes", "channels"}
+    assert sorted({template.name for template in found} & names) == serving
+
+
+def test_a_gpu_without_bfloat16_multiplies_float16_alone() -> None:
+    for dtype, serving in (("float16", 2), ("bfloat16", 1)):
+        assert len(templates.templates_for(workload(dtype=dtype), T4)) == serving
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+def test_sums_stay_in_registers(limits: Any) -> None:
+    layer = workload(dtype="float16", bias=True)
+    for template in templates.templates_for(layer, limits):
+        config = template.default(layer, limits)
+        text = source(template, layer, config, limits)
+        assert ("mma.sync" in text) == (template.name == "weight_matrices")
+        registers, stack = registers_and_stack(cubin(text, limits.arch))
+        assert (registers <= 255, stack) == (True, 0)
+
+
+def test_parts_are_as_many_as_units_ask_for() -> None:
+    layer, template = workload(B=32, C=96, H=56, W=56), CudaWeightChannels()
+    for config in list(template.space(layer, H200))[::997]:
+        share = work(layer, config)
+        assert share.parts * share.walks >= share.items > share.parts * (share.walks - 1)
+        assert share.blocks >= H200.units / 2 or share.parts == share.items
