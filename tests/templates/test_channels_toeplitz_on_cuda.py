@@ -93,7 +93,7 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
-        ({"H": 56, "W": 56}, {"channels": 48, "lines": 7, "walks": 1, "rows": 28, "stages": 4}),
+        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
         ({"C": 384, "H": 14, "W": 14}, {"channels": 64, "lines": 2, "walks": 2, "rows": 14}),
         ({"C": 768, "H": 7, "W": 7}, {"tile_rows": 4, "channels": 32, "walks": 2, "rows": 8}),
         ({"C": 240, "K": 5}, {"channels": 40, "warp_channels": 4, "walks": 1, "resident": 2}),

@@ -120,7 +120,9 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("B", "M", "serving"), [(64, 8192, ["fft"]), (8, 32768, ["partitions"])], ids=str
+    ("B", "M", "serving"),
+    [(64, 8192, ["fft", "partitions"]), (8, 32768, ["partitions"])],
+    ids=str,
 )
 def test_only_transforms_serve_what_takes_minutes_otherwise(
     B: int, M: int, serving: list[str]

@@ -103,7 +103,7 @@ def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, blo
     spectra = torch.fft.rfft(padded.unfold(-1, block, step))
     product = spectra.mul_(spectrum) if several == 1 else spectra * spectrum
     sums = torch.fft.irfft(product, block)[..., start : start + step]
-    kept = sums.reshape(workload.rows, -1)[:, : workload.length]
+    kept: Tensor = sums.reshape(workload.rows, -1)[:, : workload.length]
     return kept.to(signals.dtype).reshape(workload.output.shape)
 
 
