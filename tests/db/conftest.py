@@ -90,8 +90,10 @@ def url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         return f"sqlite:///{path}"
     shared: Engine = request.getfixturevalue("migrated_postgresql")
-    with writing(shared) as connection:
-        connection.execute(text(f"TRUNCATE {', '.join(metadata.tables)} RESTART IDENTITY"))
+    with writing(shared) as connection:  # a TRUNCATE, which makes files anew, takes 60 ms
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(table.delete())
+        connection.execute(text("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'"))
     return shared.url.render_as_string(hide_password=False)
 
 

@@ -31,11 +31,11 @@ Call = Callable[..., Any]
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     if not installed("scipy"):
         return
-    from scipy import signal
-
     if not workload.is_basic:
         yield from _signals(workload)
         return
+    from scipy import signal  # which takes most of a second
+
     function = getattr(signal, workload.kind)
     whole = transform_seconds(workload, TRANSFORM_FLOPS_PER_SECOND)
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
@@ -54,11 +54,11 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
 def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
     """``oaconvolve`` of all signals and kernels at once, of which the outputs asked for are taken;
     none if outputs are of several channels, or reach further than the kernel into the padding."""
-    from scipy import signal
-
     start = workload.span - 1 - workload.left
     if workload.is_dense or min(start, workload.span - 1 - workload.pads[1]) < 0:
         return
+    from scipy import signal
+
     taken = slice(start, start + (workload.length - 1) * workload.stride + 1, workload.stride)
     B, C, several = workload.B, workload.C, workload.multiplier
 
