@@ -41,6 +41,7 @@ class Conv1d(Tuned):
     convolve in NumPy."""
 
     operator = "conv1d"
+    AXES = 1
     ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
 
     def __init__(
@@ -135,6 +136,30 @@ class Conv1d(Tuned):
             y = y[..., : x.shape[-1]]
         return y[0] if x.ndim == 1 else y
 
+    def differentiated(
+        self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        shape = weight.shape
+        taps = weight.reshape(self.filters, self.channels // self.groups, self.taps)
+        taps = taps.flip(-1) if self.kind == "convolve" else taps
+        one = x.ndim == 1
+        ends = self._ends_for(x)
+        if self.mode == "causal" and self.stride == 1:
+            g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
+        dx, dw = convolutions.gradients(
+            g[None] if one else g,
+            x[None] if one else x,
+            taps,
+            self.stride,
+            ends,
+            self.dilation,
+            self.groups,
+            wanted,
+        )
+        if dw is not None:
+            dw = (dw.flip(-1) if self.kind == "convolve" else dw).reshape(shape)
+        return (dx[0] if one and dx is not None else dx), dw
+
     def _ends_for(self, x: Any) -> tuple[int, int]:
         """Zeros before and behind that input."""
         span = (self.taps - 1) * self.dilation + 1
@@ -188,6 +213,7 @@ class DepthwiseConv2d(Tuned):
     columns as the input, divided by the stride and rounded up, whatever the input's size."""
 
     operator = "depthwise_conv2d"
+    AXES = 2
     ORDERS: ClassVar = {"NHWC": ((0, 2, 3, 1), (0, 3, 1, 2))}
 
     def __init__(
@@ -255,6 +281,20 @@ class DepthwiseConv2d(Tuned):
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         return convolutions.depthwise_conv2d(
             x, weight, bias, self.stride, self._sides_for(x), self.dilation, self.channels
+        )
+
+    def differentiated(
+        self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        return convolutions.gradients(
+            g,
+            x,
+            weight,
+            self.stride,
+            self._sides_for(x),
+            self.dilation,
+            self.channels,
+            wanted,
         )
 
     def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
