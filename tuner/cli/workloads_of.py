@@ -70,7 +70,12 @@ def _captured(
 
     sizes = None if shape is None else _sizes(shape)
     found = workloads_of(
-        name, batch or 1, dtype or Dtype.float32, layout, sizes, (mode or Mode.inference).value
+        name,
+        batch or 1,
+        dtype or Dtype.float32,
+        layout,
+        sizes,
+        "training" if mode == Mode.training else "inference",
     )
     orders = []
     for each in found:

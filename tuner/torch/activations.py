@@ -12,6 +12,15 @@ from torch.nn import functional
 from templates.epilogue import Activation
 from tuner.errors import WrongArgument
 
+
+def _of_silu(g: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Of PyTorch's own there is no derivative."""
+    if not (torch.is_grad_enabled() and (g.requires_grad or z.requires_grad)):
+        return torch.ops.aten.silu_backward(g, z)  # type: ignore[no-any-return]
+    s = torch.sigmoid(z)
+    return g * s * (1 + z * (1 - s))
+
+
 _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": functional.relu,
     "relu6": functional.relu6,
@@ -22,7 +31,7 @@ _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 _DERIVED: dict[str, Callable[..., Any]] = {
     "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
     "relu6": lambda g, z: torch.ops.aten.hardtanh_backward(g, z, 0, 6),
-    "silu": torch.ops.aten.silu_backward,
+    "silu": _of_silu,
     "gelu": torch.ops.aten.gelu_backward,
     "hardswish": torch.ops.aten.hardswish_backward,
 }

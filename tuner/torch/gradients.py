@@ -42,11 +42,16 @@ class Saved(NamedTuple):
 class Layer(Protocol):
     """What a layer gives to be differentiated."""
 
-    AXES: int
-    """Along which it convolves."""
-    ORDERS: Any
     activation: Activation
     used_backward: dict[str, str]
+
+    @property
+    def AXES(self) -> int:  # noqa: N802
+        """Along which it convolves."""
+
+    @property
+    def ORDERS(self) -> Any:  # noqa: N802
+        """As :class:`Tuned` has them."""
 
     def gradient_library(self, x: Tensor, weight: Tensor, purpose: Purpose) -> Library | None:
         """The tuned kernel for that purpose, if there is one."""

@@ -110,8 +110,9 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
         partial(_by_operator, number),
         partial(computed, module, tuned=False),
     )
-    output: Tensor = Differentiated.apply(calls, x, weight, bias, residual)
-    return output
+    apply: Any = Differentiated.apply
+    differentiated: Tensor = apply(calls, x, weight, bias, residual)
+    return differentiated
 
 
 def _below_autograd(number: int, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
@@ -121,9 +122,9 @@ def _below_autograd(number: int, x: Tensor, weight: Tensor, bias: Some, residual
 
 def _cast(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     kind = x.device.type
-    given: list[Any] = autocast.cast(kind, x, weight, bias, residual)
+    given: list[Any] = [*autocast.cast(kind, x, weight, bias, residual), number]
     with torch.autocast(kind, enabled=False):
-        return call(*given, number)
+        return call(*given)
 
 
 def _by_operator(number: int, grad: Tensor, saved: Saved, needed: Of) -> Of:

@@ -71,7 +71,8 @@ class OperatorGradients:
             partial(self._by_operator, terms),
             partial(self._by_pytorch, terms),
         )
-        output: Tensor = Differentiated.apply(calls, *given)
+        apply: Any = Differentiated.apply
+        output: Tensor = apply(calls, *given)
         return output
 
     def _by_operator(self, terms: Terms, grad: Tensor, saved: Saved, needed: Of) -> Of:

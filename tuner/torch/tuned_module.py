@@ -182,11 +182,11 @@ class Tuned(LooksUp):
         unready = self._unready(x) or self._unfit(x, weight)
         if unready is not None:
             return unready
-        asked: list[tuple[bool, Purpose]] = [
-            (residual is not None, "forward"),
-            *([(False, "backward_input")] if x.requires_grad else []),
-            *([(False, "backward_weight")] if weight.requires_grad else []),
-        ]
+        asked: list[tuple[bool, Purpose]] = [(residual is not None, "forward")]
+        if x.requires_grad:
+            asked.append((False, "backward_input"))
+        if weight.requires_grad:
+            asked.append((False, "backward_weight"))
         if self._norm is not None or not any(
             self.found_for(x, x.device, *each).library for each in asked
         ):
@@ -195,7 +195,8 @@ class Tuned(LooksUp):
         calls = gradients.Calls(
             self.activation, self.computed, backward, partial(backward, tuned=False)
         )
-        return gradients.Differentiated.apply(calls, x, weight, bias, residual)
+        apply: Any = gradients.Differentiated.apply
+        return apply(calls, x, weight, bias, residual)
 
     def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
         """The tuned kernel for that purpose, if there is one."""

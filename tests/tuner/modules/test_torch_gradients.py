@@ -66,7 +66,7 @@ each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 def gradients(module: Any, x: Any, call: Any = None, **given: Any) -> list[Any]:
     """Of the input and of all parameters, for an output's gradient that is always the same."""
-    y = (call or module)(x, **given)
+    y = (module if call is None else call)(x, **given)
     torch.manual_seed(8)
     wanted = [x, *module.parameters(), *(each for each in given.values())]
     return [y.detach(), *torch.autograd.grad(y, wanted, torch.randn(y.shape).to(y.dtype))]
@@ -161,7 +161,10 @@ def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> 
         (dx,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
         return list(torch.autograd.grad(dx.square().sum(), [x, *module.parameters()]))
 
-    same(penalty(module), penalty(plain(module)), 1e-4)
+    for activation in ACTIVATIONS:
+        module.activation = activation
+        module.forget()
+        same(penalty(module), penalty(plain(module)), 1e-4)
     module.double()
     small = x.detach().double()[..., :5].contiguous().requires_grad_()
     assert gradcheck(module, (small,))
@@ -210,13 +213,12 @@ def test_operators_by_name(trained: Local, name: str, compiled: bool) -> None:
     try:
         run = torch.compile(call, backend="aot_eager", fullgraph=True) if compiled else call
         same(gradients(module, x, run), gradients(module, x, plain(module)))
-        operator = (
-            tuner.torch.operators._CONV1D
-            if name == "causal"
-            else (tuner.torch.operators._DEPTHWISE)
-        )
-        (layer,) = operator._layers.values()
-        assert layer.used_backward == BOTH
+        layers = [
+            layer
+            for operator in (tuner.torch.operators._CONV1D, tuner.torch.operators._DEPTHWISE)
+            for layer in operator._layers.values()
+        ]
+        assert BOTH in [layer.used_backward for layer in layers if layer is not None]
     finally:
         tuner.torch.use(None)
 
@@ -266,8 +268,9 @@ def test_a_model_trains_faster(trained: Local) -> None:
     x = drawn(2, 6, 7, 9, last=True, grad=False)
     before = copy.deepcopy(model.state_dict())
     report = optimize_(model, x, source=trained, mode="training")
-    words = [row.shape.split()[-1] for row in report.rows]
-    assert words[1:] == ["backward_input", "backward_weight"]
+    first, *others = (row.shape.split() for row in report.rows)
+    assert ["backward_input" in others[0], "backward_weight" in others[1]] == [True, True]
+    assert not {"backward_input", "backward_weight"} & {*first}
     assert all(row.by == "tuned" for row in report.rows), str(report)
     assert not any(row.takes_in for row in report.rows)
     assert "3 of 3 outputs and gradients of layers" in str(report)
@@ -355,7 +358,7 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
     report = optimize_(
         model, x, source=source, mode="training", on_missing="tune", budget_seconds=2
     )
-    by = {row.shape.split()[-1]: row for row in report.rows}
-    row = by["backward_input"]
-    assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
-    assert row.time_us
+    assert len(report.rows) == 3
+    for row in report.rows:
+        assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
+        assert row.time_us

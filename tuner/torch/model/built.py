@@ -43,9 +43,9 @@ def workloads_of(
     model.eval().to(getattr(torch, dtype))
     if channels_last and len(shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    _forget_data(model, mode)
-    with mode:
+    without_data = FakeTensorMode(allow_non_fake_inputs=True)
+    _forget_data(model, without_data)
+    with without_data:
         x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
         try:
             found = capture(model, _last(x) if channels_last else x, mode=mode)
