@@ -153,20 +153,23 @@ class Client(ModelCalls, Source):
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
+        parallel: bool = False,
         **shape: Any,
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
         ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
         be ``nearest``, ``target`` ``cpu`` or ``cuda``, ``templates`` those that may have given it,
         and ``best.arithmetic`` says what follows from the one that did; ``threads`` is how many of
-        a CPU it may run on. An answer is kept in the cache with its ETag, and sent anew only when
-        it has changed. Raises NotTuned."""
+        a CPU it may run on, and ``parallel`` asks for one on several, even if one is faster, for
+        programs that keep them busy. An answer is kept in the cache with its ETag, and sent anew
+        only when it has changed. Raises NotTuned."""
         filters = {
             "match": match,
             "target": target,
             "device": device,
             "templates": None if templates is None else ",".join(templates),
             "threads": threads,
+            "parallel": parallel or None,
         }
         fields = {**(workload or {}), **shape, **filters}
         query = {name: in_text(value) for name, value in fields.items() if value is not None}

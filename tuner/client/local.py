@@ -74,12 +74,15 @@ class Local(Source):
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
+        parallel: bool = False,
         **shape: Any,
     ) -> Best:
         """As the client's. Raises NotTuned, and BadOrder for what is no shape."""
         wanted = workload_of(operator, workload, shape)
         names = restricted(templates, operator, target or "auto")
-        found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
+        found = bests.lookup(
+            self._engine, wanted.key, target, device, names, threads, parallel=parallel
+        )
         if not found:
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
         return Best(match="exact", verified=True, **shown(found, arithmetic(found[0])))
