@@ -92,7 +92,7 @@ class Differentiated(torch.autograd.Function):
     again."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
@@ -107,7 +107,7 @@ class Differentiated(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Any:
         needed = Of(*ctx.needs_input_grad[1:])
         compute = ctx.calls.by_pytorch if torch.is_grad_enabled() else ctx.calls.backward
         return None, *compute(grad, Saved(*ctx.saved_tensors), needed)
@@ -145,7 +145,8 @@ class _Call:
         library = layer.gradient_library(x, weight, purpose)
         if library is None:
             return None
-        activated = library.workload.activation != "none"
+        work: Any = library.workload
+        activated = work.activation != "none"
         named = {"input": x, "output_gradient": self._grad if activated else self.derived}
         if activated:
             named["sums"] = self.sums
@@ -170,7 +171,8 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
     if needed.weight and (found := call.by_kernel("backward_weight")) is not None:
         library, y = found
         dw = y.view(-1)[: weight.numel()].view(weight.shape)
-        if library.workload.bias and needed.bias:
+        work: Any = library.workload
+        if work.bias and needed.bias:
             db = y[weight.numel() :]
     rest = (needed.input and dx is None, needed.weight and dw is None)
     layer.used_backward = {
@@ -198,7 +200,8 @@ def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
         None if dr is None else layer.laid_out(dr, x),
     ]
     there = [each for each in ordered if each is not None]
-    return [each.clone() if torch._C._is_alias_of(each, grad) else each for each in there]
+    native: Any = torch._C
+    return [each.clone() if native._is_alias_of(each, grad) else each for each in there]
 
 
 def described(
