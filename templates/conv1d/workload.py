@@ -156,12 +156,13 @@ class Conv1dWorkload(WithGradients):
                     "field": "B",
                 },
             )
-        if self.flops > (MAX_FLOPS_OF_ROWS if self.is_rows else MAX_FLOPS):
+        transformed = self.is_rows and self.is_forward
+        if self.flops > (MAX_FLOPS_OF_ROWS if transformed else MAX_FLOPS):
             raise PydanticCustomError(
                 "too_much_work",
                 "two operations for each tap of each output must be at most {most}, but are "
                 "{flops}; split the input into overlapping pieces",
-                {"most": "2^44" if self.is_rows else "2^40", "flops": self.flops, "field": "M"},
+                {"most": "2^44" if transformed else "2^40", "flops": self.flops, "field": "M"},
             )
         return self
 

@@ -1,6 +1,7 @@
 """Random configurations of the CUDA templates, built, run and checked on the GPU."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tuner.device.device import Device
 pytestmark = pytest.mark.gpu
 
 RANDOM = 8
-WORKLOADS = [
+WORKLOADS: list[Workload] = [
     Conv1dWorkload(M=1, N=1),
     Conv1dWorkload(M=397, N=1, mode="valid"),
     Conv1dWorkload(M=97, N=97, mode="same", kind="correlate"),
@@ -208,6 +209,25 @@ WORKLOADS = [
         B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
     ),
 ]
+
+ODD: Any = {"B": 2, "C": 5, "H": 17, "W": 23, "K": 5}
+LAST: Any = {"B": 3, "C": 48, "H": 15, "W": 14, "layout": "NHWC"}
+WORKLOADS += [
+    workload.model_validate(fields | {"direction": "backward_input"})
+    for workload, fields in (
+        (DepthwiseConv2dWorkload, ODD),
+        (DepthwiseConv2dWorkload, ODD | {"K": 3}),
+        (DepthwiseConv2dWorkload, ODD | {"K": 31, "H": 9}),
+        (DepthwiseConv2dWorkload, ODD | {"K": 13, "dtype": "float16"}),
+        (DepthwiseConv2dWorkload, ODD | {"K": 4, "padding": [1, 0, 3, 2], "dilation": 2}),
+        (DepthwiseConv2dWorkload, LAST | {"K": 3}),
+        (DepthwiseConv2dWorkload, LAST | {"K": 5, "dtype": "bfloat16"}),
+        (DepthwiseConv2dWorkload, LAST | {"KH": 4, "KW": 6, "dtype": "float16"}),
+        (Conv1dWorkload, {"M": 5003, "N": 61, "mode": "causal"}),
+        (Conv1dWorkload, {"B": 2, "C": 24, "M": 509, "N": 4, "padding": [3, 0], "layout": "NWC"}),
+    )
+]
+"""Those that go through the templates of forward workloads."""
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

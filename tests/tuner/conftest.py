@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import BIASED, WORKLOADS, build_all
+from small_libraries import BIASED, GRADIENTS, WORKLOADS, build_all
 from stored_best import store
 
 from db import queue
@@ -51,6 +51,22 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     for name in (*WORKLOADS.keys() - {"full"}, *BIASED):
         store(engine, libraries[f"{name}-serial"])
     store(engine, libraries["full-parallel"])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
+) -> Iterator[Local]:
+    """The same with gradients: of ``depthwise``, and of what takes a bias too."""
+    folder = tmp_path_factory.mktemp("trained")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    for name in ("depthwise", *BIASED, *GRADIENTS):
+        store(engine, libraries[f"{name}-serial"])
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:
         yield opened

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import templates
 from templates.dtypes import in_numpy
+from templates.naive import naive_on
 from templates.workload import Workload
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.device.detect import detect
@@ -59,12 +60,29 @@ BIASED = {
     ),
 }
 """What takes a bias too."""
+_LAST = BIASED["biased"][1]
+_CAUSAL = BIASED["causal"][1]
+GRADIENTS = {
+    "imagesinput": (
+        "depthwise_conv2d",
+        WORKLOADS["depthwise"][1] | {"direction": "backward_input"},
+    ),
+    "imagesweight": (
+        "depthwise_conv2d",
+        WORKLOADS["depthwise"][1] | {"direction": "backward_weight"},
+    ),
+    "lastinput": ("depthwise_conv2d", _LAST | {"direction": "backward_input"}),
+    "lastweight": ("depthwise_conv2d", _LAST | {"direction": "backward_weight"}),
+    "causalinput": ("conv1d", _CAUSAL | {"direction": "backward_input"}),
+    "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
+}
+"""Those of ``depthwise`` and of what takes a bias too."""
 THREADING = ("serial", "parallel")
 SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = (WORKLOADS | BIASED)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -79,6 +97,9 @@ def build_all(folder: Path) -> dict[str, Path]:
             f"{name}-{threading}": _build(child, folder / f"{name}-{threading}.so", device)
             for name in (*WORKLOADS, *BIASED)
             for threading in THREADING
+        } | {
+            f"{name}-serial": _build(child, folder / f"{name}-serial.so", device)
+            for name in GRADIENTS
         }
     finally:
         child.close()
@@ -87,8 +108,10 @@ def build_all(folder: Path) -> dict[str, Path]:
 def _build(child: Child, path: Path, device: Device) -> Path:
     name, threading = path.stem.split("-")
     work = workload(name)
-    template = templates.templates_for(work, device.limits)[0]
-    config = {**template.default(work, device.limits), "threading": threading}
+    found = templates.templates_for(work, device.limits)
+    template: Any = found[0] if found else naive_on("cpu")
+    config = template.config() if not found else template.default(work, device.limits)
+    config = {**config, "threading": threading}
     order = BuildOrder(work.key, program_of(template), config, device.target, path)
     built = child.call(build, order, Settings().build_cache, timeout=60)
     assert built.status == "ok", built.error

@@ -12,6 +12,7 @@ from tuner.cli.common import say
 from tuner.errors import BadOrder, MissingRuntime, UnusableFile, UnusableModel
 
 Dtype = StrEnum("Dtype", ["float32", "float16", "bfloat16"])
+Mode = StrEnum("Mode", ["inference", "training"])
 Layout = StrEnum("Layout", {"NCHW": "NCHW", "NHWC": "NHWC", "NCW": "NCW", "NWC": "NWC"})
 
 _FORM = (
@@ -26,12 +27,14 @@ def workloads_of(
     dtype: Dtype | None,
     layout: Layout | None,
     shape: str | None,
+    mode: Mode | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
     """The name of the file, or of the model, and its workloads. Raises UnusableFile; UnusableModel,
     MissingRuntime; BadOrder for an option that does not fit."""
     if ":" in layers and not Path(layers).exists():
-        return layers.removeprefix("timm:"), _captured(layers, batch, dtype, layout, shape)
-    for name, value in (("batch", batch), ("dtype", dtype), ("layout", layout), ("input", shape)):
+        return layers.removeprefix("timm:"), _captured(layers, batch, dtype, layout, shape, mode)
+    said = {"batch": batch, "dtype": dtype, "layout": layout, "input": shape, "mode": mode}
+    for name, value in said.items():
         if value is not None:
             raise BadOrder(name, f"a file names all shapes itself; leave --{name} out")
     return Path(layers).stem, read_workloads(Path(layers))
@@ -51,7 +54,12 @@ def read_workloads(path: Path) -> list[dict[str, Any]]:
 
 
 def _captured(
-    name: str, batch: int | None, dtype: Dtype | None, layout: Layout | None, shape: str | None
+    name: str,
+    batch: int | None,
+    dtype: Dtype | None,
+    layout: Layout | None,
+    shape: str | None,
+    mode: Mode | None,
 ) -> list[dict[str, Any]]:
     if find_spec("torch") is None:
         raise MissingRuntime(
@@ -61,7 +69,14 @@ def _captured(
     from tuner.torch.model.built import workloads_of
 
     sizes = None if shape is None else _sizes(shape)
-    found = workloads_of(name, batch or 1, dtype or Dtype.float32, layout, sizes)
+    found = workloads_of(
+        name,
+        batch or 1,
+        dtype or Dtype.float32,
+        layout,
+        sizes,
+        "training" if mode == Mode.training else "inference",
+    )
     orders = []
     for each in found:
         if each.workload is None:

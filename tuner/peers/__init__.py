@@ -26,6 +26,8 @@ LIBRARIES = {
     "cudnn_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
+GRADIENTS = {"pytorch_gradients_peer": PYTORCH}
+"""The same for gradients."""
 
 MAX_SECONDS = 1.0
 """A peer that would take longer for one call is not timed."""
@@ -61,9 +63,9 @@ def here(group: str) -> bool:
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
     """Those that can serve the workload beside a device of that kind, here; of one group, or
     all. One that can't be used or would take too long is there as :class:`Broken`."""
-    for module, its_own in LIBRARIES.items():
+    for module, its_own in (LIBRARIES if workload.is_forward else GRADIENTS).items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
-        alone = group == LAYERS and module == "pytorch_peer"
+        alone = group == LAYERS and module in ("pytorch_peer", "pytorch_gradients_peer")
         if group not in (None, found_in) and not alone:
             continue
         try:

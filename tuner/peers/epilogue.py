@@ -43,6 +43,23 @@ def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tenso
     return lambda y: activate(y + residual)
 
 
+def derived_in_torch(workload: WithEpilogue) -> Callable[..., Tensor]:
+    """The gradient of the sums, of that of the activation's result and, if there is an activation,
+    the sums: by what PyTorch's autograd calls."""
+    import torch
+
+    aten = torch.ops.aten
+    calls: dict[str, Callable[..., Tensor]] = {
+        "none": lambda g: g,
+        "relu": lambda g, z: aten.threshold_backward(g, z, 0),
+        "relu6": lambda g, z: aten.hardtanh_backward(g, z, 0, 6),
+        "silu": aten.silu_backward,
+        "gelu": aten.gelu_backward,
+        "hardswish": aten.hardswish_backward,
+    }
+    return calls[workload.activation]
+
+
 def _silu(y: Any) -> Any:
     with np.errstate(over="ignore"):  # exp(-y) may be infinite, and y over it is zero
         return y / (1 + np.exp(-y))

@@ -43,11 +43,11 @@ class Form:
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
     ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
-    call: Callable[..., Callable[[], Tensor]]
+    call: Callable[..., Callable[[], Any]]
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
     layouts: tuple[str, ...] = ("",)
     name: str = "pytorch"
-    ordered: Callable[[Any, Tensor], Tensor] = lambda _, y: y
+    ordered: Callable[[Any, Any], Tensor] = lambda _, y: y
 
 
 def ready(kind: str) -> bool:
@@ -99,10 +99,10 @@ class PytorchPeer:
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
         tensors = [to_tensor(array, self._kind) for array in given]
         self._call = self._form.call(self._workload, layout, *tensors)
-        exact = self._once()
+        exact = self._ordered()
         if self._admits_tf32():
             self._tf32 = True
-            error = (self._once() - exact).abs().max() / exact.abs().max()
+            error = (self._ordered() - exact).abs().max() / exact.abs().max()
             self._tf32 = 0 < float(error) <= self._workload.max_error / 2
             self.name += " tf32" if self._tf32 else ""
         for _ in range(WARM_UP_CALLS):
@@ -110,8 +110,7 @@ class PytorchPeer:
         return Kernel(call=self._once, graphed=self._graphed)
 
     def output(self) -> Array:
-        result = to_array(self._form.ordered(self._workload, self._once()))
-        return result.reshape(self._workload.output.shape)
+        return to_array(self._ordered()).reshape(self._workload.output.shape)
 
     def _admits_tf32(self) -> bool:
         workload = self._workload
@@ -119,7 +118,10 @@ class PytorchPeer:
             workload.max_error >= TF32_LEAST_ERROR
         )
 
-    def _once(self) -> Tensor:
+    def _ordered(self) -> Tensor:
+        return self._form.ordered(self._workload, self._once())
+
+    def _once(self) -> Any:
         import torch
 
         self._set_up()

@@ -53,7 +53,7 @@ class ListedPlan(Plan):
             among = templates.templates_for(workload, device.limits)
         super().__init__(workload, device, "grid", None, among, others=others)
         if others:  # it takes part in every round, so it may be what another machine found best
-            self.space = UnionSpace([*self.space.spaces, naive_on(device.kind).space()])
+            self.space = UnionSpace([*self._spaces.values(), naive_on(device.kind).space()])
         self.refused: list[tuple[Listed, str]] = []
         indices: dict[int, None] = {}
         for each in listed:

@@ -40,11 +40,12 @@ class Plan:
         self.workload, self.device = workload, device
         applying = among if among is not None else templates.templates_for(workload, device.limits)
         chosen = [each for each in applying if each.by_default or among is not None]
-        if not chosen:
+        if not chosen and (workload.is_forward or not others):
             raise NothingWorked(f"no template serves {workload.key} on {device.kind}")
         self.templates = {template.name: template for template in chosen}
         self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
-        self.space = UnionSpace([*self._spaces.values()])
+        # a gradient of which nobody has written a template is the naive schedule's
+        self.space = UnionSpace([*self._spaces.values()] or [naive_on(device.kind).space()])
         self.search = search.create(strategy, self.space, self._features, seed)
         self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
@@ -126,8 +127,10 @@ class Plan:
         return naive_on(self.device.kind).config() if NAIVE in self._programs else None
 
     def default(self) -> Config:
-        """The default configuration of the first template."""
-        first = next(iter(self.templates.values()))
+        """The default configuration of the first template; the naive one if there is none."""
+        first = next(iter(self.templates.values()), None)
+        if first is None:
+            return naive_on(self.device.kind).config()
         return first.default(self.workload, self.device.limits)
 
     def order(self, config: Config, library: Path) -> BuildOrder:
@@ -146,6 +149,6 @@ class Plan:
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
         """What the cost model sees of a configuration beside its knobs."""
-        features = self.templates[config["template"]].features
-        derived = features(workload, config, self.device.limits)
+        template = self.templates.get(config["template"])
+        derived = template.features(workload, config, self.device.limits) if template else {}
         return derived | {"bytes": workload.bytes, "flops": workload.flops}

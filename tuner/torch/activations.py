@@ -12,12 +12,28 @@ from torch.nn import functional
 from templates.epilogue import Activation
 from tuner.errors import WrongArgument
 
+
+def _of_silu(g: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Of PyTorch's own there is no derivative."""
+    if not (torch.is_grad_enabled() and (g.requires_grad or z.requires_grad)):
+        return torch.ops.aten.silu_backward(g, z)  # type: ignore[no-any-return]
+    s = torch.sigmoid(z)
+    return g * s * (1 + z * (1 - s))
+
+
 _FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": functional.relu,
     "relu6": functional.relu6,
     "silu": functional.silu,
     "gelu": functional.gelu,
     "hardswish": functional.hardswish,
+}
+_DERIVED: dict[str, Callable[..., Any]] = {
+    "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
+    "relu6": lambda g, z: torch.ops.aten.hardtanh_backward(g, z, 0, 6),
+    "silu": _of_silu,
+    "gelu": torch.ops.aten.gelu_backward,
+    "hardswish": torch.ops.aten.hardswish_backward,
 }
 _MODULES: dict[type, Activation] = {
     nn.Identity: "none",
@@ -41,6 +57,21 @@ def applied(activation: Activation, y: torch.Tensor) -> torch.Tensor:
     if activation == "none":
         return y
     return _FUNCTIONS[activation](y)
+
+
+def of_output(activation: Activation) -> bool:
+    """Whether its derivative can be told from its result."""
+    return activation in ("relu", "relu6")
+
+
+def derived(activation: Activation, g: torch.Tensor, sums: Any) -> torch.Tensor:
+    """The gradient of the sums before the activation, of that of its result; of these functions
+    PyTorch has derivatives, too. In the place of the sums may stand the result where
+    :func:`of_output` says so."""
+    if activation == "none":
+        return g
+    found: torch.Tensor = _DERIVED[activation](g, sums)
+    return found
 
 
 def of(module: Any) -> Activation | None:

@@ -9,7 +9,7 @@ import torch
 from tuner.library import torch_transforms
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-NEEDS_GRAD = "grad is needed, which a tuned kernel can't give; call it under torch.no_grad()"
+NEEDS_GRAD = "grad is needed, and of this shape neither output nor gradients are tuned"
 
 
 def beyond_kernels(*given: Any) -> str | None:

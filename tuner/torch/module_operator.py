@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
@@ -13,16 +14,31 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
-
-Some = Tensor | None
+from tuner.torch import autocast
+from tuner.torch.gradients import (
+    Calls,
+    Differentiated,
+    Layer,
+    Of,
+    Saved,
+    Some,
+    computed,
+    described,
+    in_place,
+    laid_out,
+)
 
 NAME = "convtune::module"
 _SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
+_SCHEMA_OF_GRADIENTS = (
+    "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
+    "bool[] needed, int number) -> Tensor[]"
+)
 
 
-class Called(Protocol):
-    """What a module gives the operator, which lays every output out: the graph is compiled for
-    these strides."""
+class Called(Layer, Protocol):
+    """What a module gives the operator, which lays every output and gradient out: the graph is
+    compiled for these strides."""
 
     def computed_in_graph(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output, by a tuned kernel or by PyTorch, laid out."""
@@ -30,11 +46,9 @@ class Called(Protocol):
     def plain(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output by PyTorch."""
 
-    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor:
-        """A tensor of the output's shape and dtype, by PyTorch."""
-
-    def laid_out(self, y: Tensor, x: Tensor) -> Tensor:
-        """An output in the layout of its input."""
+    @property
+    def only_plain(self) -> bool:
+        """Whether its gradients are all PyTorch's."""
 
 
 # begins anywhere: what PyTorch keeps of a compiled graph on disk must not meet another process's
@@ -53,6 +67,12 @@ def call(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> 
     """The module's output: its shape is looked up when the graph runs, not when it is compiled."""
     output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, number)
     return output
+
+
+def is_transformed() -> bool:
+    """Whether it is differentiated forward, or one of torch.func's transforms is on."""
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    return transformed or forward_ad._current_level >= 0
 
 
 def needs_derivative(*tensors: Some) -> bool:
@@ -77,12 +97,69 @@ def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: in
 
 
 def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
-    """PyTorch's convolution, which has derivatives, if there is something to derive by."""
-    if needs_derivative(x, weight, bias, residual):
-        module = _module(number)
+    """With gradients if they are needed, which are an operator of the graph too; PyTorch's
+    convolution, which has all derivatives, if it is transformed."""
+    if not needs_derivative(x, weight, bias, residual):
+        return _below_autograd(number, x, weight, bias, residual)
+    module = _module(number)
+    if module.only_plain or is_transformed():
         return module.laid_out(module.plain(x, weight, bias, residual), x)
+    calls = Calls(
+        module.activation,
+        partial(_below_autograd, number),
+        partial(_by_operator, number),
+        partial(computed, module, tuned=False),
+    )
+    apply: Any = Differentiated.apply
+    differentiated: Tensor = apply(calls, x, weight, bias, residual)
+    return differentiated
+
+
+def _below_autograd(number: int, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
     with torch._C._AutoDispatchBelowAutograd():
         return call(x, weight, bias, residual, number)
+
+
+def _cast(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+    kind = x.device.type
+    given: list[Any] = [*autocast.cast(kind, x, weight, bias, residual), number]
+    with torch.autocast(kind, enabled=False):
+        return call(*given)
+
+
+def _by_operator(number: int, grad: Tensor, saved: Saved, needed: Of) -> Of:
+    found = torch.ops.convtune.module_gradients(grad, *saved, list(needed), number)
+    return in_place(found, needed)
+
+
+def _gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+    needed: list[bool], number: int,
+) -> list[Tensor]:  # fmt: skip
+    module, saved = _module(number), Saved(x, weight, bias, residual, output)
+    return laid_out(module, computed(module, grad, saved, Of(*needed)), grad, x)
+
+
+def _described_gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+    needed: list[bool], number: int,
+) -> list[Tensor]:  # fmt: skip
+    return described(_module(number), grad, x, weight, needed)
+
+
+def _differentiated_gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+    needed: list[bool], number: int,
+) -> list[Tensor]:  # fmt: skip
+    """PyTorch's, which have derivatives, if there is something to derive by."""
+    if needs_derivative(grad, x, weight, bias, residual):
+        module, saved = _module(number), Saved(x, weight, bias, residual, output)
+        return laid_out(module, computed(module, grad, saved, Of(*needed), tuned=False), grad, x)
+    with torch._C._AutoDispatchBelowAutograd():
+        found: list[Tensor] = torch.ops.convtune.module_gradients(
+            grad, x, weight, bias, residual, output, needed, number
+        )
+    return found
 
 
 def _module(number: int) -> Called:
@@ -94,7 +171,12 @@ def _module(number: int) -> Called:
 
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
 for _kind in ("CPU", "CUDA"):
     _library.impl("module", _called, _kind)
+    _library.impl("module", _cast, f"Autocast{_kind}")
+    _library.impl("module_gradients", _gradients, _kind)
 _library.impl("module", _differentiated, "Autograd")
+_library.impl("module_gradients", _differentiated_gradients, "Autograd")
 torch.library.register_fake(NAME, _described, lib=_library)
+torch.library.register_fake(f"{NAME}_gradients", _described_gradients, lib=_library)

@@ -24,6 +24,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import convolutions
 from tuner.torch import replaced as torch_replaced
+from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import Found
 from tuner.torch.replaced import only
 from tuner.torch.tuned_module import Tuned
@@ -42,6 +43,7 @@ class Conv1d(Tuned):
     convolve in NumPy."""
 
     operator = "conv1d"
+    AXES = 1
     ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
 
     def __init__(
@@ -136,6 +138,30 @@ class Conv1d(Tuned):
             y = y[..., : x.shape[-1]]
         return y[0] if x.ndim == 1 else y
 
+    def differentiated(
+        self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        shape = weight.shape
+        taps = weight.reshape(self.filters, self.channels // self.groups, self.taps)
+        taps = taps.flip(-1) if self.kind == "convolve" else taps
+        one = x.ndim == 1
+        ends = self._ends_for(x)
+        if self.mode == "causal" and self.stride == 1:
+            g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
+        dx, dw = convolutions.gradients(
+            g[None] if one else g,
+            x[None] if one else x,
+            taps,
+            self.stride,
+            ends,
+            self.dilation,
+            self.groups,
+            wanted,
+        )
+        if dw is not None:
+            dw = (dw.flip(-1) if self.kind == "convolve" else dw).reshape(shape)
+        return (dx[0] if one and dx is not None else dx), dw
+
     def _ends_for(self, x: Any) -> tuple[int, int]:
         """Zeros before and behind that input."""
         span = (self.taps - 1) * self.dilation + 1
@@ -189,6 +215,7 @@ class DepthwiseConv2d(Tuned):
     columns as the input, divided by the stride and rounded up, whatever the input's size."""
 
     operator = "depthwise_conv2d"
+    AXES = 2
     ORDERS: ClassVar = {"NHWC": ((0, 2, 3, 1), (0, 3, 1, 2))}
 
     def __init__(
@@ -258,6 +285,20 @@ class DepthwiseConv2d(Tuned):
             x, weight, bias, self.stride, self._sides_for(x), self.dilation, self.channels
         )
 
+    def differentiated(
+        self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        return convolutions.gradients(
+            g,
+            x,
+            weight,
+            self.stride,
+            self._sides_for(x),
+            self.dilation,
+            self.channels,
+            wanted,
+        )
+
     def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
         """Zeros at the top, left, bottom and right of that input."""
         if self.padding != "same":
@@ -288,11 +329,15 @@ class DepthwiseConv2d(Tuned):
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         return super().by_kernel(_densely(x), weight, bias, residual)
 
-    def found_for(self, x: Any, device: Any, residual: bool = False) -> Found:
-        return super().found_for(_densely(x), device, residual)
+    def found_for(
+        self, x: Any, device: Any, residual: bool = False, purpose: Purpose = "forward"
+    ) -> Found:
+        return super().found_for(_densely(x), device, residual, purpose)
 
-    def wanted(self, x: Any, residual: bool = False) -> list[dict[str, Any]] | str:
-        return super().wanted(_densely(x), residual)
+    def wanted(
+        self, x: Any, residual: bool = False, purpose: Purpose = "forward"
+    ) -> list[dict[str, Any]] | str:
+        return super().wanted(_densely(x), residual, purpose)
 
     @staticmethod
     def is_dense(x: Any) -> bool:

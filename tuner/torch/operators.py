@@ -13,9 +13,9 @@ order, and by name a ``residual`` of the output's shape, an ``activation`` and a
 side may have its own ``padding``: (before, behind), or (top, left, bottom, right); causal is
 ((N - 1) * dilation, 0). Input, residual and output may have their channels last in memory.
 
-A shape is looked up at its first call, and what was found is kept. PyTorch computes, and its
-derivatives are PyTorch's, where a module's would be: nothing is tuned, grad is needed, or PyTorch
-was faster.
+A shape is looked up at its first call, and what was found is kept. If grad is needed, the output,
+the gradient of the input and that of the weight are looked up each by itself. PyTorch computes
+where a module's would be: nothing is tuned, or PyTorch was faster.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
-from tuner.torch import activations, convolutions
-from tuner.torch.beyond_kernels import beyond_kernels, only_pytorchs
-from tuner.torch.module_operator import Some, needs_derivative
+from tuner.torch import activations, autocast, convolutions
+from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
+from tuner.torch.gradients import Some
+from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.operator_gradients import OperatorGradients, Terms
 from tuner.torch.tuned_module import Tuned
 
 log = logging.getLogger("tuner.torch.operators")
@@ -78,7 +80,7 @@ class _Operator:
     not those arguments at the end that are at their defaults."""
 
     def __init__(self, kind: type[Conv1d | DepthwiseConv2d], axes: int, groups: str) -> None:
-        self._kind, self._axes = kind, axes
+        self.kind, self._axes = kind, axes
         self._how = lru_cache(maxsize=1024)(self._checked)
         self.forget()
         name, library = kind.operator, torch.library.Library("convtune", "FRAGMENT")
@@ -90,6 +92,7 @@ class _Operator:
         library.impl(name, self._differentiated, "Autograd")
         library.impl(name, self._by_pytorch, "FuncTorchBatchedDecomposition")
         torch.library.register_fake(f"convtune::{name}", self._by_pytorch, lib=library)
+        self._gradients = OperatorGradients(self, library)
         self._library = library  # takes all of that back when it goes
         self._call = getattr(torch.ops.convtune, name).default
 
@@ -105,28 +108,38 @@ class _Operator:
         """By a tuned kernel if there is one. Calls that differ in nothing but tensors of the same
         weight's shape have a layer, which remembers what was found for each shape, layout, dtype
         and device of the input."""
-        stride, padding, dilation = tuple(stride), tuple(padding), tuple(dilation)
-        groups = self._groups(x) if groups is None else groups
-        key = (
-            weight.shape, bias is None, stride, padding, dilation, groups, activation, max_error
-        )  # fmt: skip
-        layers = self._layers  # those of one source, whatever another thread does
-        try:
-            layer = layers[key]
-        except KeyError:
-            how = self._how(stride, padding, dilation, activation)
-            layer = layers[key] = self._layer(how, weight, bias, groups, max_error)
+        layer = self.layer_of(
+            x, weight, bias is not None, stride, padding, dilation, groups, activation, max_error
+        )
         if layer is None:
             return self._by_pytorch(
                 x, weight, bias, stride, padding, dilation, groups,
                 residual=residual, activation=activation,
             )  # fmt: skip
-        y: Any = layer.by_kernel(x, weight, bias, residual)
+        trained = needs_derivative(x, weight, bias, residual)
+        y: Any = (layer.trained if trained else layer.by_kernel)(x, weight, bias, residual)
         if isinstance(y, str):
-            y = self._kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
+            y = self.kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
         if residual is not None:
             _must_fit(residual, y, x)
         return y  # type: ignore[no-any-return]
+
+    def layer_of(
+        self, x: Tensor, weight: Tensor, has_bias: bool, stride: Ints, padding: Ints,
+        dilation: Ints, groups: int | None, activation: str, max_error: float | None,
+    ) -> Tuned | None:  # fmt: skip
+        stride, padding, dilation = tuple(stride), tuple(padding), tuple(dilation)
+        groups = self._groups(x) if groups is None else groups
+        key = (
+            weight.shape, has_bias, stride, padding, dilation, groups, activation, max_error
+        )  # fmt: skip
+        layers = self._layers  # those of one source, whatever another thread does
+        try:
+            return layers[key]
+        except KeyError:
+            how = self._how(stride, padding, dilation, activation)
+            layer = layers[key] = self._layer(how, weight, has_bias, groups, max_error)
+            return layer
 
     def _by_pytorch(
         self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
@@ -137,13 +150,13 @@ class _Operator:
         their shape, dtype and strides."""
         how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
         self._must_be_weight(weight)
-        convolved = getattr(convolutions, self._kind.operator)
+        convolved = getattr(convolutions, self.kind.operator)
         groups = self._groups(x) if groups is None else groups
         y = convolved(x, weight, bias, how.stride, how.padding, how.dilation, groups)
         if residual is not None:
             _must_fit(residual, y, x)
             y = y + residual
-        laid_out: Tensor = self._kind.laid_out(activations.applied(how.activation, y), x)
+        laid_out: Tensor = self.kind.laid_out(activations.applied(how.activation, y), x)
         return laid_out
 
     def _dispatched(
@@ -158,15 +171,32 @@ class _Operator:
         self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
         **named: Any,
     ) -> Tensor:  # fmt: skip
-        usual = (x.is_cpu or x.is_cuda) and beyond_kernels(x, weight, bias, residual) is None
-        if usual and quiet(torch):
+        beyond = beyond_kernels(x, weight, bias, residual)
+        if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and quiet(torch):
             # nobody listens below, and to be dispatched again takes as long as what is to be done
             return self._computed(x, weight, bias, *how, residual=residual, **named)
-        if needs_derivative(x, weight, bias, residual):
-            return self._by_pytorch(x, weight, bias, *how, residual=residual, **named)
-        with torch._C._AutoDispatchBelowAutograd():
-            y: Tensor = self._call(x, weight, bias, *how, residual=residual, **named)
+
+        def below(*given: Some) -> Tensor:
+            with torch._C._AutoDispatchBelowAutograd():
+                y: Tensor = self._call(*given[:3], *how, residual=given[3], **named)
+            return y
+
+        if not needs_derivative(x, weight, bias, residual):
+            return below(x, weight, bias, residual)
+        given = x, weight, bias, residual
+        terms = self._terms(x, *how, **named)
+        y = self._gradients.of(below, given, terms)
+        if y is None:
+            y = self._by_pytorch(x, weight, bias, *how, residual=residual, **named)
         return y
+
+    def _terms(
+        self, x: Tensor, stride: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
+        groups: int | None = None, *, activation: str = "none", max_error: float | None = None,
+    ) -> Terms:  # fmt: skip
+        how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+        groups = self._groups(x) if groups is None else groups
+        return how.stride, how.padding, how.dilation, groups, how.activation, max_error
 
     def _cast(
         self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
@@ -174,31 +204,27 @@ class _Operator:
     ) -> Tensor:  # fmt: skip
         """Under autocast, as PyTorch's convolutions are: in the dtype that it chose."""
         kind = x.device.type
-        dtype = torch.get_autocast_dtype(kind)
-        given = [
-            each.to(dtype) if each is not None and _is_cast(each, kind) else each
-            for each in (x, weight, bias, residual)
-        ]
+        given: list[Any] = autocast.cast(kind, x, weight, bias, residual)
         with torch.autocast(kind, enabled=False):
             y: Tensor = self._call(*given[:3], *how, residual=given[3], **named)
         return y
 
     def _layer(
-        self, how: _How, weight: Tensor, bias: Some, groups: int, max_error: float | None
+        self, how: _How, weight: Tensor, has_bias: bool, groups: int, max_error: float | None
     ) -> Tuned | None:
         """What computes calls with these attributes; None if only PyTorch can."""
         self._must_be_weight(weight)
         if _source is None:
-            _say(self._kind.operator, "no source is set; call tuner.torch.use(source)")
+            _say(self.kind.operator, "no source is set; call tuner.torch.use(source)")
             return None
         alike = len(set(how.stride)) == len(set(how.dilation)) == 1
         if not alike:
-            _say(self._kind.operator, "stride or dilation differ between the axes")
+            _say(self.kind.operator, "stride or dilation differ between the axes")
             return None
         shape = weight.shape
         given = (
             weight.new_empty(shape, device="meta"),
-            None if bias is None else weight.new_empty(shape[:1], device="meta"),
+            weight.new_empty(shape[:1], device="meta") if has_bias else None,
         )
         of: dict[str, Any] = {
             "source": _source,
@@ -209,11 +235,11 @@ class _Operator:
             "max_error": max_error,
         }
         try:
-            if self._kind is Conv1d:
+            if self.kind is Conv1d:
                 return Conv1d(*given, **of, kind="correlate", groups=groups)
             return DepthwiseConv2d(*given, **of, channels=groups)
         except WrongArgument as error:
-            _say(self._kind.operator, str(error))
+            _say(self.kind.operator, str(error))
             return None
 
     def _groups(self, x: Tensor) -> int:
@@ -259,12 +285,6 @@ def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
             f"residual has shape {tuple(residual.shape)}, and must have the output's, "
             f"{tuple(y.shape)}; expand it to that"
         )
-
-
-def _is_cast(tensor: Tensor, kind: str) -> bool:
-    """What autocast casts: real numbers on its device, but those of double precision."""
-    own = tensor.device.type == kind and tensor.is_floating_point()
-    return own and tensor.dtype != torch.float64
 
 
 @cache

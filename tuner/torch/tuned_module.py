@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -15,18 +16,17 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import activations, module_operator
+from tuner.torch import activations, autocast, gradients, module_operator
 from tuner.torch.beyond_kernels import NEEDS_GRAD, PLAIN, only_pytorchs, there
 from tuner.torch.folding import BatchNorm
-from tuner.torch.lookup import Found, look_up
+from tuner.torch.looks_up import LooksUp, Purpose
+from tuner.torch.lookup import Found
 from tuner.torch.shortcut import Order, Shortcut
 
 log = logging.getLogger("tuner.torch.modules")
 
-DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
-
-class Tuned(torch.nn.Module):
+class Tuned(LooksUp):
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
     accuracy that is asked for, by default the operator's; ``activation`` what is applied to the
     output, after the bias and a residual: one of the workload's.
@@ -34,20 +34,23 @@ class Tuned(torch.nn.Module):
     A shape is looked up at its first call, with bias, residual and activation in the kernel or, if
     only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew.
     ``used`` says what computed the last output, "tuned" or "pytorch", ``reason`` why; each reason
-    is logged once. A tuned kernel has no backward, and PyTorch does not see it: if grad is needed,
-    or something records or transforms the call, PyTorch computes; and so it does if it was faster
-    when the shape was tuned.
+    is logged once. If grad is needed, the output, the input's gradient and the weight's are each by
+    a tuned kernel if there is one, and by PyTorch if not: ``used_backward`` says by what, of
+    "input" and "weight". If something records or transforms the call, PyTorch computes; and so it
+    does if it was faster when the shape was tuned.
 
     A copy shares the source. A file has none: set ``source`` after loading.
     """
 
     operator: ClassVar[str]
+    AXES: ClassVar[int]
     ORDERS: ClassVar[dict[str | None, tuple[Order, Order]]]
     """By a layout with channels last, the axes of an input in that order, and those of an output in
     PyTorch's."""
     bias: torch.nn.Parameter | None
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
+    used_backward: dict[str, str]
     in_place_of: tuple[torch.nn.Module, ...] = ()
 
     def __init__(
@@ -66,6 +69,7 @@ class Tuned(torch.nn.Module):
         self.activation = activations.known(activation)
         self.bias_in_kernel = True
         self._norm: BatchNorm | None = None
+        self.used_backward = {}
         self._number = module_operator.numbered(self)
         self.forget()
 
@@ -106,19 +110,33 @@ class Tuned(torch.nn.Module):
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
             return self._compiled(x, residual)
-        return self.computed(x, self._current("weight"), self._current("bias"), residual)
+        given: Any = x, self._current("weight"), self._current("bias"), residual
+        kind = x.device.type
+        if self._norm is None and autocast.is_on(kind):
+            given = autocast.cast(kind, *given)
+            with torch.autocast(kind, enabled=False):
+                return self.computed(*given)
+        return self.computed(*given)
+
+    @property
+    def only_plain(self) -> bool:
+        """Whether its gradients are all PyTorch's."""
+        return self._norm is not None
 
     def _compiled(self, x: Any, residual: Any) -> Any:
         """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
-        differentiation, if autocast is on, or if a batch norm's gradients or sums are needed."""
+        differentiation, or if it has a batch norm and autocast is on, or gradients or sums of the
+        norm are needed."""
         weight, bias = self.weight, self.bias
         given = there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self._norm is not None and (
-            self._norm.training or (torch.is_grad_enabled() and self._needs_grad(given))
+            self._norm.training
+            or (torch.is_grad_enabled() and self._needs_grad(given))
+            or torch.is_autocast_enabled(x.device.type)
         )
-        if not known or forward or normed or torch.is_autocast_enabled(x.device.type):
+        if not known or forward or normed:
             return self.plain(x, weight, bias, residual)
         return module_operator.call(x, weight, bias, residual, self._number)
 
@@ -147,12 +165,53 @@ class Tuned(torch.nn.Module):
                 if self.used != "tuned":
                     self._tell("tuned", shortcut.reason)
                 return y
-        y = only_pytorchs(x, weight, bias, residual) or self.by_kernel(x, weight, bias, residual)
+        reason = only_pytorchs(x, weight, bias, residual)
+        if reason is NEEDS_GRAD:
+            y = self.trained(x, weight, bias, residual)
+        else:
+            y = reason or self.by_kernel(x, weight, bias, residual)
         if isinstance(y, str):
             y = self.by_pytorch(x, weight, bias, residual, y)
-        elif residual is None:
+        elif residual is None and reason is None:
             self._shortcuts[in_graph] = self._shortcut(x, weight, bias, y)
         return self.laid_out(y, x) if in_graph else y
+
+    def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        """The output, with gradients, if a kernel computes it or one of them; or the reason why
+        none does."""
+        unready = self._unready(x) or self._unfit(x, weight)
+        if unready is not None:
+            return unready
+        asked: list[tuple[bool, Purpose]] = [(residual is not None, "forward")]
+        if x.requires_grad:
+            asked.append((False, "backward_input"))
+        if weight.requires_grad:
+            asked.append((False, "backward_weight"))
+        if self._norm is not None or not any(
+            self.found_for(x, x.device, *each).library for each in asked
+        ):
+            return NEEDS_GRAD
+        backward = partial(gradients.computed, self)
+        calls = gradients.Calls(
+            self.activation, self.computed, backward, partial(backward, tuned=False)
+        )
+        apply: Any = gradients.Differentiated.apply
+        return apply(calls, x, weight, bias, residual)
+
+    def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
+        """The tuned kernel for that purpose, if there is one."""
+        if self._unfit(x, weight) is not None:
+            return None
+        return self.found_for(x, x.device, False, purpose).library
+
+    def sums(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        """The output before the activation."""
+        if self._unfit(x, weight) is None:
+            library = self.found_for(x, x.device, residual is not None, "sums").library
+            if library is not None:
+                return self._by_library(library, x, weight, bias, residual, "none")
+        y = self.convolved(x, weight, bias)
+        return self.laid_out(y if residual is None else y + residual, x)
 
     def _shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
         """For calls like one by which a kernel has computed y, if that had nothing else to do."""
@@ -187,25 +246,27 @@ class Tuned(torch.nn.Module):
             if isinstance(library, str):
                 return library
         try:
-            y = self._by_library(library, x, weight, bias, residual)
+            y = self._by_library(library, x, weight, bias, residual, self.activation)
         except WrongArgument as error:
             return str(error)
         self._tell("tuned", library.manifest["template"])
         return y
 
-    def _by_library(self, library: Library, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+    def _by_library(
+        self, library: Library, x: Any, weight: Any, bias: Any, residual: Any, last: Activation
+    ) -> Any:
         """What the library was tuned without is done to its output."""
         if self._norm is not None:
             weight, bias = self._norm.folded(weight, bias)
         work: Any = library.workload
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
-        taken = [self._taken(x, first), weight]
+        taken = [self.taken(x, first), weight]
         if weight.shape != second.shape:
             taken[1] = weight.view(second.shape)
         if work.bias:
             taken.append(bias)
         if work.residual:
-            taken.append(self._taken(residual, output))
+            taken.append(self.taken(residual, output))
         y = self._given_back(library.of_tensors(*taken), x, output)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
@@ -216,8 +277,8 @@ class Tuned(torch.nn.Module):
                     f"output {tuple(y.shape)} and {y.dtype}"
                 )
             y += residual.detach()
-        if work.activation != self.activation:
-            y = activations.applied(self.activation, y)
+        if work.activation != last:
+            y = activations.applied(last, y)
         return y
 
     @property
@@ -225,15 +286,6 @@ class Tuned(torch.nn.Module):
         """What is computed behind the convolution, for :meth:`extra_repr`."""
         norm = "" if self._norm is None else ", batch norm"
         return norm + ("" if self.activation == "none" else f", activation={self.activation}")
-
-    def _current(self, name: str) -> Any:
-        """A parameter; or, where it is parametrised, what that makes of it now."""
-        own = self._parameters
-        return own[name] if name in own else getattr(self, name)
-
-    @property
-    def _has_bias(self) -> bool:
-        return self._norm is not None or self._current("bias") is not None
 
     def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
         """The output by PyTorch, which is told."""
@@ -260,81 +312,15 @@ class Tuned(torch.nn.Module):
                 return NEEDS_GRAD
             if self._norm.training:
                 return "its batch norm is in training mode; call eval() on the model"
-        if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
+        if autocast.is_on(x.device.type):
             return "autocast is on, which chooses the dtype itself"
         return None
 
-    def _unfit(self, x: Any, weight: Any) -> str | None:
-        """Why no library could be called on these, whatever is tuned."""
-        if x.dtype != weight.dtype or x.dtype not in DTYPES:
-            known = ", ".join(DTYPES.values())
-            return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
-        device = x.device
-        if device != weight.device or device.type not in ("cpu", "cuda"):
-            return f"the input is on {device} and the weight on {weight.device}"
-        dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
-        return None if dense else "input and weight must be contiguous; call .contiguous() on them"
-
     def _library(self, x: Any, residual: Any) -> Library | str:
-        if self.source is None:
-            return "a module has no source when it comes from a file; set its source"
         found = self.found_for(x, x.device, residual is not None)
         return found.library or found.reason
 
-    def found_for(self, x: Any, device: Any, residual: bool = False) -> Found:
-        """What computes inputs of that shape, layout and dtype, which may have no data, on that
-        device: asked of the source once."""
-        key = self._key(x, device, residual)
-        found = self._found.get(key)
-        if found is None:
-            if x.is_cuda and torch.cuda.is_current_stream_capturing():
-                return Found(
-                    reason="a CUDA graph is captured, and this shape was not called before"
-                )
-            found = self._found[key] = self._looked_up(x, device, residual)
-        return found
-
-    def _key(self, x: Any, device: Any, residual: bool) -> tuple[Any, ...]:
-        return x.shape, x.dtype, device, x.is_contiguous(), self._has_bias, residual
-
-    def wanted(self, x: Any, residual: bool = False) -> list[dict[str, Any]] | str:
-        """The workloads that would serve that input, by their fields, the most complete first; or
-        why it has none."""
-        fields = self._fields(x)
-        if isinstance(fields, str):
-            return fields
-        if x.dtype not in DTYPES:
-            return f"the input is {x.dtype}, and must be one of {', '.join(DTYPES.values())}"
-        if not self.is_dense(x):
-            return "the input is not contiguous"
-        if self.max_error is not None:
-            fields["max_error"] = self.max_error
-        fields["dtype"] = DTYPES[x.dtype]
-        if self._has_bias and not self.bias_in_kernel:
-            return [fields]
-        several = [fields]
-        for name, value in (
-            ("bias", self._has_bias),
-            ("residual", residual),
-            ("activation", self.activation != "none" and self.activation),
-        ):
-            if value:
-                several.append(several[-1] | {name: value})
-        return several[::-1]  # what a kernel was tuned without is done to its output
-
-    def _looked_up(self, x: Any, device: Any, residual: bool) -> Found:
-        wanted = self.wanted(x, residual)
-        if isinstance(wanted, str):
-            return Found(reason=wanted)
-        source: Any = self.source
-        return look_up(source, self.operator, wanted, device)
-
-    @staticmethod
-    @abstractmethod
-    def is_dense(x: Any) -> bool:
-        """Whether a library could take the input as it lies in memory."""
-
-    def _taken(self, x: Any, argument: Argument) -> Any:
+    def taken(self, x: Any, argument: Argument) -> Any:
         """The input, or what is shaped as the output, as the library takes it, in the same
         memory. Raises WrongArgument if it has another shape, or lies otherwise."""
         orders = self.ORDERS.get(argument.layout)
@@ -361,14 +347,17 @@ class Tuned(torch.nn.Module):
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         """The convolution and its bias, by PyTorch alone."""
 
+    @abstractmethod
+    def differentiated(
+        self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        """Gradients of input and weight, those that are wanted, of that of the convolution, by
+        PyTorch alone."""
+
     @staticmethod
     @abstractmethod
     def laid_out(y: Any, x: Any) -> Any:
         """The output with its channels where those of the input are in memory."""
-
-    @abstractmethod
-    def _fields(self, x: Any) -> dict[str, Any] | str:
-        """The workload of that input, or why it has none."""
 
     @abstractmethod
     def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]: ...

@@ -87,14 +87,17 @@ def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
 
 
 @pytest.mark.parametrize("name", ["full", "same", "depthwise"])
-def test_pytorch_computes_the_same(source: Local, name: str) -> None:
+def test_gradients_are_pytorchs_where_only_the_output_is_tuned(source: Local, name: str) -> None:
     x, w = tensors(name)
     module = made(name, w.requires_grad_(), source)
     y = module(x)
-    assert module.used == "pytorch"
+    assert module.used == "tuned"
     assert worst(y, expected(name, x.numpy(), w.detach().numpy())) < 1e-5
     y.sum().backward()
-    assert module.weight.grad is not None
+    assert module.used_backward == {"weight": "pytorch"}
+    grad, module.weight.grad = module.weight.grad, None
+    module.plain(x, module.weight, None).sum().backward()
+    assert torch.equal(grad, module.weight.grad)
     with torch.no_grad():
         assert torch.allclose(module(x), y, atol=1e-4)
     assert module.used == "tuned"
@@ -217,15 +220,15 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
     assert module.used == "tuned"
     for given, why in (
         (x.to(memory_format=torch.channels_last), "nothing is tuned"),
-        (x.clone().requires_grad_(), "grad is needed"),
+        (x[:1].clone().requires_grad_(), "grad is needed"),
         (torch._neg_view(-x), "negated view"),
     ):
-        assert torch.allclose(module(given), reference, atol=1e-5)
+        assert torch.allclose(module(given), reference[: len(given)], atol=1e-5)
         assert module.used == "pytorch"
         assert why in module.reason
     with torch.autocast("cpu", torch.bfloat16):
         assert module(x).dtype == torch.bfloat16
-    assert module.reason.startswith("autocast")
+    assert "nothing is tuned" in module.reason
     with pytest.raises(RuntimeError):  # PyTorch's own refusal
         module(x.double())
     assert module.reason.startswith("input is torch.float64, weight torch.float32")

@@ -136,7 +136,7 @@ def test_shapes_may_change_in_a_compiled_graph() -> None:
 
 @pytest.mark.parametrize("name", ["images", "rows"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_it_is_trained_by_pytorch(name: str, compiled: bool, tuned: Any) -> None:
+def test_pytorch_gives_gradients_that_are_not_tuned(name: str, compiled: bool, tuned: Any) -> None:
     call, (x, w, b), named = made(name)
 
     def loss(w: Any) -> Any:
@@ -148,9 +148,6 @@ def test_it_is_trained_by_pytorch(name: str, compiled: bool, tuned: Any) -> None
     w.requires_grad_()
     functional.silu(_same_padded(name, x, w)).square().sum().backward()
     assert torch.allclose(trained.grad, w.grad, rtol=1e-4, atol=1e-3)
-    assert not tuned()
-    with torch.no_grad():
-        run(trained)
     assert tuned()
 
 

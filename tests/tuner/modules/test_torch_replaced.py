@@ -158,7 +158,7 @@ def test_parametrised_weights_are_read_at_each_call(source: Local, parametrized:
     }
     assert module.state_dict().keys() == plain.state_dict().keys()
     module(x).sum().backward()
-    assert module.used == "pytorch"
+    assert (module.used, module.used_backward) == ("tuned", {"weight": "pytorch"})
     assert all(parameter.grad is not None for parameter in plain.parameters())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from packages import built_for, database, packed, variants, written
-from small_libraries import BIASED, WORKLOADS, workload
+from small_libraries import BIASED, GRADIENTS, WORKLOADS, workload
 from sqlalchemy import Engine
 from stored_best import NUMPY, store
 
@@ -47,6 +47,11 @@ def test_a_workload_is_a_call(name: str) -> None:
     given = {each.role: each for each in work.given}
     for role in ("input", "weight"):
         assert np.prod(call[role]) == given[role].elements
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_a_gradient_is_none(name: str) -> None:
+    assert call_of(workload(name)) is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from db.queue.history import PastTrial
 from templates import templates_for
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
+from templates.naive import naive_on
 from templates.records.trace import Trace
 from tests.templates.devices import H200
 from tests.tuner.measure.planted import Planted, PlantedBuild
@@ -123,6 +124,16 @@ def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> N
 def test_where_no_template_applies_the_reason_says_so() -> None:
     with pytest.raises(NothingWorked, match=r"no template serves .*conv1d.* on cpu"):
         plan(among=[])
+
+
+def test_a_gradient_without_a_template_is_the_naive_schedules() -> None:
+    work = Conv1dWorkload(M=40, N=5, direction="backward_weight")
+    made = Plan(work, DEVICE, "xgb", 0, among=[])
+    naive = naive_on("cpu").config()
+    assert (made.default(), made.ask(9), made.size) == (naive, [naive], 1)
+    made.tell([(naive, 3.0)])
+    with pytest.raises(NothingWorked, match="backward_weight"):
+        Plan(work, DEVICE, "xgb", 0, among=[], others=False)
 
 
 def test_an_unknown_strategy() -> None:

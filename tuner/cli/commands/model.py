@@ -21,7 +21,7 @@ from tuner.cli.common import (
 )
 from tuner.cli.contract_options import with_options
 from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
-from tuner.cli.workloads_of import Dtype, Layout
+from tuner.cli.workloads_of import Dtype, Layout, Mode
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -52,6 +52,10 @@ InputOption = Annotated[
         "if not given",
     ),
 ]  # fmt: skip
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option(help="what of a model that is built: its outputs, or gradients, too"),
+]
 ModelArgument = Annotated[
     str,
     typer.Argument(
@@ -67,6 +71,7 @@ def tune(
     dtype: DtypeOption = None,
     layout: LayoutOption = None,
     shape: InputOption = None,
+    mode: ModeOption = None,
     target: TargetOption = Target.auto,
     cold: ColdOption = False,
     template: TemplateOption = None,
@@ -91,7 +96,7 @@ def tune(
     from tuner.errors import ModelFailed
 
     how = said(target, cold, template, retune, others)
-    usual, workloads = workloads_of(layers, batch, dtype, layout, shape)
+    usual, workloads = workloads_of(layers, batch, dtype, layout, shape, mode)
     called = name or usual
     found = (
         _here(called, workloads, how) if service is None else _at(service, called, workloads, how)

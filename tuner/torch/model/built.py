@@ -16,6 +16,7 @@ from torch._subclasses import FakeTensorMode
 
 from tuner.errors import BadOrder, MissingRuntime, UnusableModel
 from tuner.torch.model.capture import Captured, capture
+from tuner.torch.model.survey import Mode
 
 TIMM = "timm"
 
@@ -26,11 +27,12 @@ def workloads_of(
     dtype: str,
     layout: str | None = None,
     shape: tuple[int, ...] | None = None,
+    mode: Mode = "inference",
 ) -> list[Captured]:
-    """What :func:`tuner.torch.optimize_` would look up for the model of ``timm:NAME``, or of a
-    ``module:callable`` that makes one, on an input of the ``shape`` without its batch: by default
-    the one that timm names. ``layout`` is NCHW or NHWC of images, NCW or NWC of signals. Raises
-    UnusableModel, MissingRuntime; BadOrder for a layout of other axes."""
+    """What :func:`tuner.torch.optimize_` would look up in that mode for the model of ``timm:NAME``,
+    or of a ``module:callable`` that makes one, on an input of the ``shape`` without its batch: by
+    default the one that timm names. ``layout`` is NCHW or NHWC of images, NCW or NWC of signals.
+    Raises UnusableModel, MissingRuntime; BadOrder for a layout of other axes."""
     module, _, made = name.partition(":")
     model = _of_timm(name, made) if module == TIMM else _made(name, module, made)
     shape = shape or _usual(name, model)
@@ -41,12 +43,12 @@ def workloads_of(
     model.eval().to(getattr(torch, dtype))
     if channels_last and len(shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    _forget_data(model, mode)
-    with mode:
+    without_data = FakeTensorMode(allow_non_fake_inputs=True)
+    _forget_data(model, without_data)
+    with without_data:
         x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
         try:
-            found = capture(model, _last(x) if channels_last else x)
+            found = capture(model, _last(x) if channels_last else x, mode=mode)
         except Exception as error:
             given = "x".join(map(str, (batch, *shape)))
             raise UnusableModel(
@@ -118,7 +120,8 @@ def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
                 if tensor is not None:
                     without = mode.from_tensor(tensor.detach())
                     is_parameter = isinstance(tensor, nn.Parameter)
-                    tensors[key] = nn.Parameter(without, False) if is_parameter else without
+                    trained = tensor.requires_grad
+                    tensors[key] = nn.Parameter(without, trained) if is_parameter else without
 
 
 def _last(x: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,9 @@ from torch import nn
 
 from templates.workload import Workload
 from tuner.errors import WrongArgument
+from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import workload_of
-from tuner.torch.model.survey import FUSE, Layer, Terms, survey
+from tuner.torch.model.survey import FUSE, Layer, Mode, Terms, survey
 
 
 @dataclass
@@ -39,21 +40,24 @@ def capture(
     *example_inputs: Any,
     fuse: Collection[str] = FUSE,
     max_error: float | None = None,
+    mode: Mode = "inference",
     **named_inputs: Any,
 ) -> list[Captured]:
     """What :func:`tuner.torch.optimize_` would look up for the model, called once on these inputs,
-    in evaluation mode. Equal workloads are one. On the meta device nothing is computed, but PyTorch
-    does not keep channels last there. Raises what the call raises."""
-    terms = Terms(source=None, fuse=fuse, max_error=max_error)
+    in evaluation mode; in mode "training" the gradients that parameters need, too. Equal workloads
+    are one. On the meta device nothing is computed, but PyTorch does not keep channels last there.
+    Raises WrongArgument, and what the call raises."""
+    terms = Terms(source=None, fuse=fuse, max_error=max_error, mode=mode)
     layers, functions, _ = survey(model, example_inputs, named_inputs, terms)
     found: dict[Any, Captured] = {}
     for layer in layers:
         for call, calls in layer.shapes:
-            each = _captured(layer, call.input, calls)
-            known = found.setdefault((each.operator, each.workload or each.reason), each)
-            if known is not each:
-                known.calls += each.calls
-                known.names += each.names
+            for purpose in layer.purposes(call, mode):
+                each = _captured(layer, call.input, calls, purpose)
+                known = found.setdefault((each.operator, each.workload or each.reason), each)
+                if known is not each:
+                    known.calls += each.calls
+                    known.names += each.names
     for function in functions:
         each = Captured(function.operator, None, function.calls, [function.name], function.reason)
         known = found.setdefault((each.operator, each.reason), each)
@@ -63,16 +67,17 @@ def capture(
     return list(found.values())
 
 
-def _captured(layer: Layer, x: Any, calls: int) -> Captured:
-    workload = workload_for(layer, x)
+def _captured(layer: Layer, x: Any, calls: int, purpose: Purpose) -> Captured:
+    workload = workload_for(layer, x, purpose)
     if isinstance(workload, str):
         return Captured(layer.operator, None, calls, list(layer.names), workload)
     return Captured(layer.operator, workload, calls, list(layer.names))
 
 
-def workload_for(layer: Layer, x: Any) -> Workload | str:
-    """The workload of the layer's call on such an input, or why it has none."""
+def workload_for(layer: Layer, x: Any, purpose: Purpose) -> Workload | str:
+    """The workload of the layer's call on such an input, or of what its gradients need; or why it
+    has none."""
     if layer.tuned is None:
         return layer.reason
-    wanted = layer.tuned.wanted(x)
+    wanted = layer.tuned.wanted(x, purpose=purpose)
     return wanted if isinstance(wanted, str) else workload_of(layer.operator, wanted[0])

@@ -45,6 +45,8 @@ class Called:
 
     input: torch.Tensor
     device: torch.device
+    needs_grad: bool = False
+    """Of its input."""
     behind: list[nn.Module] = field(default_factory=list)
 
 
@@ -82,12 +84,14 @@ class Dataflow:
     output: Any = None
 
 
-def run(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The model's output in evaluation mode, without gradients; its own modes stay."""
+def run(
+    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], with_grad: bool = False
+) -> Any:
+    """The model's output in evaluation mode; its own modes stay."""
     modes = {module: module.training for module in model.modules()}
     try:
         model.eval()
-        with torch.no_grad():
+        with torch.set_grad_enabled(with_grad):
             return model(*given, **named)
     finally:
         for module, mode in modes.items():
@@ -99,12 +103,13 @@ def watched(
     given: tuple[Any, ...],
     named: dict[str, Any],
     is_convolution: Callable[[nn.Module], bool],
+    with_grad: bool = False,
 ) -> Dataflow:
     """One call of the model, watched."""
     own = set(model.modules())
     watch = _Watch(own, {each for each in own if is_convolution(each)})
     with watch.hooked(), watch:
-        watch.flow.output = run(model, given, named)
+        watch.flow.output = run(model, given, named, with_grad)
     watch.end()
     return watch.flow
 
@@ -183,7 +188,7 @@ class _Watch(TorchFunctionMode):
         if module in self._convolutions and given and isinstance(output, torch.Tensor):
             x = given[0]
             without = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
-            call = Called(without, x.device)
+            call = Called(without, x.device, x.requires_grad)
             self.flow.calls.setdefault(module, []).append(call)
             self._keep(output, call)
         elif self._inside and self._inside[-1][0] is module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -11,14 +12,15 @@ from torch import nn
 
 from tuner.client.source import Source
 from tuner.errors import ServiceUnreachable, WrongArgument
+from tuner.torch.looks_up import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
-from tuner.torch.model.dataflow import run
+from tuner.torch.model.dataflow import Called, run
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.report import Report, Row
-from tuner.torch.model.survey import FUSE, Filter, Layer, Terms, survey, uncalled
+from tuner.torch.model.survey import FUSE, Filter, Layer, Mode, Terms, survey, uncalled
 from tuner.torch.model.swap import Swap, restore_
-from tuner.torch.model.timing import difference, in_turns
+from tuner.torch.model.timing import difference, in_turns, step
 
 
 def optimize_(
@@ -31,9 +33,14 @@ def optimize_(
     max_error: float | None = None,
     on_missing: OnMissing = "fallback",
     budget_seconds: float | None = None,
+    mode: Mode = "inference",
 ) -> Report:
     """Replace the model's convolutions by tuned kernels where ``source``, a Client or a Local
     database, has some that are faster, and report it by layer.
+
+    ``mode`` says what for. For "training" the gradients of inputs, weights and biases are looked up
+    too, each by itself; batch norms stay as they are, and of what follows a convolution only an
+    activation becomes part of its kernels.
 
     ``example_inputs`` are what the model is called with, a tensor, a tuple, or a mapping of names:
     it is called on them in evaluation mode, before and after. What follows a convolution in that
@@ -47,32 +54,33 @@ def optimize_(
     "tune" them, within ``budget_seconds`` together, or "raise" NotTuned before anything is
     replaced.
 
-    Keys of the ``state_dict`` stay, and so do parameters; :func:`restore_` undoes it. A model that
-    is optimised already is restored first. Layers compute by PyTorch while gradients are needed, or
-    a batch norm is in training mode. Raises WrongArgument for an argument that can't be, and what
-    the model's call raises.
+    Keys of the ``state_dict`` stay, and so do parameters and the modes of modules; :func:`restore_`
+    undoes it. A model that is optimised already is restored first. A layer with a batch norm in it
+    computes by PyTorch while gradients are needed, or the norm is in training mode. Raises
+    WrongArgument for an argument that can't be, and what the model's call raises.
     """
-    terms = Terms(source, fuse, filter_fn, max_error)
+    terms = Terms(source, fuse, filter_fn, max_error, mode)
     _check(model, source, on_missing, budget_seconds, example_inputs)
     restore_(model)
     if example_inputs is None:
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
     layers, functions, before = survey(model, given, named, terms)
-    served = _Served(source)
+    served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
     rows += [Row.of_function(each) for each in functions]
     tuned = {id(row.layer) for row in rows if row.by == "tuned"}
     swaps = [Swap(model, layer) for layer in layers if id(layer) in tuned]
-    report = Report(rows, training=model.training)
+    report = Report(rows, training=model.training, mode=mode)
     if swaps:
+        call = partial(step if mode == "training" else run, model, given, named)
+        before = call() if mode == "training" else before
         try:
             for swap in swaps:
                 swap.apply()
-            after = run(model, given, named)
-            report.error = difference(before, after)
-            report.before_ms, report.after_ms = in_turns(model, given, named, swaps)
+            report.error = difference(before, call())
+            report.before_ms, report.after_ms = in_turns(call, swaps)
         except BaseException:
             restore_(model)
             raise
@@ -124,15 +132,15 @@ def _at_first_call(model: nn.Module, terms: Terms) -> Report:
             Swap(model, layer).apply()
             layer.reason = "its shapes are looked up when it is called"
         rows.append(Row.of(layer))
-    return Report(rows, training=model.training)
+    return Report(rows, training=model.training, mode=terms.mode)
 
 
 class _Served:
     """What a source has for layers. Once it gives no answer, it is not asked again: each time would
     take as long as the first."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, mode: Mode) -> None:
+        self._source, self._mode = source, mode
         self._failed: dict[str, str] = {}
         self._away = ""
 
@@ -145,9 +153,10 @@ class _Served:
         wanted = Counter[Wanted]()
         for layer in layers:
             for call, calls in layer.shapes:
-                workload = workload_for(layer, call.input)
-                if not isinstance(workload, str):
-                    wanted[workload, call.device] += calls
+                for purpose in layer.purposes(call, self._mode):
+                    workload = workload_for(layer, call.input, purpose)
+                    if not isinstance(workload, str):
+                        wanted[workload, call.device] += calls
         try:
             missing = untuned.untuned(self._source, wanted)
         except ServiceUnreachable as error:
@@ -164,18 +173,21 @@ class _Served:
             self._failed = untuned.tune(self._source, name, ordered, budget_seconds)
 
     def rows(self, layer: Layer) -> list[Row]:
-        """One for each shape of the layer."""
-        rows = []
-        for call, calls in layer.shapes:
-            workload = workload_for(layer, call.input)
-            if layer.tuned is None or isinstance(workload, str):
-                rows.append(Row.of(layer, str(workload), calls))
-            elif self._away:
-                reason = f"it was not looked up, because {self._away}"
-                rows.append(Row.of(layer, reason, calls, workload))
-            else:
-                found = layer.tuned.found_for(call.input, call.device)
-                self._away = found.reason if found.is_away else ""
-                reason = self._failed.get(workload.key, found.reason)
-                rows.append(Row.of(layer, reason, calls, workload, found))
-        return rows
+        """One for each shape of the layer, and what is computed for it."""
+        return [
+            self._row(layer, call, calls, purpose)
+            for call, calls in layer.shapes
+            for purpose in layer.purposes(call, self._mode)
+        ]
+
+    def _row(self, layer: Layer, call: Called, calls: int, purpose: Purpose) -> Row:
+        workload = workload_for(layer, call.input, purpose)
+        if layer.tuned is None or isinstance(workload, str):
+            return Row.of(layer, str(workload), calls)
+        if self._away:
+            reason = f"it was not looked up, because {self._away}"
+            return Row.of(layer, reason, calls, workload)
+        found = layer.tuned.found_for(call.input, call.device, purpose=purpose)
+        self._away = found.reason if found.is_away else ""
+        reason = self._failed.get(workload.key, found.reason)
+        return Row.of(layer, reason, calls, workload, found)

@@ -10,12 +10,17 @@ from templates.workload import Workload
 from tuner.client.beside_pytorch import pytorchs
 from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
-from tuner.torch.model.survey import Functional, Layer
+from tuner.torch.model.survey import Functional, Layer, Mode
+
+_WHOLE = (
+    "mode", "before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us",
+)  # fmt: skip
 
 
 @dataclass
 class Row:
-    """A layer on one shape of its input, in ``calls`` of one call of the model. ``time_us`` and
+    """A layer on one shape of its input, in ``calls`` of one call of the model; for training its
+    gradients have rows of their own, whose ``shape`` names the direction. ``time_us`` and
     ``pytorch_us``, which is the faster of PyTorch's ways in the layout that comes, and the
     ``max_error`` were measured when the shape was tuned. PyTorch computes for that ``reason``."""
 
@@ -55,7 +60,8 @@ class Row:
         if found.library is not None:
             row.by, row.reason = "tuned", ""
             row.template = found.library.manifest["template"]
-            row.takes_in = [type(module).__name__ for module in layer.passing]
+            if found.library.workload.is_forward:
+                row.takes_in = [type(module).__name__ for module in layer.passing]
         return row
 
     @classmethod
@@ -75,10 +81,12 @@ class Row:
 class Report:
     """The layers' ``rows``, and the whole model's: milliseconds of a call from Python with its own
     layers and with tuned ones, medians of calls in turns, and ``error``, max|after - before| over
-    max|before| of its output. They are None if no layer was replaced, or no example given."""
+    max|before| of its output. For training a call has gradients, and so has what differs. They are
+    None if no layer was replaced, or no example given."""
 
     rows: list[Row]
     training: bool = False
+    mode: Mode = "inference"
     before_ms: float | None = None
     after_ms: float | None = None
     error: float | None = None
@@ -117,17 +125,20 @@ class Report:
         return [f"{_name(of)}: {reason}" for reason, of in names.items()]
 
     def _whole(self) -> list[str]:
-        said = [f"{self.tuned} of {len(self.rows)} layers are computed by tuned kernels"]
+        what = "layers" if self.mode == "inference" else "outputs and gradients of layers"
+        said = [f"{self.tuned} of {len(self.rows)} {what} are computed by tuned kernels"]
         if self.expected_gain_us:
             said.append(f"expected gain of a call: {self.expected_gain_us:,.1f} µs of kernels")
+        with_gradients = "" if self.mode == "inference" else " and its gradients"
         if self.before_ms and self.after_ms:
             said.append(
-                f"measured, a call from Python: {self.before_ms:.3f} ms before, "
+                f"measured, a call from Python{with_gradients}: {self.before_ms:.3f} ms before, "
                 f"{self.after_ms:.3f} ms after, {self.before_ms / self.after_ms:.2f} times as fast"
             )
         if self.error is not None:
-            said.append(f"largest difference of the output: {self.error:.1e} of its largest value")
-        if self.training:
+            of = "the output" if self.mode == "inference" else "outputs and gradients"
+            said.append(f"largest difference of {of}: {self.error:.1e} of the largest value")
+        if self.training and self.mode == "inference":
             said.append("the model is in training mode: call eval() on it, and use torch.no_grad()")
         return said
 
@@ -137,10 +148,7 @@ class Report:
         for row in self.rows:
             fields = {name: value for name, value in vars(row).items() if name != "layer"}
             rows.append(fields | {"gain_us": row.gain_us})
-        whole = {
-            name: getattr(self, name)
-            for name in ("before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us")
-        }
+        whole = {name: getattr(self, name) for name in _WHOLE}
         return json.dumps({"rows": rows, **whole}, indent=2)
 
     def svg(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch import nn
 
@@ -13,6 +13,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import activations
 from tuner.torch.folding import BatchNorm
+from tuner.torch.looks_up import Purpose
 from tuner.torch.model.dataflow import HEAD, AsFunction, Called, Dataflow, watched
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
@@ -21,6 +22,8 @@ from tuner.torch.tuned_module import Tuned
 FUSE = ("bn", "bias", "act")
 """What a kernel may take in: a batch norm, the bias, an activation."""
 
+Mode = Literal["inference", "training"]
+"""What a model is made faster for."""
 Filter = Callable[[nn.Module, str], bool]
 
 
@@ -41,13 +44,30 @@ class Layer:
         kind = Conv1d if isinstance(self.convolution, nn.Conv1d) else DepthwiseConv2d
         return kind.operator
 
+    def purposes(self, call: Called, mode: Mode) -> list[Purpose]:
+        """What is computed for a call: the output, and in training the gradients that are needed;
+        before them the sums once more, if the activation's derivative can't be told from the
+        output."""
+        if mode == "inference" or self.tuned is None:
+            return ["forward"]
+        is_trained = any(each.requires_grad for each in self.convolution.parameters())
+        told = self.tuned.activation == "none" or activations.of_output(self.tuned.activation)
+        several: list[tuple[Purpose, bool]] = [
+            ("forward", True),
+            ("sums", not told and (call.needs_grad or is_trained)),
+            ("backward_input", call.needs_grad),
+            ("backward_weight", is_trained),
+        ]
+        return [purpose for purpose, is_needed in several if is_needed]
+
     @property
     def shapes(self) -> Iterator[tuple[Called, int]]:
         """Each input that differs, and in how many calls it comes."""
         found: dict[Any, list[Called]] = {}
         for call in self.calls:
             x = call.input
-            found.setdefault((x.shape, x.stride(), x.dtype, call.device), []).append(call)
+            key = x.shape, x.stride(), x.dtype, call.device, call.needs_grad
+            found.setdefault(key, []).append(call)
         for alike in found.values():
             yield alike[0], len(alike)
 
@@ -78,8 +98,12 @@ class Terms:
     fuse: Collection[str] = FUSE
     filter_fn: Filter | None = None
     max_error: float | None = None
+    mode: Mode = "inference"
 
     def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            known = ", ".join(map(repr, get_args(Mode)))
+            raise WrongArgument(f"mode is {self.mode!r}, and must be one of {known}")
         unknown = [each for each in self.fuse if each not in FUSE]
         if isinstance(self.fuse, str) or unknown:
             raise WrongArgument(
@@ -92,7 +116,7 @@ def survey(
 ) -> tuple[list[Layer], list[Functional], Any]:
     """The layers that one call of the model calls, in the order in which they come, what it calls
     as a function, and its output."""
-    flow = watched(model, given, named, is_operator)
+    flow = watched(model, given, named, is_operator, with_grad=terms.mode == "training")
     layers = _layers(model, terms, flow)
     names = {module: name for name, module in model.named_modules()}
     functions = [
@@ -147,7 +171,9 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
         layer.reason = str(error).replace(f"{layer.convolution} ", "it ", 1)
         return layer
     layer.tuned.bias_in_kernel = "bias" in terms.fuse
-    norm, activation, layer.passing = _behind(layer, terms.fuse, flow)
+    # a norm that is trained normalises by what comes
+    fuse = set(terms.fuse) - ({"bn"} if terms.mode == "training" else set())
+    norm, activation, layer.passing = _behind(layer, fuse, flow)
     layer.tuned.take_in(norm, activation)
     return layer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -18,9 +18,7 @@ SECONDS, ROUNDS = 0.5, 20
 """The turns end after so long, or after so many, and there are three at least."""
 
 
-def in_turns(
-    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], swaps: Sequence[Swap]
-) -> tuple[float, float]:
+def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, float]:
     """Milliseconds of a call with the model's own layers and with tuned ones, which it has before
     and after: medians of calls in turns, as Python has them, without a graph."""
     times: tuple[list[float], list[float]] = [], []
@@ -28,10 +26,10 @@ def in_turns(
     while len(times[1]) < 3 or (len(times[1]) < ROUNDS and time.perf_counter() < end):
         for swap in swaps:
             swap.undo()
-        times[0].append(_milliseconds(model, given, named))
+        times[0].append(_milliseconds(call))
         for swap in swaps:
             swap.apply()
-        times[1].append(_milliseconds(model, given, named))
+        times[1].append(_milliseconds(call))
     return median(times[0]), median(times[1])
 
 
@@ -49,12 +47,26 @@ def difference(before: Any, after: Any) -> float | None:
     return max(float((new - old).abs().max()) for old, new in pairs) / largest
 
 
-def _milliseconds(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> float:
+def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    """The model's output in evaluation mode, and its parameters' gradients of the mean of the
+    output's squares. Nothing of the model changes."""
+    output = run(model, given, named, with_grad=True)
+    leaves = pytree.tree_leaves(output)
+    real = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    if not real or not parameters:
+        return [output]
+    loss = torch.stack([each.float().square().mean() for each in real]).sum()
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return [pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, output), *gradients]
+
+
+def _milliseconds(call: Callable[[], Any]) -> float:
     on_gpu = torch.cuda.is_initialized()
     if on_gpu:
         torch.cuda.synchronize()
     start = time.perf_counter()
-    run(model, given, named)
+    call()
     if on_gpu:
         torch.cuda.synchronize()
     return 1e3 * (time.perf_counter() - start)

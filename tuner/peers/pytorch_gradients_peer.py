@@ -1,0 +1,158 @@
+"""PyTorch's gradients of its convolutions, in both layouts where there are two, as its autograd
+calls them; with an activation also as ``torch.compile`` makes them, whose derivative else is a
+kernel of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.gradients import WithGradients
+from tuner.peers.epilogue import derived_in_torch
+from tuner.peers.peer import Listing
+from tuner.peers.pytorch_compiled_peer import compiled
+from tuner.peers.pytorch_peer import Form, PytorchPeer, channels_first, listed, ready
+
+if TYPE_CHECKING:
+    from torch import Tensor, memory_format
+
+FLOAT16_ON_CPU = 2e7
+
+
+def _conv1d(
+    workload: Conv1dWorkload, layout: memory_format, *given: Tensor
+) -> Callable[[], Tensor]:
+    """Channels last as images of one row: for signals PyTorch knows no such layout."""
+    import torch
+
+    images = layout is torch.channels_last
+    ones, zeros = ((1,), (0, 0)) if images else ((), ())
+
+    def laid_out(name: str, tensor: Tensor) -> Tensor:
+        if name != "weight":
+            signals = channels_first(workload, tensor)
+        else:
+            taps = tensor.reshape(workload.out_channels, workload.summed, workload.N)
+            signals = taps.flip(-1) if workload.kind == "convolve" else taps
+        return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
+
+    shapes = {
+        "input": (workload.B, workload.C, *ones, workload.M),
+        "weight": (workload.out_channels, workload.summed, *ones, workload.N),
+    }
+    steps = ((*ones, workload.stride), (*ones, workload.dilation))
+    return _called(workload, laid_out, given, shapes, steps, (*workload.pads, *zeros), layout)
+
+
+def _depthwise_conv2d(
+    workload: DepthwiseConv2dWorkload, layout: memory_format, *given: Tensor
+) -> Callable[[], Tensor]:
+    to_nchw = workload.axes(range(4))
+
+    def laid_out(name: str, tensor: Tensor) -> Tensor:
+        planes = tensor if name == "weight" else tensor.permute(to_nchw)
+        return planes.contiguous(memory_format=layout)
+
+    shapes = {
+        "input": (workload.B, workload.C, workload.H, workload.W),
+        "weight": (workload.out_channels, 1, *workload.kernel),
+    }
+    steps = ((workload.stride,) * 2, (workload.dilation,) * 2)
+    top, left, bottom, right = workload.pads
+    return _called(workload, laid_out, given, shapes, steps, (left, right, top, bottom), layout)
+
+
+def _called(
+    workload: Any,
+    laid_out: Callable[[str, Tensor], Tensor],
+    given: Sequence[Tensor],
+    shapes: Mapping[str, tuple[int, ...]],
+    steps: tuple[tuple[int, ...], tuple[int, ...]],
+    ends: tuple[int, ...],
+    layout: memory_format,
+) -> Callable[[], Any]:
+    """The call for tensors that are laid out already. Of what is not given PyTorch needs the shape;
+    an input whose sides are padded unequally is padded when the forward pass has come to it. That
+    of a weight is with the bias's, None if there is none."""
+    import torch
+    from torch.nn import functional
+
+    named = {name: given[0].new_empty(shape) for name, shape in shapes.items()}
+    for argument, tensor in zip(workload.given, given, strict=True):
+        named[argument.name] = laid_out(argument.name, tensor)
+    sides = [ends[at : at + 2] for at in range(0, len(ends), 2)][::-1]
+    cropped = any(before != behind for before, behind in sides)
+    x = named["input"].contiguous(memory_format=layout)
+    of_input = workload.direction == "backward_input"
+    backward = partial(
+        torch.ops.aten.convolution_backward,
+        input=(functional.pad(x, ends) if cropped else x).contiguous(memory_format=layout),
+        weight=named["weight"],
+        bias_sizes=[workload.out_channels],
+        stride=steps[0],
+        padding=[0 if cropped else before for before, _ in sides],
+        dilation=steps[1],
+        transposed=False,
+        output_padding=[0] * len(sides),
+        groups=workload.C // shapes["weight"][1],
+        output_mask=[of_input, not of_input, not of_input and workload.bias],
+    )
+    derived = derived_in_torch(workload)
+    gradient, sums = named["output_gradient"], [named["sums"]] if "sums" in named else []
+
+    def call() -> Any:
+        dx, dw, db = backward(derived(gradient, *sums))
+        if not of_input:
+            return dw, db
+        return functional.pad(dx, [-end for end in ends]) if cropped else dx
+
+    return call
+
+
+def _conv1d_in_order(workload: Conv1dWorkload, found: Any) -> Any:
+    if workload.direction == "backward_input":
+        signals = found.reshape(workload.B, workload.C, workload.M)
+        return signals.transpose(1, 2) if workload.layout == "NWC" else signals
+    dw, db = found
+    taps = dw.reshape(workload.out_channels, workload.summed, workload.N)
+    return _flat(workload, taps.flip(-1) if workload.kind == "convolve" else taps, db)
+
+
+def _depthwise_in_order(workload: DepthwiseConv2dWorkload, found: Any) -> Any:
+    if workload.direction == "backward_input":
+        return found.permute(workload.place(0, 1, 2, 3))
+    return _flat(workload, *found)
+
+
+def _flat(workload: WithGradients, dw: Any, db: Any) -> Any:
+    import torch
+
+    return torch.cat([dw.reshape(-1), db]) if workload.bias else dw
+
+
+def _of_conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
+    layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
+    form = Form(_conv1d, FLOAT16_ON_CPU, layouts, ordered=_conv1d_in_order)
+    yield from _each(form, workload, kind)
+
+
+def _of_depthwise_conv2d(workload: DepthwiseConv2dWorkload, kind: str) -> Iterator[PytorchPeer]:
+    form = Form(_depthwise_conv2d, FLOAT16_ON_CPU, ("NCHW", "NHWC"), ordered=_depthwise_in_order)
+    yield from _each(form, workload, kind)
+
+
+def _each(form: Form, workload: WithGradients, kind: str) -> Iterator[PytorchPeer]:
+    if not ready(kind):
+        return
+    yield from listed(form, workload, kind)
+    if workload.activation != "none":
+        yield from listed(compiled(form), workload, kind)
+
+
+BY_OPERATOR: dict[str, Listing] = {
+    "conv1d": _of_conv1d,
+    "depthwise_conv2d": _of_depthwise_conv2d,
+}

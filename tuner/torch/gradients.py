@@ -1,0 +1,224 @@
+"""Gradients of a layer's call: each by a tuned kernel if there is one, and by PyTorch if there is
+none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from templates.argument import Argument
+from templates.epilogue import Activation
+from tuner.library.load import Library
+from tuner.torch import activations
+from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.looks_up import Purpose
+
+Some = Tensor | None
+
+
+class Of(NamedTuple):
+    """Those of input, weight, bias and residual; as flags, which are needed."""
+
+    input: Any
+    weight: Any
+    bias: Any
+    residual: Any
+
+
+class Saved(NamedTuple):
+    """What a call was given, and its output if the activation's derivative can be told from it."""
+
+    input: Tensor
+    weight: Tensor
+    bias: Some
+    residual: Some
+    output: Some
+
+
+class Layer(Protocol):
+    """What a layer gives to be differentiated."""
+
+    activation: Activation
+    used_backward: dict[str, str]
+
+    @property
+    def AXES(self) -> int:  # noqa: N802
+        """Along which it convolves."""
+
+    @property
+    def ORDERS(self) -> Any:  # noqa: N802
+        """As :class:`Tuned` has them."""
+
+    def gradient_library(self, x: Tensor, weight: Tensor, purpose: Purpose) -> Library | None:
+        """The tuned kernel for that purpose, if there is one."""
+
+    def sums(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+        """The output before the activation."""
+
+    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor: ...
+
+    def differentiated(
+        self, g: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        """Gradients of input and weight, those that are wanted, by PyTorch alone."""
+
+    def taken(self, x: Any, argument: Argument) -> Any:
+        """A tensor as a library takes it, in the same memory."""
+
+    def laid_out(self, y: Tensor, x: Tensor) -> Tensor: ...
+
+
+Compute = Callable[[Tensor, Saved, Of], Of]
+Forward = Callable[[Tensor, Tensor, Some, Some], Tensor]
+
+
+class Calls(NamedTuple):
+    """How a call and its gradients are computed: ``backward`` without a derivative, and
+    ``by_pytorch`` with one."""
+
+    activation: Activation
+    forward: Forward
+    backward: Compute
+    by_pytorch: Compute
+
+
+class Differentiated(torch.autograd.Function):
+    """A call whose gradients are these. Saved are input and weight, and of an activation what its
+    derivative is told from: the output, or bias and residual, from which the sums are made
+    again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
+    ) -> Tensor:
+        given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
+        output = calls.forward(*given)  # type: ignore[arg-type]
+        told = activations.of_output(calls.activation)
+        again = calls.activation != "none" and not told
+        ctx.calls = calls
+        ctx.save_for_backward(
+            x, weight, bias if again else None, residual if again else None,
+            output if told else None,
+        )  # fmt: skip
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        needed = Of(*ctx.needs_input_grad[1:])
+        compute = ctx.calls.by_pytorch if torch.is_grad_enabled() else ctx.calls.backward
+        return None, *compute(grad, Saved(*ctx.saved_tensors), needed)
+
+
+class _Call:
+    """One call's gradients, by the layer's kernels if ``tuned``."""
+
+    def __init__(self, layer: Layer, grad: Tensor, saved: Saved, tuned: bool) -> None:
+        self._layer, self._grad, self._saved, self._tuned = layer, grad, saved, tuned
+
+    @cached_property
+    def sums(self) -> Tensor:
+        x, weight, bias, residual, output = self._saved
+        if output is not None:
+            return output
+        if self._tuned:
+            return self._layer.sums(x, weight, bias, residual)
+        y = self._layer.convolved(x, weight, bias)
+        return y if residual is None else y + residual
+
+    @cached_property
+    def derived(self) -> Tensor:
+        """The gradient of the sums."""
+        activation = self._layer.activation
+        if activation == "none":
+            return self._grad
+        return activations.derived(activation, self._grad, self.sums)
+
+    def by_kernel(self, purpose: Purpose) -> tuple[Library, Any] | None:
+        """What a kernel gives, and the kernel; None if there is none."""
+        layer, (x, weight, *_) = self._layer, self._saved
+        if not self._tuned or beyond_kernels(x, weight, self._grad) is not None:
+            return None
+        library = layer.gradient_library(x, weight, purpose)
+        if library is None:
+            return None
+        work: Any = library.workload
+        activated = work.activation != "none"
+        named = {"input": x, "output_gradient": self._grad if activated else self.derived}
+        if activated:
+            named["sums"] = self.sums
+        given = [
+            weight.view(argument.shape)
+            if argument.role == "weight"
+            else layer.taken(named[argument.name], argument)
+            for argument in library.arguments[:-1]
+        ]
+        return library, library.of_tensors(*given)
+
+
+def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool = True) -> Of:
+    """The gradients that are needed, None for the others."""
+    call = _Call(layer, layer.laid_out(grad, saved.input) if tuned else grad, saved, tuned)
+    x, weight = saved.input, saved.weight
+    dx = dw = db = None
+    if needed.input and (found := call.by_kernel("backward_input")) is not None:
+        library, y = found
+        orders = layer.ORDERS.get(library.arguments[-1].layout)
+        dx = y.view(x.shape) if orders is None else y.permute(orders[1])
+    if needed.weight and (found := call.by_kernel("backward_weight")) is not None:
+        library, y = found
+        dw = y.view(-1)[: weight.numel()].view(weight.shape)
+        work: Any = library.workload
+        if work.bias and needed.bias:
+            db = y[weight.numel() :]
+    rest = (needed.input and dx is None, needed.weight and dw is None)
+    layer.used_backward = {
+        name: "pytorch" if left else "tuned"
+        for name, is_needed, left in zip(("input", "weight"), needed, rest, strict=False)
+        if is_needed
+    }
+    if any(rest):
+        by_pytorch = layer.differentiated(call.derived, x, weight, rest)
+        dx = by_pytorch[0] if rest[0] else dx
+        dw = by_pytorch[1] if rest[1] else dw
+    if needed.bias and db is None:
+        channels = call.derived.ndim - layer.AXES - 1
+        db = call.derived.sum([at for at in range(call.derived.ndim) if at != channels]).view(-1)
+    return Of(dx, dw, db, call.derived if needed.residual else None)
+
+
+def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
+    """Those that there are as an operator gives them: in order in memory that is their own."""
+    dx, dw, db, dr = found
+    ordered = [
+        None if dx is None else layer.laid_out(dx, x),
+        None if dw is None else dw.contiguous(),
+        None if db is None else db.clone(),  # it may lie behind the weight's
+        None if dr is None else layer.laid_out(dr, x),
+    ]
+    there = [each for each in ordered if each is not None]
+    native: Any = torch._C
+    return [each.clone() if native._is_alias_of(each, grad) else each for each in there]
+
+
+def described(
+    layer: Layer, grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]
+) -> list[Tensor]:
+    """The same of tensors without data."""
+    filters = weight.shape[0] if weight.ndim > 1 else 1
+    each = (
+        layer.laid_out(torch.empty_like(x), x),
+        weight.new_empty(weight.shape),
+        weight.new_empty((filters,)),
+        layer.laid_out(torch.empty_like(grad), x),
+    )
+    return [made for made, is_needed in zip(each, needed, strict=True) if is_needed]
+
+
+def in_place(found: Sequence[Tensor], needed: Of) -> Of:
+    """What an operator gave, each in its place."""
+    rest = iter(found)
+    return Of(*(next(rest) if is_needed else None for is_needed in needed))

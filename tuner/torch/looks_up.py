@@ -1,0 +1,122 @@
+"""As which workloads the calls of a module are looked up, and what was found for them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import product
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from templates.epilogue import Activation
+from tuner.client.source import Source
+from tuner.torch.lookup import Found, look_up
+
+DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+Purpose = Literal["forward", "sums", "backward_input", "backward_weight"]
+"""What is computed: the output; the sums before its activation, once more, for the gradients; the
+gradient of the input; that of the weight and, if it has one, the bias."""
+
+
+class LooksUp(torch.nn.Module):
+    """What asks a source, once for each shape, layout and dtype of its input."""
+
+    operator: ClassVar[str]
+    activation: Activation
+    bias_in_kernel: bool
+    source: Source | None
+    max_error: float | None
+    _found: dict[Any, Found]
+
+    def found_for(
+        self, x: Any, device: Any, residual: bool = False, purpose: Purpose = "forward"
+    ) -> Found:
+        """What computes inputs of that shape, layout and dtype, which may have no data, on that
+        device: asked of the source once."""
+        if self.source is None:
+            return Found(reason="a module has no source when it comes from a file; set its source")
+        key = self._key(x, device, residual, purpose)
+        found = self._found.get(key)
+        if found is None:
+            if x.is_cuda and torch.cuda.is_current_stream_capturing():
+                return Found(
+                    reason="a CUDA graph is captured, and this shape was not called before"
+                )
+            found = self._found[key] = self._looked_up(x, device, residual, purpose)
+        return found
+
+    def _key(
+        self, x: Any, device: Any, residual: bool, purpose: Purpose = "forward"
+    ) -> tuple[Any, ...]:
+        return x.shape, x.dtype, device, x.is_contiguous(), self._has_bias, residual, purpose
+
+    def wanted(
+        self, x: Any, residual: bool = False, purpose: Purpose = "forward"
+    ) -> list[dict[str, Any]] | str:
+        """The workloads that would serve that input, by their fields, the most complete first; or
+        why it has none."""
+        fields = self._fields(x)
+        if isinstance(fields, str):
+            return fields
+        if x.dtype not in DTYPES:
+            return f"the input is {x.dtype}, and must be one of {', '.join(DTYPES.values())}"
+        if not self.is_dense(x):
+            return "the input is not contiguous"
+        if self.max_error is not None:
+            fields["max_error"] = self.max_error
+        fields["dtype"] = DTYPES[x.dtype]
+        activation = self.activation != "none" and self.activation
+        if purpose.startswith("backward"):
+            fields["direction"] = purpose
+            bias = purpose == "backward_weight" and self._has_bias and self.bias_in_kernel
+            activations = [{"activation": activation}, {}] if activation else [{}]
+            biases = [{"bias": True}, {}] if bias else [{}]
+            return [fields | one | other for one, other in product(activations, biases)]
+        if self._has_bias and not self.bias_in_kernel:
+            return [fields]
+        several = [fields]
+        for name, value in (
+            ("bias", self._has_bias),
+            ("residual", residual),
+            ("activation", purpose == "forward" and activation),
+        ):
+            if value:
+                several.append(several[-1] | {name: value})
+        return several[::-1]  # what a kernel was tuned without is done to its output
+
+    def _looked_up(self, x: Any, device: Any, residual: bool, purpose: Purpose) -> Found:
+        wanted = self.wanted(x, residual, purpose)
+        if isinstance(wanted, str):
+            return Found(reason=wanted)
+        source: Any = self.source
+        return look_up(source, self.operator, wanted, device)
+
+    def _unfit(self, x: Any, weight: Any) -> str | None:
+        """Why no library could be called on these, whatever is tuned."""
+        if x.dtype != weight.dtype or x.dtype not in DTYPES:
+            known = ", ".join(DTYPES.values())
+            return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
+        device = x.device
+        if device != weight.device or device.type not in ("cpu", "cuda"):
+            return f"the input is on {device} and the weight on {weight.device}"
+        dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
+        return None if dense else "input and weight must be contiguous; call .contiguous() on them"
+
+    @staticmethod
+    @abstractmethod
+    def is_dense(x: Any) -> bool:
+        """Whether a library could take the input as it lies in memory."""
+
+    def _current(self, name: str) -> Any:
+        """A parameter; or, where it is parametrised, what that makes of it now."""
+        own = self._parameters
+        return own[name] if name in own else getattr(self, name)
+
+    @property
+    def _has_bias(self) -> bool:
+        return self._norm is not None or self._current("bias") is not None
+
+    @abstractmethod
+    def _fields(self, x: Any) -> dict[str, Any] | str:
+        """The workload of that input, or why it has none."""

@@ -1,0 +1,150 @@
+"""Gradients of the operators by name in PyTorch's graphs, where they are operators too:
+``convtune::conv1d_gradients`` and ``convtune::depthwise_conv2d_gradients``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from templates.epilogue import Activation
+from tuner.torch import activations, convolutions
+from tuner.torch.gradients import (
+    Calls,
+    Differentiated,
+    Layer,
+    Of,
+    Saved,
+    Some,
+    computed,
+    described,
+    in_place,
+    laid_out,
+)
+from tuner.torch.module_operator import is_transformed, needs_derivative
+from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.tuned_module import Tuned
+
+_SCHEMA = (
+    "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
+    "bool[] needed, int[] stride, int[] padding, int[] dilation, int groups, str activation, "
+    "float? max_error) -> Tensor[]"
+)
+Terms = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
+"""Stride, padding of each side, dilation, groups, activation and accuracy."""
+
+
+class Named(Protocol):
+    """An operator by name."""
+
+    kind: type[Conv1d | DepthwiseConv2d]
+
+    def layer_of(self, x: Tensor, weight: Tensor, has_bias: bool, *terms: Any) -> Tuned | None: ...
+
+
+class OperatorGradients:
+    """Those of one operator."""
+
+    def __init__(self, operator: Named, library: Any) -> None:
+        self._operator = operator
+        name = f"{operator.kind.operator}_gradients"
+        library.define(f"{name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
+        for device in ("CPU", "CUDA"):
+            library.impl(name, self._computed, device)
+        library.impl(name, self._differentiated, "Autograd")
+        torch.library.register_fake(f"convtune::{name}", self._described, lib=library)
+        self._call = getattr(torch.ops.convtune, name).default
+
+    def of(self, below: Callable[..., Tensor], given: Sequence[Any], terms: Terms) -> Tensor | None:
+        """The output of ``below``, which computes it of input, weight, bias and residual, with
+        gradients; None if only PyTorch has those."""
+        stride, _, dilation, _, activation, _ = terms
+        alike = len(set(stride)) == len(set(dilation)) == 1
+        if is_transformed() or not alike:
+            return None
+        calls = Calls(
+            activations.known(activation),
+            below,
+            partial(self._by_operator, terms),
+            partial(self._by_pytorch, terms),
+        )
+        apply: Any = Differentiated.apply
+        output: Tensor = apply(calls, *given)
+        return output
+
+    def _by_operator(self, terms: Terms, grad: Tensor, saved: Saved, needed: Of) -> Of:
+        return in_place(self._call(grad, *saved, list(needed), *terms), needed)
+
+    def _by_pytorch(self, terms: Terms, grad: Tensor, saved: Saved, needed: Of) -> Of:
+        return computed(_Plain(self._operator.kind, terms), grad, saved, needed, tuned=False)
+
+    def _computed(
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+        needed: Sequence[bool], *terms: Any,
+    ) -> list[Tensor]:  # fmt: skip
+        saved, of = Saved(x, weight, bias, residual, output), Of(*needed)
+        has_bias = of.bias or bias is not None
+        tuned = self._operator.layer_of(x, weight, has_bias, *terms)
+        layer: Layer = tuned or _Plain(self._operator.kind, terms)
+        return laid_out(layer, computed(layer, grad, saved, of), grad, x)
+
+    def _described(
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+        needed: Sequence[bool], *terms: Any,
+    ) -> list[Tensor]:  # fmt: skip
+        return described(_Plain(self._operator.kind, terms), grad, x, weight, needed)
+
+    def _differentiated(
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
+        needed: Sequence[bool], *terms: Any,
+    ) -> list[Tensor]:  # fmt: skip
+        """PyTorch's, which have derivatives, if there is something to derive by."""
+        saved = Saved(x, weight, bias, residual, output)
+        if needs_derivative(grad, x, weight, bias, residual):
+            layer = _Plain(self._operator.kind, terms)
+            found = computed(layer, grad, saved, Of(*needed), tuned=False)
+            return laid_out(layer, found, grad, x)
+        with torch._C._AutoDispatchBelowAutograd():
+            below: list[Tensor] = self._call(grad, *saved, needed, *terms)
+        return below
+
+
+class _Plain:
+    """A layer of which all is PyTorch's."""
+
+    ORDERS: ClassVar[dict[str | None, Any]] = {}
+
+    def __init__(self, kind: type[Conv1d | DepthwiseConv2d], terms: Any) -> None:
+        self._kind, self.AXES = kind, kind.AXES
+        (self._stride, *_), self._padding, (self._dilation, *_), self._groups, name, _ = terms
+        self.activation: Activation = activations.known(name)
+        self.used_backward: dict[str, str] = {}
+
+    def gradient_library(self, x: Tensor, weight: Tensor, purpose: object) -> None:
+        return None
+
+    def sums(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+        y = self.convolved(x, weight, bias)
+        return self.laid_out(y if residual is None else y + residual, x)
+
+    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor:
+        call = getattr(convolutions, self._kind.operator)
+        how = self._stride, self._padding, self._dilation, self._groups
+        output: Tensor = call(x, weight, bias, *how)
+        return output
+
+    def differentiated(
+        self, g: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool]
+    ) -> tuple[Any, Any]:
+        how = self._stride, self._padding, self._dilation, self._groups
+        return convolutions.gradients(g, x, weight, *how, wanted)
+
+    def taken(self, x: Any, argument: object) -> Any:
+        return x
+
+    def laid_out(self, y: Tensor, x: Tensor) -> Tensor:
+        found: Tensor = self._kind.laid_out(y, x)
+        return found
