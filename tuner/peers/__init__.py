@@ -26,7 +26,7 @@ LIBRARIES = {
     "cudnn_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
-GRADIENTS = {"pytorch_gradients_peer": PYTORCH}
+GRADIENTS = {"gradients.pytorch": PYTORCH}
 """The same for gradients."""
 
 MAX_SECONDS = 1.0
@@ -65,7 +65,7 @@ def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[P
     all. One that can't be used or would take too long is there as :class:`Broken`."""
     for module, its_own in (LIBRARIES if workload.is_forward else GRADIENTS).items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
-        alone = group == LAYERS and module in ("pytorch_peer", "pytorch_gradients_peer")
+        alone = group == LAYERS and module in ("pytorch_peer", "gradients.pytorch")
         if group not in (None, found_in) and not alone:
             continue
         try:

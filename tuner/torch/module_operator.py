@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 from tuner.torch import autocast
-from tuner.torch.gradients import (
+from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
     Layer,

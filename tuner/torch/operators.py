@@ -34,10 +34,10 @@ from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
 from tuner.torch import activations, autocast, convolutions
 from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
-from tuner.torch.gradients import Some
+from tuner.torch.gradients.by_name import OperatorGradients, Terms
+from tuner.torch.gradients.call import Some
 from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
-from tuner.torch.operator_gradients import OperatorGradients, Terms
 from tuner.torch.tuned_module import Tuned
 
 log = logging.getLogger("tuner.torch.operators")

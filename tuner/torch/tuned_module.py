@@ -16,9 +16,10 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import activations, autocast, gradients, module_operator
+from tuner.torch import activations, autocast, module_operator
 from tuner.torch.beyond_kernels import NEEDS_GRAD, PLAIN, only_pytorchs, there
 from tuner.torch.folding import BatchNorm
+from tuner.torch.gradients import call as gradients
 from tuner.torch.looks_up import LooksUp, Purpose
 from tuner.torch.lookup import Found
 from tuner.torch.shortcut import Order, Shortcut

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from templates.epilogue import Activation
 from tuner.torch import activations, convolutions
-from tuner.torch.gradients import (
+from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
     Layer,

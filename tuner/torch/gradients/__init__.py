@@ -1,0 +1,1 @@
+"""Gradients of layers and of operators by name."""
