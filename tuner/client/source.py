@@ -48,6 +48,7 @@ class Source(ABC):
         operator: str,
         workload: Mapping[str, Any] | None = None,
         *,
+        match: str = "exact",
         target: str | None = None,
         device: str | None = None,
         templates: Sequence[str] | None = None,
@@ -55,7 +56,8 @@ class Source(ABC):
         **shape: Any,
     ) -> Best:
         """The best for a shape, the fastest of several devices'; of ``templates`` if they are
-        given, on at most so many ``threads`` of a CPU. Raises NotTuned."""
+        given, on at most so many ``threads`` of a CPU. If ``match`` is ``predicted`` and there is
+        none, what is expected to be fast is built, checked and timed first. Raises NotTuned."""
 
     @abstractmethod
     def close(self) -> None: ...
