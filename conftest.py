@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ settings.load_profile("convtune")
 
 CONFIG = pytest.StashKey[str]()
 PYTORCH = find_spec("torch") is not None
+FEW_LOOKS = 20_000  # objects between two looks for garbage
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,6 +39,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[CONFIG], ignore_errors=True)
 
 
+def pytest_collectstart() -> None:
+    gc.disable()  # none of what tests import is garbage
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of the tests that need PyTorch alone, files that mark none are not even imported."""
+    if config.option.markexpr == "torch" and collection_path.suffix == ".py":
+        return "mark.torch" not in collection_path.read_text() or None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is marked so is skipped without PyTorch; what needs it and is not, fails."""
     for item in items:
@@ -48,3 +61,5 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and what they import stay to the end: no look for garbage sees them."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(FEW_LOOKS)
+    gc.enable()

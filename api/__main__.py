@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 
 import uvicorn
@@ -13,9 +12,6 @@ from api.server.lifespan import StartupError, read_settings
 from api.server.port import must_be_free
 
 STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
-FEW_LOOKS = 20_000
-"""Objects between two looks for garbage. What is imported stays, and looking for garbage in it
-takes a tenth of the start."""
 
 
 def main() -> int:
@@ -26,7 +22,6 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     logs.configure(settings.log_format)
-    gc.set_threshold(FEW_LOOKS)
     uvicorn.run(
         "api.main:app",
         host=settings.host,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from templates import conv1d, depthwise_conv2d
-from templates.arithmetic import DIRECT, Arithmetic
+from templates.arithmetic import DIRECT, FFT, Arithmetic
 from templates.errors import UnknownOperator, UnknownTemplate
 from templates.operator import Operator as Operator
 from templates.workload import Workload
@@ -38,7 +38,8 @@ def parse_key(key: str) -> Workload:
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """The templates that can serve the workload on such a device."""
-    return [t for t in operator(workload.operator).templates if t.applies(workload, limits)]
+    serving = (t for t in operator(workload.operator).templates if t.applies(workload, limits))
+    return [t for t in serving if t.arithmetic is FFT or not workload.must_transform]
 
 
 def template_names(name: str, kind: str = "auto") -> list[str]:

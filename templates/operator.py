@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from templates.workload import Workload
+from templates.workload import Later, Workload
 
 if TYPE_CHECKING:
     from templates.rung import Rung
@@ -35,6 +35,12 @@ class Operator:
     @property
     def name(self) -> str:
         return self.workload.operator
+
+    @cached_property
+    def unsaid(self) -> dict[str, Any]:
+        """The defaults of the fields that a stored workload may lack, as they came later."""
+        fields = self.workload.model_fields.items()
+        return {name: field.default for name, field in fields if Later() in field.metadata}
 
     @cached_property
     def templates(self) -> tuple[Template[Any], ...]:

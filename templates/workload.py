@@ -204,6 +204,11 @@ class Workload(BaseModel, ABC):
         return 2 * self.taps * self.output.elements
 
     @property
+    def must_transform(self) -> bool:
+        """Whether only templates that transform are to compute it."""
+        return False
+
+    @property
     def bytes(self) -> int:
         """Compulsory traffic: what is given read once, the output written once."""
         return sum(argument.bytes for argument in self.arguments)

@@ -35,7 +35,7 @@ class Settings(BaseSettings):
         4.0,
         ge=0,
         description="for the turns that a job's last round takes beyond the first twenty, while "
-        "it is not settled which of its first two is faster; 0 for a rough round of four turns",
+        "it is not settled which of its first two is faster; 0 for rough trials and a rough round",
     )
     scratch_bytes: int = Field(
         4 << 30,

@@ -30,6 +30,11 @@ class BestFilters(BaseModel):
     threads: int | None = Field(
         None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
     )
+    parallel: bool = Field(
+        False,
+        description="of a CPU, on several threads if there is such a best, even if one thread is "
+        "faster by itself: for programs that keep all of them busy",
+    )
     templates: str | None = Field(
         None,
         max_length=200,

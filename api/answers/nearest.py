@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from db.contract.order import PREDICTED
 from db.records.listed import NEIGHBOUR, Listed, ListedOrder
 from db.results.best import Best
+from templates import operator as find_operator
 from templates import templates_for
 from templates.errors import TemplateError
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.workload import Later, Workload, is_extent
+from templates.workload import Workload, is_extent
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
@@ -63,7 +64,7 @@ def distance(workload: Workload, best: Best) -> float:
     """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
     the neighbour was allowed a larger error."""
     fields = type(workload).model_fields.items()
-    unsaid = {name: field.default for name, field in fields if Later() in field.metadata}
+    unsaid = find_operator(workload.operator).unsaid
     asked, there = (unsaid | json.loads(key) for key in (workload.key, best.workload_key))
     if set(asked) != set(there):  # a field that one of the two releases lacks
         return math.inf

@@ -114,7 +114,8 @@ def verify_nearest(
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     kind = None if filters.target == "auto" else filters.target
-    found = bests.lookup(engine, workload.key, *_narrowed(filters, kind))
+    narrowed = _narrowed(filters, kind)
+    found = bests.lookup(engine, workload.key, *narrowed, parallel=filters.parallel)
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))

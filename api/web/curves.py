@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from db.read.views import Point
 from templates.ceil_div import ceil_div
-from templates.spaces.knob import brief
 
 MOST_POINTS = 900
 MOST_STEPS = 200
-KNOB_VALUES = 12
 
 
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
@@ -66,45 +63,6 @@ def counted(points: Sequence[Point]) -> list[tuple[str, int]]:
     for point in points:
         counts[point.status] = counts.get(point.status, 0) + 1
     return sorted(counts.items(), key=lambda item: (item[0] != "ok", -item[1], item[0]))
-
-
-def by_knob(
-    samples: Sequence[tuple[dict[str, Any], str, float | None]],
-) -> list[dict[str, Any]]:
-    """For each value of each knob: how many trials it has, how many failed, the best and the median
-    time. Knobs with one value are left out. The fastest values come first."""
-    knobs: dict[str, dict[str, list[float | None]]] = {}
-    for config, status, time in samples:
-        for name, value in config.items():
-            times = knobs.setdefault(name, {}).setdefault(_said(value), [])
-            times.append(time if status == "ok" else None)
-    table = []
-    for name, values in knobs.items():
-        if len(values) < 2:
-            continue
-        rows = [_value_row(value, times) for value, times in values.items()]
-        rows.sort(key=lambda row: (row["best"] is None, row["best"] or 0.0))
-        table.append({"name": name, "rows": rows[:KNOB_VALUES], "more": len(rows[KNOB_VALUES:])})
-    return table
-
-
-def _value_row(value: str, times: Sequence[float | None]) -> dict[str, Any]:
-    ok = [time for time in times if time is not None]
-    return {
-        "value": brief(value),
-        "trials": len(times),
-        "failed": len(times) - len(ok),
-        "best": min(ok, default=None),
-        "median": median(ok) if ok else None,
-    }
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return " × ".join(str(each) for each in value)
-    return str(value)
 
 
 def _timed(point: Point) -> bool:

@@ -16,7 +16,7 @@ from db.contract.job import Job
 from db.contract.order import PREDICTION, terms_of
 from db.contract.sent import SentTerms
 from templates import Operator
-from templates.workload import Later, Workload, in_text
+from templates.workload import Workload, in_text
 
 MAX_EXTENT = 2**31
 FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
@@ -166,12 +166,6 @@ def read_shape(
         else:
             wrong[name] = "must be a number in its limits, in digits"
     return wanted, wrong
-
-
-def unsaid(operator: Operator) -> dict[str, Any]:
-    """The defaults of the fields that a stored workload may lack."""
-    fields = operator.workload.model_fields.items()
-    return {name: field.default for name, field in fields if Later() in field.metadata}
 
 
 def values_of(job: Job) -> dict[str, str]:

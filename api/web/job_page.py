@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from api.web import curves
+from api.web import curves, knobs
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
 from db import queue
@@ -18,6 +18,8 @@ from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
 
 KNOB_SAMPLES = 4000
+ALIKE = 20
+"""Jobs of the same workload that are offered for a comparison."""
 ELSEWHERE = ("target", "trials", "search")
 """Of the terms those that the page shows whatever they are."""
 
@@ -53,9 +55,32 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
             ]
         ),
         "failed": sum(count for status, count in counts if status != "ok"),
-        "knobs": [_with_bars(knob) for knob in curves.by_knob(samples)],
+        "knobs": [_with_bars(knob) for knob in knobs.by_knob(samples)],
         "sampled": len(samples),
         **_outcome(engine, job),
+    }
+
+
+def comparison(engine: Engine, job: Job, beside: str) -> dict[str, Any]:
+    """The job that this one is compared with, if its id is given, and those that it may be: the
+    newest of the same workload. Raises NotFound."""
+    other = queue.get(engine, beside) if beside else None
+    alike = views.jobs_alike(engine, job, ALIKE)
+    if other is not None and other.id not in {each.id for each in alike}:
+        alike.insert(0, other)
+    compared = [] if other is None else [_in_brief(engine, each) for each in (job, other)]
+    return {"beside": other, "alike": alike, "compared": compared}
+
+
+def _in_brief(engine: Engine, job: Job) -> dict[str, Any]:
+    """A job's row of a comparison: when it found its best, too."""
+    points = views.points(engine, job.id)
+    last = next(reversed(curves.steps(points)), None)
+    return {
+        "job": job,
+        "last": last,
+        "found": last.created_at - started_at(job) if last else None,
+        "measured": max(len(points), job.trials_measured),
     }
 
 
@@ -103,7 +128,8 @@ def _with_bars(knob: dict[str, Any]) -> dict[str, Any]:
             f"{row['value']}",
             "ok" if row["best"] is not None else "failed",
             row["best"],
-            f"{number(row['best'])} µs" if row["best"] is not None else "all failed",
+            (f"{number(row['best'])} µs" if row["best"] is not None else "all failed")
+            + (f" in {row['trials']} trials" if knob["name"] == knobs.TEMPLATE else ""),
             title=f"{row['trials']} trials, {row['failed']} failed, "
             f"median {number(row['median'])} µs",
             mark=row["median"],

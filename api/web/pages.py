@@ -47,13 +47,18 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def shape(workload: dict[str, Any]) -> str:
-    """The extents, then in words the other fields but ``max_error``, and but what is not done."""
+def shape(workload: dict[str, Any], operator: str) -> str:
+    """The extents, then in words the other fields but ``max_error``, and but those that say what
+    they would if they were not given."""
+    known = {each.name: each.unsaid for each in operators()}
+    unsaid = known.get(operator, {})
     extents, words = [], []
     for name, value in workload.items():
+        if name in unsaid and value == unsaid[name]:
+            continue
         if value is True:
             words.append(name)
-        elif isinstance(value, str) and value != "none":
+        elif isinstance(value, str):
             words.append(value)
         elif not isinstance(value, str | bool) and name != "max_error":
             extents.append(f"{name}={in_text(value)}")

@@ -1,4 +1,5 @@
-"""Reading for pages: a job's trials without their bulk, and bests by parts of their shape."""
+"""Reading for pages: a job's trials without their bulk, jobs beside it, and bests by parts of their
+shape."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from db.queue.jobs import known_id
+from db.contract.job import Job
+from db.queue.jobs import job_columns, known_id
 from db.read.in_words import noise_in_words
-from db.results.fastest import faster_peer
+from db.results.fastest import faster_peer, fastest_peer
 from db.sql.columns import storable, utc
 from db.sql.models import bests, devices, jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
@@ -160,6 +162,33 @@ def find_bests(
         for row in rows
     ]
     return page("bests", limit, found, [best.id for best in found])
+
+
+def fastest_peers(engine: Engine, job_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """By the id of each of these jobs whose best is stored and was timed beside a peer: the fastest
+    peer of that round, as ``fastest_peer`` tells it."""
+    query = (
+        select(jobs.c.id, bests.c.timing, bests.c.time_us, bests.c.baselines)
+        .join(bests, (bests.c.workload_id == jobs.c.workload_id) & (bests.c.job_seq == jobs.c.seq))
+        .where(jobs.c.id.in_(job_ids))
+        .order_by(bests.c.time_us.desc())  # of two thread counts the faster comes last and stays
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+    found = {row.id: fastest_peer(row.timing, row.time_us, row.baselines) for row in rows}
+    return {job_id: peer for job_id, peer in found.items() if peer}
+
+
+def jobs_alike(engine: Engine, job: Job, most: int) -> list[Job]:
+    """The newest other jobs of the same workload."""
+    query = (
+        job_columns()
+        .where(workloads.c.key == job.workload_key, jobs.c.id != job.id)
+        .order_by(jobs.c.seq.desc())
+        .limit(most)
+    )
+    with reading(engine) as connection:
+        return [Job.from_row(row) for row in connection.execute(query).mappings()]
 
 
 def count_bests(engine: Engine) -> dict[int, int]:

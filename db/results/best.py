@@ -80,7 +80,7 @@ def finish_with_bests(
     signer: NewSigner | None = None,
 ) -> None:
     """Store the artifacts, make these the bests and end the job as succeeded, all or nothing. The
-    first is the job's own best, the others are for fewer threads.
+    first is the job's own best, the others are for another number of threads.
 
     A stored best that is faster by the same protocol and versions stays, and the job shows that
     one. Bests that were only predicted give way to any that was searched for, and take no such
@@ -151,13 +151,17 @@ def lookup(
     device: int | str | None = None,
     templates: Collection[str] | None = None,
     threads: int | None = None,
+    *,
+    parallel: bool = False,
 ) -> list[Best]:
     """The best of one workload on each device, fastest first. `device` is a device's id or name.
     `templates` keeps the bests of these templates, and `threads` those that run on at most so many
-    CPU threads."""
+    CPU threads. With `parallel`, one on a single thread counts only where there is no other."""
     with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
-    return _fastest(found, kind, device, templates, threads)
+    if parallel:
+        found = sorted(found, key=lambda best: best.threads == 1)
+    return sorted(_fastest(found, kind, device, templates, threads), key=lambda best: best.time_us)
 
 
 def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:

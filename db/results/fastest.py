@@ -29,21 +29,32 @@ def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | 
     return peers[gains.index(most)] if most > 1.0 else None
 
 
+def fastest_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row:
+    """``{"name", "time_us", "speedup"}`` of the fastest peer; empty if none was timed rightly.
+    ``speedup`` is how many times as fast as it ours is."""
+    return _fastest_of(timing, time_us, [row for row in baselines if _is_peer(row)])
+
+
 def fastest_pytorch(workload: Row, timing: Row, time_us: float, baselines: Sequence[Row]) -> Row:
-    """``{"name", "time_us", "speedup"}`` of the PyTorch peer that is fastest in the workload's own
-    layout, where nothing has to be converted; empty if none was timed rightly. ``speedup`` is ours
-    over it."""
+    """The same of PyTorch's peers in the workload's own layout, where nothing has to be
+    converted."""
     others = CHANNELS_FIRST if workload.get("layout") in CHANNELS_LAST else CHANNELS_LAST
     rows = [
-        (own_time(timing, time_us, row) / row["time_us"], row)
+        row
         for row in baselines
         for words in [row["name"].split()]
         if _is_peer(row) and words[0] == "pytorch" and not set(others) & set(words)
     ]
-    if not rows:
+    return _fastest_of(timing, time_us, rows)
+
+
+def _fastest_of(timing: Row, time_us: float, rows: Sequence[Row]) -> Row:
+    speedups = [row["time_us"] / own_time(timing, time_us, row) for row in rows]
+    if not speedups:
         return {}
-    gain, row = max(rows, key=lambda each: each[0])
-    return {"name": row["name"], "time_us": row["time_us"], "speedup": 1 / gain}
+    least = min(speedups)
+    row = rows[speedups.index(least)]
+    return {"name": row["name"], "time_us": row["time_us"], "speedup": least}
 
 
 def own_time(timing: Row, time_us: float, row: Row) -> float:

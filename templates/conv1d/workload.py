@@ -16,6 +16,8 @@ MAX_INPUT = 2**24
 MAX_TAPS = 2**16
 MAX_STEP = 2**16
 MAX_FLOPS = 2**40
+MAX_FLOPS_OF_ROWS = 2**44
+"""If it :attr:`~Conv1dWorkload.is_rows`, as transforms compute these in far fewer operations."""
 MAX_ELEMENTS = 2**30
 MAX_BYTES = 2**33
 
@@ -151,12 +153,12 @@ class Conv1dWorkload(WithEpilogue):
                     "field": "B",
                 },
             )
-        if self.flops > MAX_FLOPS:
+        if self.flops > (MAX_FLOPS_OF_ROWS if self.is_rows else MAX_FLOPS):
             raise PydanticCustomError(
                 "too_much_work",
-                "two operations for each tap of each output must be at most 2^40, but are {flops}; "
-                "split the input into overlapping pieces",
-                {"flops": self.flops, "field": "M"},
+                "two operations for each tap of each output must be at most {most}, but are "
+                "{flops}; split the input into overlapping pieces",
+                {"most": "2^44" if self.is_rows else "2^40", "flops": self.flops, "field": "M"},
             )
         return self
 
@@ -184,6 +186,11 @@ class Conv1dWorkload(WithEpilogue):
         steps = (self.stride, self.dilation)
         whole = steps == (1, 1) and bool(self.mode) and self.N <= self.M
         return apart and whole
+
+    @property
+    def must_transform(self) -> bool:
+        """The direct form would take minutes."""
+        return self.flops > MAX_FLOPS
 
     @property
     def out_channels(self) -> int:

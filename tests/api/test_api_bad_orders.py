@@ -51,7 +51,7 @@ def image(**changes: Any) -> dict[str, Any]:
         (conv1d(workload=SHAPE | {"M": None}), "workload.M", "integer, but is null"),
         (conv1d(workload=SHAPE | {"M": 2**24 + 1}), "workload.M", "at most 16777216"),
         (conv1d(workload=SHAPE | {"M": 10**400}), "workload.M", "at most 16777216"),
-        (conv1d(workload={"M": 2**24, "N": 2**16}), "workload.M", "2^40"),
+        (conv1d(workload={"M": 2**24, "N": 2**16, "dilation": 2}), "workload.M", "2^40"),
         (
             conv1d(workload=SHAPE | {"mode": "half"}),
             "workload.mode",

@@ -37,27 +37,6 @@ def test_very_many_steps_end_with_the_last() -> None:
     assert found[-1].time_us == 1.0
 
 
-def test_what_a_knob_gave() -> None:
-    samples = [
-        ({"template": "direct", "threads": 32, "vector": True}, "ok", 4.0),
-        ({"template": "direct", "threads": 64, "vector": True}, "ok", 2.0),
-        ({"template": "direct", "threads": 64, "vector": True}, "run_error", None),
-        ({"template": "direct", "threads": 96, "vector": [1, 2]}, "run_error", None),
-    ]
-    threads, vector = curves.by_knob(samples)
-    assert [row["value"] for row in threads["rows"]] == ["64", "32", "96"]
-    assert [row["failed"] for row in threads["rows"]] == [1, 0, 1]
-    assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
-
-
-def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
-    """As traces are."""
-    decisions = "," * 80
-    samples = [({"trace": first + decisions}, "ok", 2.0) for first in "ab"]
-    (trace,) = curves.by_knob(samples)
-    assert [(row["value"], row["trials"]) for row in trace["rows"]] == [("…" + "," * 79, 1)] * 2
-
-
 def test_bars_stay_within_their_scale() -> None:
     given = [
         Bar("a", "ok", 10.0, ""),

@@ -56,6 +56,21 @@ def test_people_get_a_page_and_programs_the_index(client: TestClient) -> None:
     assert "GET /ui/best" not in index.json()["routes"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ({"M": 100, "N": 3}, "M=100 N=3 float32 full convolve"),
+        ({"M": 100, "N": 3, "B": 2, "bias": True, "layout": "NWC"},
+         "M=100 N=3 B=2 float32 bias full convolve NWC"),
+    ],
+)  # fmt: skip
+def test_a_shape_is_told_without_what_goes_without_saying(
+    client: TestClient, engine: Engine, shape: dict[str, Any], told: str
+) -> None:
+    job = running(engine, "conv1d", shape)
+    assert f'<span class="shape">{told}</span>' in page(client, f"/ui/jobs/{job.id}")
+
+
 @pytest.mark.parametrize("name", [each.name for each in operators()])
 def test_the_form_knows_the_fields_and_limits(client: TestClient, name: str) -> None:
     html = page(client, f"/?operator={name}")

@@ -89,6 +89,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Service]]:
             service.stop()
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """For tests that leave nothing behind."""
+    database = tmp_path_factory.mktemp("running") / "service.db"
+    service = Service(SERVE, TUNER_DATABASE_URL=f"sqlite:///{database}")
+    yield service
+    service.stop()
+
+
 def events(service: Service) -> list[dict[str, Any]]:
     return [json.loads(line) for line in service.lines if line.startswith("{")]
 
@@ -212,8 +221,8 @@ def unfinished(url: str, path: str, kind: str, chunks: int) -> bytes:
     return answer
 
 
-def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> None:
-    answer = unfinished(serve().url, "/jobs", "application/json", chunks=17)  # more than 64 KiB
+def test_a_body_is_refused_while_it_comes_in(running: Service) -> None:
+    answer = unfinished(running.url, "/jobs", "application/json", chunks=17)  # more than 64 KiB
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"application/problem+json" in answer
 
@@ -222,9 +231,9 @@ def test_a_body_is_refused_while_it_comes_in(serve: Callable[..., Service]) -> N
     ("path", "status"), [("/nowhere", b"404"), ("/jobs/0/cancel", b"404"), ("/records", b"415")]
 )
 def test_a_body_that_nobody_reads_ends_with_the_answer(
-    serve: Callable[..., Service], path: str, status: bytes
+    running: Service, path: str, status: bytes
 ) -> None:
-    answer = unfinished(serve().url, path, "application/octet-stream", chunks=1)
+    answer = unfinished(running.url, path, "application/octet-stream", chunks=1)
     assert answer.startswith(b"HTTP/1.1 " + status)
     assert b"connection: close" in answer.lower()
 

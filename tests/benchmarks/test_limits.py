@@ -116,6 +116,16 @@ def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
     assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
 
 
+def test_notes_outlive_a_merge() -> None:
+    parts: list[dict[str, Any]] = [
+        {"runs": [RUN], "rows": [], "note": ["The first run", "was long."]},
+        {"runs": [RUN], "rows": []},
+        {"runs": [RUN], "rows": [], "note": ["The last was not."]},
+    ]
+    text = markdown(command.merged([command.merged(parts[:2]), parts[2]]), [])
+    assert "\n\nThe first run\nwas long.\nThe last was not.\n\n" in text
+
+
 def test_a_failed_shape_is_told() -> None:
     failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
     text = markdown({"command": "it", "runs": [RUN], "rows": [failed]}, [])

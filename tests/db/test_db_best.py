@@ -113,10 +113,30 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
 
     assert (found(None), found(8), found(7), found(1)) == ([8], [8], [1], [1])
     assert sorted(str(each.threads) for each in best.stored(engine, key, cpu.id)) == ["1", "8"]
+    assert [each.threads for each in best.lookup(engine, key, parallel=True)] == [8]
     gpu = device(engine)
     on_gpu = recorded(engine, job_of(engine), new_best(job, gpu.id, time_us=9.0))
     assert on_gpu.threads is None
     assert best.lookup(engine, key, threads=1)[-1] == on_gpu
+
+
+def test_one_on_several_threads_is_found_even_if_it_is_slower(engine: Engine) -> None:
+    one, other = (device(engine, kind="cpu", name=f"CPU {number}") for number in (1, 2))
+    job = job_of(engine)
+    both = [
+        best.Found(new_best(job, one.id, time_us=time, threads=threads))
+        for time, threads in ((4.0, 1), (6.0, 8))
+    ]
+    best.finish_with_bests(engine, job.id, job.attempt, both)
+    recorded(engine, job_of(engine), new_best(job, other.id, time_us=5.0, threads=1))
+
+    def found(**asked: Any) -> list[tuple[float, int | None]]:
+        rows = best.lookup(engine, job.workload_key, **asked)
+        return [(each.time_us, each.threads) for each in rows]
+
+    assert found() == [(4.0, 1), (5.0, 1)]
+    assert found(parallel=True) == [(5.0, 1), (6.0, 8)]
+    assert found(parallel=True, threads=1) == [(4.0, 1), (5.0, 1)]
 
 
 def test_lookup_by_device_fastest_first(engine: Engine) -> None:

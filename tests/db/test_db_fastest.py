@@ -1,6 +1,6 @@
 from typing import Any
 
-from db.results.fastest import fastest, own_time
+from db.results.fastest import fastest, fastest_peer, own_time
 
 CALLED = {"call": {"median_us": 12.0}}
 
@@ -47,3 +47,15 @@ def test_of_two_levels_the_one_that_beats_ours_by_more_is_named() -> None:
 def test_rows_stored_before_calls_were_timed_are_compared_with_the_kernel() -> None:
     assert fastest({}, 10.0, [row("NumPy", 11.0)])["name"] == "convtune"
     assert own_time({}, 10.0, row("NumPy", 11.0, level="call")) == 10.0
+
+
+def test_the_fastest_peer_comes_with_how_many_times_as_fast_ours_is() -> None:
+    rows = [
+        row("default", 1.0),
+        row("NumPy", 60.0, level="call"),  # 5 times our call of 12 µs
+        row("cuDNN", 40.0, level="kernel"),  # 4 times our kernel of 10 µs
+        row("PyTorch TF32", 3.0, error="wrong"),
+    ]
+    assert fastest_peer(CALLED, 10.0, rows) == {"name": "cuDNN", "time_us": 40.0, "speedup": 4.0}
+    assert fastest_peer(CALLED, 80.0, rows)["speedup"] == 0.5
+    assert fastest_peer({}, 10.0, rows[:1]) == {}

@@ -1,4 +1,5 @@
-"""What pages read: trials without their bulk, bests by parts of their shape."""
+"""What pages read: trials without their bulk, jobs beside each other, bests by parts of their
+shape."""
 
 import json
 from typing import Any
@@ -66,3 +67,27 @@ def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
     assert views.count_bests(engine) == {place: 3}
     with pytest.raises(BadCursor):
         views.find_bests(engine, cursor="x")
+
+
+def test_the_fastest_peer_of_each_jobs_best(engine: Engine) -> None:
+    submitted(engine)
+    first = claimed(engine)
+    baselines = [{"name": "pytorch", "time_us": 3.0}, {"name": "numpy", "time_us": 300.0}]
+    recorded(engine, first, new_best(first, device(engine).id, baselines=baselines))
+    submitted(engine, 65)
+    alone = claimed(engine)
+    recorded(engine, alone, new_best(alone, device(engine).id, baselines=[]))
+    waiting = submitted(engine, 66)
+    found = views.fastest_peers(engine, [first.id, alone.id, waiting.id, "0" * 32])
+    assert found == {first.id: {"name": "pytorch", "time_us": 3.0, "speedup": 2.0}}
+    assert views.fastest_peers(engine, []) == {}
+
+
+def test_jobs_of_the_same_workload_newest_first(engine: Engine) -> None:
+    submitted(engine)
+    first = claimed(engine)
+    submitted(engine, 65)  # another shape
+    second = submitted(engine, search="random")
+    third = submitted(engine, search="grid")
+    assert [job.id for job in views.jobs_alike(engine, first, 5)] == [third.id, second.id]
+    assert [job.id for job in views.jobs_alike(engine, second, 1)] == [third.id]

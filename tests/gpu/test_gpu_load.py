@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 import templates
-from tuner.build.compile import BuildOrder, build, program_of
+from tests.gpu.loaded import loaded
 from tuner.client.source import Source
 from tuner.device import cuda_facts
 from tuner.device.detect import detect
 from tuner.errors import WrongDevice, WrongLayout
-from tuner.job import artifact
-from tuner.library.load import Library, load
-from tuner.library.signing_key import default_path, own_key
+from tuner.library.load import Library
 from tuner.process.child import Child
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
@@ -45,29 +43,11 @@ def child() -> Iterator[Child]:
 def library(
     request: pytest.FixtureRequest, child: Child, tmp_path_factory: pytest.TempPathFactory
 ) -> Library:
-    device = child.call(detect, "cuda", timeout=60)
     work = WORKLOADS[request.param]
-    template = templates.templates_for(work, device.limits)[0]
-    config = template.default(work, device.limits)
+    limits = child.call(detect, "cuda", timeout=60).limits
+    template = templates.templates_for(work, limits)[0]
     path: Path = tmp_path_factory.mktemp("cuda") / f"{request.param}.so"
-    order = BuildOrder(work.key, program_of(template), config, device.target, path)
-    built = child.call(build, order, timeout=120)
-    assert built.status == "ok", built.error
-    manifest = artifact.manifest(
-        work,
-        device,
-        config=config,
-        template_version=template.version,
-        threads=None,
-        versions={},
-        timing={},
-        max_error=1e-7,
-        named=artifact.files("cuda", path.read_bytes(), built.source, {}),
-    )
-    made = artifact.signed_manifest(manifest, own_key(default_path()))
-    for file, suffix in zip(made, (".json", ".sig"), strict=True):
-        path.with_suffix(suffix).write_bytes(file.content)
-    return load(path)
+    return loaded(work, template, template.default(work, limits), child, path)
 
 
 def arrays(library: Library) -> tuple[Any, Any]:

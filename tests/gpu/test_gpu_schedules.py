@@ -150,6 +150,7 @@ WORKLOADS = [
         M=300000, N=30011, kind="correlate", bias=True, residual=True, activation="silu"
     ),
     Conv1dWorkload(B=5, M=2000, N=4001, dtype="bfloat16"),
+    Conv1dWorkload(B=2, C=72, M=2**16, N=2**16, mode="causal", dtype="float16"),
     DepthwiseConv2dWorkload(
         B=1, C=3, H=67, W=71, KH=4, KW=3, dilation=24, padding=(40, 9, 32, 50), multiplier=2
     ),

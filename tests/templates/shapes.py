@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from templates.conv1d.workload import (
-    MAX_FLOPS,
     MAX_INPUT,
     MAX_STEP,
     MAX_TAPS,
@@ -130,8 +129,7 @@ def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
     """Any legal workload, the limits themselves included."""
     N = draw(_up_to(MAX_TAPS))
     mode = draw(MODES)
-    longest = min(MAX_INPUT, MAX_FLOPS // (2 * N) - (N - 1 if mode == "full" else 0))
-    M = max(N, draw(_up_to(longest)))
+    M = max(N, draw(_up_to(MAX_INPUT)))
     signal = Conv1dWorkload(M=M, N=N, mode=mode, kind=draw(KINDS), dtype=draw(DTYPES))
     if draw(st.booleans()):
         return signal

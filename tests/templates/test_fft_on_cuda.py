@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from templates import templates_for
 from templates.conv1d.cuda.fft import LEAST_ERROR, CudaFft, blocks, shared_words, threads
 from templates.conv1d.cuda.partitions import CudaPartitions, workspace
 from templates.conv1d.cuda.schedules import fft, partitions
@@ -13,7 +14,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import Launch, filled
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
-from tests.templates.devices import H200, T4
+from tests.templates.devices import CPU, H200, T4
 from tuner.measure import cases
 from tuner.measure.check import check, relative_error
 
@@ -118,9 +119,21 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
     assert CudaPartitions().applies(workload, H200) is served
 
 
+@pytest.mark.parametrize(
+    ("B", "M", "serving"), [(64, 8192, ["fft"]), (8, 32768, ["partitions"])], ids=str
+)
+def test_only_transforms_serve_what_takes_minutes_otherwise(
+    B: int, M: int, serving: list[str]
+) -> None:
+    layer = Conv1dWorkload(B=B, C=768, M=M, N=M, mode="causal", dtype="float16")
+    assert [template.name for template in templates_for(layer, H200)] == serving
+    assert {template.name for template in templates_for(layer, CPU)} == {"fft"}
+
+
 def test_a_workspace_is_not_too_large() -> None:
-    workload = Conv1dWorkload(B=170, C=768, M=2048, N=2048, mode="causal", dtype="float16")
-    assert not CudaPartitions().applies(workload, H200)
+    fields = {"C": 768, "M": 2048, "N": 2048, "mode": "causal", "dtype": "float16"}
+    served = [CudaPartitions().applies(Conv1dWorkload(B=B, **fields), H200) for B in (600, 682)]
+    assert served == [True, False]
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)

@@ -68,8 +68,9 @@ def test_names_a_missing_field(missing: str) -> None:
         ({"M": 9, "N": 3, "mode": "same", "padding": [0, 0]}, "padding", "not both", "give mode"),
         ({"M": 2**24, "N": 1, "B": 65}, "B", "at most 2^30 elements", "split the batch"),
         ({"M": 1, "N": 1, "B": 2**30, "residual": True}, "B", "at most 2^33 bytes", "split"),
-        ({"M": 2**24, "N": 2**16}, "M", "at most 2^40", "split the input"),
-        ({"M": 2**23, "N": 2**16}, "M", "at most 2^40", "split the input"),
+        ({"M": 2**24, "N": 2**16, "B": 8}, "M", "at most 2^44", "split the input"),
+        ({"M": 2**23, "N": 2**16, "padding": [0, 2**16]}, "M", "at most 2^40", "split the input"),
+        ({"M": 2**23, "N": 2**10, "C": 16, "groups": 1}, "M", "at most 2^40", "split the input"),
         (
             {"M": 9, "N": 2, "dtype": "float16", "max_error": 4.9e-4},
             "max_error",
@@ -119,8 +120,8 @@ def test_one_signal_has_no_layout_and_one_dimension() -> None:
 
 def test_accepts_the_limits_themselves() -> None:
     assert Conv1dWorkload(M=1, N=1).length == 1
-    assert Conv1dWorkload(M=2**24, N=2**15, mode="same").flops == 2**40
-    assert Conv1dWorkload(M=2**23, N=2**16, mode="same").flops == 2**40
+    assert Conv1dWorkload(M=2**22, N=2**10, C=16, F=8, groups=1, mode="same").flops == 2**40
+    assert Conv1dWorkload(M=2**24, N=2**16, mode="same", B=8).flops == 2**44
 
 
 @pytest.mark.parametrize("value", [10.0, 10.5, True, "10", None, [10]])
@@ -162,7 +163,8 @@ def test_counts(workload: Conv1dWorkload) -> None:
     inside, weight = workload.B * workload.C * workload.M, F * summed * workload.N
     outside = workload.B * F * workload.length
     assert [math.prod(each.shape) for each in workload.arguments] == [inside, weight, outside]
-    assert workload.flops == 2 * outside * summed * workload.N <= 2**40
+    assert workload.flops == 2 * outside * summed * workload.N
+    assert workload.flops <= (2**44 if workload.is_rows else 2**40)
     size = in_numpy(workload.dtype).itemsize
     assert workload.bytes == size * (inside + weight + outside) <= 2**33
 

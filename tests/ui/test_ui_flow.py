@@ -43,7 +43,7 @@ def wait_for(page: "Page", count: int) -> None:
 
 
 def test_order_watch_take_and_run(page: "Page", worker: Worker, tmp_path: Path, root: Path) -> None:
-    order(page, 32, M=4096, N=16)
+    order(page, 16, M=4096, N=16)
     wait_for(page, 1)
     first = points(page)
     page.locator("#live .state.running").first.wait_for()
@@ -53,7 +53,7 @@ def test_order_watch_take_and_run(page: "Page", worker: Worker, tmp_path: Path, 
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert "template=" in page.locator("#pointed").inner_text()
     page.locator("#live .state.succeeded").first.wait_for(timeout=120_000)
-    wait_for(page, 32)
+    wait_for(page, 16)
     assert page.locator("#live[data-running]").count() == 0
 
     page.get_by_role("link", name="Take the kernel").click()

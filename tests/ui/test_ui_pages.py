@@ -25,7 +25,8 @@ PAGES = ("/", "job", "/ui/models", "model", "/ui/best", "best", "/ui/devices", "
 
 @pytest.fixture(scope="module")
 def job(service: Service) -> Job:
-    """One that runs, with many trials; beside it a best, a worker and a ladder."""
+    """One that runs, with many trials; beside it another of its workload, a best, a worker and a
+    ladder."""
     engine = service.engine
     device = devices.upsert_device(engine, GPU | {"limits": LIMITS})
     shape = {"M": 16384, "N": 32}
@@ -46,6 +47,7 @@ def job(service: Service) -> Job:
         versions={},
     )
     ladders.record(engine, climbed)
+    tuned(engine, "conv1d", {"M": 100, "N": 3}, GPU | {"limits": LIMITS})
     held = running(engine, "conv1d", {"M": 100, "N": 3}, trials=MANY)
     new = [
         new_trial(device, 20_000 - number, status="ok" if number % 9 else "wrong_answer")
@@ -102,6 +104,16 @@ def test_ten_thousand_trials_stay_smooth(page: "Page", service: Service, job: Jo
     trials.add(service.engine, job.id, job.attempt, [new_trial(device, 5)])
     page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '10000'")
     page.get_by_text("10,000 of 10,000").wait_for()
+
+
+def test_another_jobs_curve_is_drawn_beside(page: "Page", job: Job) -> None:
+    page.goto(path_of("job", job))
+    page.locator("#beside").select_option(index=1)
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url(re.compile("beside=[0-9a-f]{32}"))
+    page.locator('.curve[data-beside="2"]').first.wait_for()
+    page.get_by_role("region", name="Both jobs").get_by_role("link").click()
+    page.wait_for_url(re.compile(f"beside={job.id}"))
 
 
 def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Job) -> None:

@@ -30,8 +30,8 @@ class BuildOrder:
     library: Path
 
 
-OPENMP = Path(__file__).with_name("openmp.c")
-"""Source that is compiled into each library for a CPU."""
+LINKED = tuple(Path(__file__).with_name(name) for name in ("openmp.c", "addresses.c"))
+"""Sources that are compiled into each library for a CPU."""
 EMPTY = "tuner.measure.empty:empty"
 EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
@@ -109,7 +109,7 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    linked = [] if target["kind"] == "cuda" else [str(_openmp(library.parent))]
+    linked = [] if target["kind"] == "cuda" else _linked(library.parent)
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=linked)
     if target["kind"] == "cuda":
         source = str(executable.mod.imports[0].inspect_source())
@@ -120,17 +120,19 @@ def compile_library(
     return source
 
 
-def _openmp(folder: Path) -> Path:
-    """OPENMP as an object file: compiled once for all libraries of a folder, as it takes longer
-    than to link one of them."""
-    made = folder / "openmp.o"
-    if not made.exists():
+def _linked(folder: Path) -> list[str]:
+    """LINKED as object files: compiled once for all libraries of a folder, as it takes longer than
+    to link one of them."""
+    made = [folder / source.with_suffix(".o").name for source in LINKED]
+    for source, path in zip(LINKED, made, strict=True):
+        if path.exists():
+            continue
         with tempfile.TemporaryDirectory(dir=folder) as own:  # others may be at it
-            compiled = Path(own) / made.name
-            command = [linker(), "-c", "-O2", "-fPIC", str(OPENMP), "-o", str(compiled)]
+            compiled = Path(own) / path.name
+            command = [linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled)]
             subprocess.run(command, check=True, capture_output=True)
-            compiled.replace(made)
-    return made
+            compiled.replace(path)
+    return [str(path) for path in made]
 
 
 def name_of(module: Any, target: dict[str, Any]) -> str:
@@ -138,7 +140,8 @@ def name_of(module: Any, target: dict[str, Any]) -> str:
     import tvm
     import tvm_ffi
 
-    tools = [tvm.__version__, tvm_ffi.__version__, identity(), OPENMP.read_text()]
+    tools = [tvm.__version__, tvm_ffi.__version__, identity()]
+    tools += [source.read_text() for source in LINKED]
     if target["kind"] == "cuda":
         from tuner.build import cuda_compile
 

@@ -156,6 +156,7 @@ class Client(ModelCalls, Source):
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
+        parallel: bool = False,
         **shape: Any,
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
@@ -163,11 +164,14 @@ class Client(ModelCalls, Source):
         be ``nearest``, or ``predicted``: for a shape without a best a short job is then ordered and
         waited for, which builds, checks and times what is expected to be fast. ``target`` is
         ``cpu`` or ``cuda``, ``templates`` those that may have given it, and ``best.arithmetic``
-        says what follows from the one that did; ``threads`` is how many of a CPU it may run on. An
-        answer is kept in the cache with its ETag, and sent anew only when it has changed. Raises
-        NotTuned, and for a prediction what :meth:`wait` raises."""
+        says what follows from the one that did; ``threads`` is how many of a CPU it may run on, and
+        ``parallel`` asks for one on several, even if one is faster, for programs that keep them
+        busy. An answer is kept in the cache with its ETag, and sent anew only when it has changed.
+        Raises NotTuned, and for a prediction what :meth:`wait` raises."""
         asked = {**(workload or {}), **shape}
-        look = partial(self._best, operator, asked, match, target, device, templates, threads)
+        look = partial(
+            self._best, operator, asked, match, target, device, templates, threads, parallel
+        )
         try:
             return look()
         except NotTuned:
@@ -186,6 +190,7 @@ class Client(ModelCalls, Source):
         device: str | None,
         templates: Sequence[str] | None,
         threads: int | None,
+        parallel: bool,
     ) -> Best:
         filters = {
             "match": match,
@@ -193,6 +198,7 @@ class Client(ModelCalls, Source):
             "device": device,
             "templates": None if templates is None else ",".join(templates),
             "threads": threads,
+            "parallel": parallel or None,
         }
         fields = {**asked, **filters}
         query = {name: in_text(value) for name, value in fields.items() if value is not None}

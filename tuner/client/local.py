@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ class Local(Source):
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
+        parallel: bool = False,
         bar: bool = False,
         **shape: Any,
     ) -> Best:
@@ -88,14 +90,21 @@ class Local(Source):
             raise BadOrder("match", f"must be one of {', '.join(MATCHES)}, but it is {match!r:.80}")
         wanted = workload_of(operator, workload, shape)
         names = restricted(templates, operator, target or "auto")
-        found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
+        look = partial(
+            bests.lookup,
+            self._engine,
+            wanted.key,
+            target,
+            device,
+            names,
+            threads,
+            parallel=parallel,
+        )
+        found = look()
         if not found and match == PREDICTED:
-            self._tune(
-                wanted,
-                terms_of_order({**PREDICTION, "target": target or "auto", "templates": names}),
-                bar,
-            )
-            found = bests.lookup(self._engine, wanted.key, target, device, names, threads)
+            how = {**PREDICTION, "target": target or "auto", "templates": names}
+            self._tune(wanted, terms_of_order(how), bar)
+            found = look()
         if not found:
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
         return Best(verified=True, **shown(found, arithmetic(found[0])))

@@ -53,11 +53,13 @@ class Source(ABC):
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
+        parallel: bool = False,
         **shape: Any,
     ) -> Best:
         """The best for a shape, the fastest of several devices'; of ``templates`` if they are
-        given, on at most so many ``threads`` of a CPU. If ``match`` is ``predicted`` and there is
-        none, what is expected to be fast is built, checked and timed first. Raises NotTuned."""
+        given, on at most so many ``threads`` of a CPU, and with ``parallel`` on several if there
+        is one. If ``match`` is ``predicted`` and there is none, what is expected to be fast is
+        built, checked and timed first. Raises NotTuned."""
 
     @abstractmethod
     def close(self) -> None: ...

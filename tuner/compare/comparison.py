@@ -24,6 +24,7 @@ ROUGH_TURNS = 4
 SECONDS = 0.5
 """Seconds that a subject's samples may take. A slower one sits out some turns."""
 FURTHER_TURNS = COLD_SAMPLES = 10
+ROUGH_COLD_SAMPLES = 1
 SETTLE_SECONDS = 4.0
 """For the turns after the first twenty, as long as the round is not settled."""
 SAME = 0.01
@@ -109,7 +110,7 @@ class Stage:
         self, order: RunOrder, names: Sequence[str], settle_seconds: float = SETTLE_SECONDS
     ) -> dict[str, Summary]:
         """Cold summaries of libraries, rough ones with 0. Raises ChildFailed."""
-        count = COLD_SAMPLES if settle_seconds > 0 else ROUGH_TURNS
+        count = COLD_SAMPLES if settle_seconds > 0 else ROUGH_COLD_SAMPLES
         return self._child.call(cold, order, list(names), count, timeout=ROUND_SECONDS)
 
     def clocks(self) -> dict[str, Any]:

@@ -16,7 +16,14 @@ from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import LIMITED, of_candidates
-from tuner.measure.trial import Measured, RunOrder, measure, write_cases
+from tuner.measure.trial import (
+    ROUGH_SAMPLES,
+    SAMPLES,
+    Measured,
+    RunOrder,
+    measure,
+    write_cases,
+)
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
@@ -79,6 +86,7 @@ class Runner:
             Path(self._folder.name),
             self._device.kind,
             self._device.limits.cache_bytes,
+            SAMPLES if self._settle_seconds > 0 else ROUGH_SAMPLES,
         )
 
     def measure(self, library: Path) -> Measured:

@@ -83,9 +83,10 @@ def decide(
 ) -> list[Winner]:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
-    fastest that is right once more when it is loaded from disk, as a user loads it. If it runs on
-    several CPU threads, the fastest configuration on one thread follows; it takes the winner's
-    place if it is as fast when both are delivered. The ``naive`` schedule can be left out.
+    fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
+    fastest configuration on one thread follows it or, if it is on one itself, the fastest on
+    several; that takes the winner's place if it is faster when both are delivered. The ``naive``
+    schedule can be left out.
 
     Raises NothingWorked if none of them can be built and run again.
     """
@@ -117,17 +118,21 @@ def decide(
 
 
 def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
-    """The fastest and, if it runs on several threads of a CPU, the fastest on one."""
+    """The fastest and, on a CPU, the fastest on one thread if it runs on several, or the other way
+    round."""
     fastest, *others = ranked
-    if plan.threads(final.configs[fastest.name]) in (1, None):
-        return [fastest]
-    on_one = [entry for entry in others if plan.threads(final.configs[entry.name]) == 1]
-    return [fastest, *on_one[:1]]
+
+    def on_one(entry: Entry) -> bool | None:
+        threads = plan.threads(final.configs[entry.name])
+        return None if threads is None else threads == 1
+
+    first = on_one(fastest)
+    return [fastest, *[each for each in others if on_one(each) not in (first, None)][:1]]
 
 
 def _of_use(winners: list[Winner]) -> list[Winner]:
-    """More threads must pay."""
-    return winners[-1:] if winners[-1].time_us <= winners[0].time_us else winners
+    """The fastest first: more threads must pay."""
+    return sorted(winners, key=lambda winner: (winner.time_us, winner.threads or 0))
 
 
 def _round(

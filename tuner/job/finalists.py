@@ -9,7 +9,7 @@ Config = dict[str, Any]
 
 CLOSE = 1.10
 FEWEST, MOST = 5, 8
-SERIAL = 2
+OF_EACH = 2
 
 
 def finalists(
@@ -18,17 +18,18 @@ def finalists(
     threads: Callable[[Config], int | None],
 ) -> list[Config]:
     """The five fastest configurations, and up to eight if they are within 10 % of the fastest. The
-    two fastest on one thread, for programs that have no more. The ``stored`` bests, which the round
-    may replace. Fastest first, each once."""
+    two fastest on one thread, for programs that have no more, and on several. The ``stored`` bests,
+    which the round may replace. Fastest first, each once."""
     ranked = sorted(trials, key=lambda trial: trial[1])
     close = [
         config
         for place, (config, time) in enumerate(ranked[:MOST])
         if place < FEWEST or time <= CLOSE * ranked[0][1]
     ]
-    serial = [config for config, _ in ranked if threads(config) == 1][:SERIAL]
+    serial = [config for config, _ in ranked if threads(config) == 1][:OF_EACH]
+    parallel = [config for config, _ in ranked if threads(config) not in (1, None)][:OF_EACH]
     chosen: list[Config] = []
-    for config in (*close, *serial, *stored):
+    for config in (*close, *serial, *parallel, *stored):
         if config not in chosen:
             chosen.append(config)
     return chosen

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
-from tuner.library import bfloat16, openmp, tensors, trust, workspace
+from tuner.library import addresses, bfloat16, openmp, tensors, trust, workspace
 from tuner.library import manifest as manifests
 from tuner.library.call import call
 from tuner.library.manifest import Manifest
@@ -107,6 +107,14 @@ class Library:
             return self._with_workspace
         several = self.kind == "cuda" and _gpus(sys.modules["torch"]) > 1
         return self._on_gpu if several else self._main
+
+    @cached_property
+    def at(self) -> Callable[..., object] | None:
+        """The kernel on contiguous tensors of which only the addresses are given, in the arguments'
+        order, the output's last, and nothing is checked. None if it can't be called so."""
+        if self.kind != "cpu" or self._workspace:
+            return None
+        return addresses.call_of(self._module, self.arguments)
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
         arguments = self.arguments[:-1]

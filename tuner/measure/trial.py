@@ -16,7 +16,8 @@ from tuner.measure.check import WrongAnswer, check
 from tuner.measure.clock import Clock, Summary, take
 from tuner.measure.kernel import Loaded, Tensors
 
-SAMPLES = 10
+SAMPLES, ROUGH_SAMPLES = 10, 2
+"""Of a trial, and of one by which nothing is to be settled."""
 SAMPLE_BUDGET_SECONDS = 5e-3
 TRIAL_BUDGET_SECONDS = 0.3
 ERROR_CHARACTERS = 10_000
@@ -25,13 +26,14 @@ ERROR_CHARACTERS = 10_000
 @dataclass(frozen=True)
 class RunOrder:
     """What to measure: a workload's library, on the device of ``kind`` whose last cache has
-    ``cache_bytes``, against the cases in a directory."""
+    ``cache_bytes``, against the cases in a directory, by so many ``samples``."""
 
     workload_key: str
     library: Path
     cases: Path
     kind: str
     cache_bytes: int
+    samples: int = SAMPLES
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def measure(order: RunOrder) -> Measured:
     middle = time.perf_counter()
     tensors.fill(known[0])
     clock = clock_for(order.kind, order.cache_bytes, workload.bytes)
-    warm = take(clock.warm(loaded.kernel(), SAMPLE_BUDGET_SECONDS), SAMPLES, TRIAL_BUDGET_SECONDS)
+    sampler = clock.warm(loaded.kernel(), SAMPLE_BUDGET_SECONDS)
+    warm = take(sampler, order.samples, TRIAL_BUDGET_SECONDS)
     seconds = {"check": middle - start, "run": time.perf_counter() - middle}
     return Measured("ok", max_error=error, timing={"warm": warm}, seconds=seconds)
 

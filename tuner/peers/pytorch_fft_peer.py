@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
 SMALLEST, WIDEST = 64, 6
+FEWEST_TAPS = 64
+"""Of several signals: nobody transforms a layer of a few taps."""
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
-    if workload.is_plain and ready(kind):
+    long = workload.is_rows and not workload.has_epilogue and workload.N >= FEWEST_TAPS
+    if (workload.is_plain or long) and ready(kind):
         yield OverlapSavePeer(workload, kind)
 
 
@@ -37,7 +40,7 @@ def block_sizes(workload: Conv1dWorkload) -> list[int]:
 
 
 class OverlapSavePeer:
-    """Blocks of the signal that overlap by ``N - 1`` samples, transformed as one batch, times
+    """Blocks of the signals that overlap by ``N - 1`` samples, transformed as one batch, times
     the transform of the weights, which is part of the call as it is in ``fftconvolve``. Of a few
     block sizes, on a CPU with all threads or one, the quickest on the inputs at hand is taken;
     ``block`` says which it was.
@@ -47,7 +50,7 @@ class OverlapSavePeer:
 
     def __init__(self, workload: Conv1dWorkload, kind: str) -> None:
         self.name = "pytorch fft"
-        self.seconds = transform_seconds(workload, FLOPS_PER_SECOND[kind])
+        self.seconds = workload.rows * transform_seconds(workload, FLOPS_PER_SECOND[kind])
         self._workload, self._kind = workload, kind
         self._call: Callable[[], Tensor]
 
@@ -81,23 +84,27 @@ class OverlapSavePeer:
             return self._call()
 
 
-def overlap_save(workload: Conv1dWorkload, signal: Tensor, weights: Tensor, block: int) -> Tensor:
-    """The output, a tensor of shape (L,), by float32 transforms of ``block`` samples."""
+def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, block: int) -> Tensor:
+    """The output, of the workload's shape, by float32 transforms of ``block`` samples."""
     import torch
 
+    C, several = workload.C, workload.multiplier
     step = block - workload.N + 1
     blocks = ceil_div(workload.length, step)
     right = (blocks - 1) * step + block - workload.left - workload.M
-    padded = torch.nn.functional.pad(signal.float(), (workload.left, right))  # right < 0 crops
-    spectrum = torch.fft.rfft(weights.float(), block)
+    rows = signals.float().reshape(workload.B, C, 1, workload.M)
+    padded = torch.nn.functional.pad(rows, (workload.left, right))  # right < 0 crops
+    spectrum = torch.fft.rfft(weights.float().reshape(C, several, 1, workload.N), block)
     # a circular correlation is right at its front, a convolution at its back
     if workload.kind == "correlate":
         spectrum, start = spectrum.conj(), 0
     else:
         start = workload.N - 1
-    product = torch.fft.rfft(padded.unfold(0, block, step)).mul_(spectrum)
-    sums: Tensor = torch.fft.irfft(product, block)[:, start : start + step]
-    return sums.reshape(-1)[: workload.length].to(signal.dtype)
+    spectra = torch.fft.rfft(padded.unfold(-1, block, step))
+    product = spectra.mul_(spectrum) if several == 1 else spectra * spectrum
+    sums = torch.fft.irfft(product, block)[..., start : start + step]
+    kept = sums.reshape(workload.rows, -1)[:, : workload.length]
+    return kept.to(signals.dtype).reshape(workload.output.shape)
 
 
 def _power_of_two(least: int) -> int:

@@ -29,6 +29,8 @@ from tuner.process.stopping import LOOK_SECONDS, check_stopped
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
 MOST_DESCRIPTORS = 8
+FEW_LOOKS = 20_000
+"""Objects between two looks for garbage in a child."""
 PYTORCH = "torch"
 AVOIDED = (PYTORCH, "cuda.bindings.driver")
 """What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
@@ -245,6 +247,7 @@ def main() -> None:
         del sys.modules[name]
     _bring(name for name in sys.argv[2:] if name == PYTORCH)  # by itself it opens no GPU
     gc.freeze()  # children share the pages of what was imported
+    gc.set_threshold(FEW_LOOKS)
     gc.enable()
     _Server(requests).serve()
 

@@ -57,17 +57,19 @@ def look_up(
 
 
 def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
-    """That of the very device, or of another CPU, whose instructions may be here too. Raises
+    """That of the very device, or of another CPU, whose instructions may be here too; on several
+    threads if PyTorch has several, as what comes before and after is on all of them. Raises
     NotTuned."""
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
+    asked: Any = {"target": device.type, "parallel": not on_gpu and torch.get_num_threads() > 1}
     shape = wanted.model_dump()
     try:
-        return source.best(wanted.operator, shape, target=device.type, device=name)
+        return source.best(wanted.operator, shape, device=name, **asked)
     except NotTuned:
         if on_gpu:
             raise
-        return source.best(wanted.operator, shape, target=device.type)
+        return source.best(wanted.operator, shape, **asked)
 
 
 def _of(source: Source, wanted: Workload, device: torch.device) -> Found:

@@ -24,6 +24,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import convolutions
 from tuner.torch import replaced as torch_replaced
+from tuner.torch.lookup import Found
 from tuner.torch.replaced import only
 from tuner.torch.tuned_module import Tuned
 
@@ -284,6 +285,15 @@ class DepthwiseConv2d(Tuned):
             "layout": "NCHW" if x.is_contiguous() else "NHWC",
         }
 
+    def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return super().by_kernel(_densely(x), weight, bias, residual)
+
+    def found_for(self, x: Any, device: Any, residual: bool = False) -> Found:
+        return super().found_for(_densely(x), device, residual)
+
+    def wanted(self, x: Any, residual: bool = False) -> list[dict[str, Any]] | str:
+        return super().wanted(_densely(x), residual)
+
     @staticmethod
     def is_dense(x: Any) -> bool:
         return bool(
@@ -293,7 +303,7 @@ class DepthwiseConv2d(Tuned):
 
     @staticmethod
     def laid_out(y: Any, x: Any) -> Any:
-        if x.is_contiguous() or not DepthwiseConv2d.is_dense(x):
+        if x.is_contiguous() or not _last(x):
             return y.contiguous()
         return y.contiguous(memory_format=torch.channels_last)
 
@@ -303,6 +313,20 @@ class DepthwiseConv2d(Tuned):
     @property
     def _shape_of_bias(self) -> tuple[int, ...]:
         return (self.channels * self.multiplier, 1, 1)
+
+
+def _last(x: Any) -> bool:
+    """Whether the channels of an image, or of a part of one, lie beside each other."""
+    return bool(x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1)
+
+
+def _densely(x: Any) -> Any:
+    """The input; or, of part of a tensor, some of its channels say, the copy that PyTorch's own
+    convolution would make of it, in the same layout."""
+    if DepthwiseConv2d.is_dense(x):
+        return x
+    layout = torch.channels_last if _last(x) else torch.contiguous_format
+    return x.contiguous(memory_format=layout)
 
 
 def _ends(module: Any) -> tuple[int, int]:

@@ -151,11 +151,11 @@ class Tuned(torch.nn.Module):
         if isinstance(y, str):
             y = self.by_pytorch(x, weight, bias, residual, y)
         elif residual is None:
-            self._shortcuts[in_graph] = self._shortcut(x, weight, bias)
+            self._shortcuts[in_graph] = self._shortcut(x, weight, bias, y)
         return self.laid_out(y, x) if in_graph else y
 
-    def _shortcut(self, x: Any, weight: Any, bias: Any) -> Shortcut | None:
-        """For calls like one that a kernel has computed, if that had nothing else to do."""
+    def _shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
+        """For calls like one by which a kernel has computed y, if that had nothing else to do."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
         if library is None:  # forgotten meanwhile
@@ -163,6 +163,7 @@ class Tuned(torch.nn.Module):
         work, (first, second) = library.workload, library.arguments[:2]
         if (
             torch.is_grad_enabled()
+            or not self.is_dense(x)
             or self._norm is not None
             or (work.bias, work.activation) != (bias is not None, self.activation)
             or weight.shape != second.shape
@@ -171,7 +172,7 @@ class Tuned(torch.nn.Module):
         orders = self.ORDERS.get(first.layout)
         if orders is None and x.shape != first.shape:
             return None
-        return Shortcut(there(x, weight, bias), library, orders)
+        return Shortcut(there(x, weight, bias), y, library, orders)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The output by a tuned kernel, in the layout of its input; or the reason why there is

@@ -75,8 +75,12 @@ def order(request: Request, sent: FormDep, engine: EngineDep) -> Response:
 
 
 @router.get("/ui/jobs/{job_id}")
-def job(request: Request, job_id: str, engine: EngineDep, known: bool = False) -> Response:
-    context = job_page.job_context(engine, queue.get(engine, job_id))
+def job(
+    request: Request, job_id: str, engine: EngineDep, known: bool = False, beside: str = ""
+) -> Response:
+    found = queue.get(engine, job_id)
+    context = job_page.job_context(engine, found)
+    context |= job_page.comparison(engine, found, beside.strip())
     table = trials.table(engine, job_id, trials.Asked.read(request.query_params))
     return render(request, "job.html", known=known, table=table, **context)
 
@@ -134,7 +138,7 @@ def best_search(request: Request, engine: EngineDep) -> Response:
         device_id,
         LISTED,
         asked.get("cursor"),
-        forms.unsaid(chosen) if chosen else {},
+        chosen.unsaid if chosen else {},
     )
     more = None
     if page.next_cursor:
@@ -209,7 +213,15 @@ def _listing(engine: Any, query: Mapping[str, str], cursor: str) -> dict[str, An
     page = queue.list_jobs(engine, wanted, LISTED, cursor or None)
     devices = {device.id: device for device in list_devices(engine)}
     asked = {name: text or "" for name, text in vars(wanted).items()}
-    return {"page": page, "devices": devices, "states": STATES, "asked": asked, "cursor": cursor}
+    peers = views.fastest_peers(engine, [job.id for job in page.items])
+    return {
+        "page": page,
+        "peers": peers,
+        "devices": devices,
+        "states": STATES,
+        "asked": asked,
+        "cursor": cursor,
+    }
 
 
 def _devices(engine: Any) -> dict[str, Any]:

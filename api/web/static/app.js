@@ -74,6 +74,7 @@ class Curve {
     this.pointed = pointed;
     this.plot = null;
     this.told = null;
+    this.beside = null;
     new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(place);
   }
 
@@ -81,28 +82,74 @@ class Curve {
     return { width: this.place.clientWidth, height: this.place.clientHeight };
   }
 
-  show(told) {
+  show(told, beside) {
     this.told = told;
+    this.beside = beside;
     const failed = told.status.map((status) => (status === "ok" ? null : 1));
     const data = [told[this.place.dataset.x], told.time, failed, told.best];
     if (this.plot) this.plot.setData(data);
     else this.plot = new uPlot(this.options(), data, this.place);
     this.place.dataset.points = data[0].length;
     this.place.dataset.trials = told.trials;
+    this.place.dataset.beside = beside ? beside.best.length : 0;
   }
 
   redraw() {
     if (!this.plot) return;
     this.plot.destroy();
     this.plot = null;
-    this.show(this.told);
+    this.show(this.told, this.beside);
+  }
+
+  steps() {
+    // the other job's best so far, from its first time on: [x, µs]
+    const other = this.beside;
+    if (!other) return [];
+    return other.best.map((time, index) => [other[this.place.dataset.x][index], time]).filter(([, time]) => time !== null);
+  }
+
+  within(low, high, values) {
+    // a scale that has room for the other job's line, too
+    const known = [low, high, ...values].filter((value) => value !== null && value !== undefined);
+    return known.length ? [Math.min(...known), Math.max(...known)] : [low, high];
+  }
+
+  drawBeside(plot) {
+    const steps = this.steps();
+    if (!steps.length) return;
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.strokeStyle = colour("--dim");
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath();
+    let before = null;
+    for (const [along, time] of steps) {
+      const x = plot.valToPos(along, "x", true);
+      const y = plot.valToPos(time, "y", true);
+      if (before === null) ctx.moveTo(x, y);
+      else {
+        ctx.lineTo(x, before);
+        ctx.lineTo(x, y);
+      }
+      before = y;
+    }
+    ctx.stroke();
+    ctx.restore();
   }
 
   options() {
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
     return {
       ...this.size(),
-      scales: { x: { time: false }, y: { distr: 3, range: around }, failed: { range: [0, 1] } },
+      scales: {
+        x: { time: false, range: (plot, low, high) => this.within(low, high, this.steps().map(([along]) => along)) },
+        y: { distr: 3, range: (plot, low, high) => around(plot, ...this.within(low, high, this.steps().map(([, time]) => time))) },
+        failed: { range: [0, 1] },
+      },
       axes: [axis, { ...axis, size: 70, splits: ticks, filter: (plot, at) => at, values: (plot, at) => at.map(short) }],
       legend: { show: false },
       cursor: { points: { size: 9 }, drag: { x: true, y: false } },
@@ -112,7 +159,7 @@ class Curve {
         { scale: "failed", paths: cross, points: { show: false } },
         { stroke: colour("--accent"), width: 2.5, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } },
       ],
-      hooks: { setCursor: [(plot) => this.point(plot.cursor.idx)] },
+      hooks: { setCursor: [(plot) => this.point(plot.cursor.idx)], draw: [(plot) => this.drawBeside(plot)] },
     };
   }
 
@@ -133,10 +180,11 @@ function watchJob(section) {
   let wanted = false;
 
   const draw = async () => {
-    const answer = await fetch(section.dataset.curve);
-    if (!answer.ok) return;
-    const told = await answer.json();
-    curves.forEach((curve) => curve.show(told));
+    const addresses = [section.dataset.curve, section.dataset.beside].filter(Boolean);
+    const answers = await Promise.all(addresses.map((address) => fetch(address)));
+    if (!answers.every((answer) => answer.ok)) return;
+    const [told, beside = null] = await Promise.all(answers.map((answer) => answer.json()));
+    curves.forEach((curve) => curve.show(told, beside));
   };
   const refresh = async () => {
     await draw();

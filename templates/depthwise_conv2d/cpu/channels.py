@@ -19,13 +19,13 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
     channels at a time, whose sums stay in registers. The inner of its loops is over ``inner``.
 
     The input is read where it lies: only outputs near the border look whether a tap is on padding.
-    The weights are first brought into the order of the channels.
+    The weights are first brought into the order in which they are used.
     """
 
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cpu"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -7,6 +7,8 @@ A long run can be made in parts, each written as it grows, and joined:
 python -m tests.benchmarks.limits --group depthwise_b32 --seconds 500 --write part1
 python -m tests.benchmarks.limits --skip part1.json --write part2
 python -m tests.benchmarks.limits --merge part1.json part2.json --write docs/benchmarks/h200
+
+What a reader has to know of the runs is written by hand into "note", lines of a file of figures.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def main() -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several from one kind of device. Where two have a shape, the later counts."""
+    """One result of several from one kind of device. Where two have a shape, the later counts;
+    notes follow each other."""
     devices = {run["device"]["name"] for part in parts for run in part["runs"]}
     if len(devices) > 1:
         sys.exit(f"these are of different devices: {', '.join(sorted(devices))}")
@@ -72,6 +75,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     order = [shape.name for shape in SHAPES[kind]]
     return {
         "command": f"{MODULE} --target {kind} --trials {trials}",
+        "note": [line for part in parts for line in part.get("note", [])],
         "runs": runs,
         "rows": sorted(rows.values(), key=lambda row: order.index(row["name"])),
     }

@@ -45,6 +45,8 @@ _OF_MODELS_MOST: tuple[tuple[str, float], ...] = (
     ("conv1d banks 1→64 480000 k512", 220),
     ("conv1d banks 64 signals 48000 k512", 35),
     ("conv1d banks 16×1→257 160000 k400 s160", 40),
+    ("conv1d long 64×768×1024", 170),
+    ("conv1d long 64×768×8192", 1700),
 )
 
 _LONG_KERNELS: tuple[tuple[str, float], ...] = (
@@ -195,6 +197,14 @@ BARS: dict[str, list[Bar]] = {
             over=LAYOUTS,
         ),
         *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _OF_MODELS_MOST),
+        Bar(
+            "conv1d long 8×768×32768: 3 times PyTorch's transforms",
+            "conv1d long 8×768×32768",
+            "× as fast",
+            3,
+            "least",
+            over="pytorch fft",
+        ),
     ],
     "cpu": [
         Bar(

@@ -38,6 +38,7 @@ TITLES = {
     "conv1d_channels_NWC": "conv1d, a kernel for each channel, channels last",
     "conv1d_dense": "conv1d, dense",
     "conv1d_banks": "conv1d, banks of filters and several signals",
+    "conv1d_long": "conv1d, a kernel as long as the signal for each channel",
 }
 
 
@@ -64,6 +65,8 @@ def _origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
             f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",
             "",
         ]
+    if note := result.get("note"):
+        lines += [*note, ""]
     for number, run in enumerate(runs):
         mine = [row for row in measured if row["run"] == number]
         if not mine:

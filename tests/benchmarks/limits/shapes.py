@@ -134,6 +134,11 @@ _ON_A_CPU = [
     ),
     _bank("64 signals 48000 k512", B=64, M=48_000, N=512, mode="valid"),
 ]
+_AS_LONG: dict[str, Any] = {"C": 768, "mode": "causal", "dtype": "float16"}
+_AS_LONG_AS_THE_SIGNAL = [
+    _signals(f"{B}×768×{M}", "conv1d_long", B=B, M=M, N=M, **_AS_LONG)
+    for B, M in ((64, 1024), (64, 8192), (8, 32768))
+]
 FULL = _conv1d("conv1d full 16384×32", M=16384, N=32)
 _LONG: dict[str, Any] = {"M": 1_000_000, "N": 2047, "mode": "valid", "kind": "correlate"}
 VALID = _conv1d("conv1d valid 1000000×2047", **_LONG)
@@ -163,6 +168,7 @@ SHAPES: dict[str, list[Shape]] = {
         *_layers(1, LAYERS, "NHWC bfloat16", **_last("bfloat16")),
         *_layers(32, STRIDE_2, "NHWC bfloat16 s2", stride=2, **_last("bfloat16")),
         *_OF_MODELS,
+        *_AS_LONG_AS_THE_SIGNAL,
     ],
     "cpu": [
         FULL,

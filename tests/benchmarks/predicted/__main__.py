@@ -2,6 +2,7 @@
 
 python -m tests.benchmarks.predicted record --target cuda --trials 40 --builders 14 \
     --write tests/benchmarks/predicted/recordings/h200.json.gz
+python -m tests.benchmarks.predicted gather
 python -m tests.benchmarks.predicted train
 python -m tests.benchmarks.predicted judge --write docs/benchmarks/predicted
 """
@@ -15,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from templates import operators
-from tests.benchmarks.predicted import tuned
+from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import record, recordings
@@ -45,6 +46,8 @@ def main() -> None:
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
     recording.add_argument("--write", type=Path, required=True)
     recording.set_defaults(run=_record)
+    gathering = commands.add_parser("gather", help="take the finalists of other pages' jobs, too")
+    gathering.set_defaults(run=_gather)
     training = commands.add_parser("train", help="make the package's rankers")
     training.set_defaults(run=_train)
     judging = commands.add_parser("judge", help="judge them on shapes that are left out")
@@ -55,10 +58,9 @@ def main() -> None:
 
 
 def known(operator: str, kind: str) -> list[Example]:
-    """All that a ranker learns from: what was recorded for it, then finalists of other pages."""
+    """All that a ranker learns from."""
     recorded = [Recordings.load(path) for path in sorted(FOLDER.glob("*.json.gz"))]
-    of_kind = [each for each in recorded if each.device["kind"] == kind]
-    return examples([*of_kind, *tuned.to_learn(kind)], operator)
+    return examples([each for each in recorded if each.device["kind"] == kind], operator)
 
 
 def _record(options: argparse.Namespace) -> None:
@@ -68,6 +70,11 @@ def _record(options: argparse.Namespace) -> None:
         shapes = to_learn(options.target, options.shapes)
         made = record(shapes, device, builder, options.trials, until)
     recordings(device, made).save(options.write)
+
+
+def _gather(_: argparse.Namespace) -> None:
+    for kind in KINDS:
+        gathered(kind).save(FOLDER / f"finalists-{kind}.json.gz")
 
 
 def _train(_: argparse.Namespace) -> None:

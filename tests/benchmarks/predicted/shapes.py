@@ -1,4 +1,4 @@
-"""Shapes drawn by a seed: some to learn from, others to judge on. No shape is in both."""
+"""Shapes to learn from, drawn by a seed."""
 
 from __future__ import annotations
 
@@ -12,33 +12,22 @@ import templates
 from templates.workload import Workload
 from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
-TO_LEARN, TO_JUDGE = 1, 2
-"""Seeds."""
+SEED = 1
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
 """A shape must be checked and timed in a fraction of a second."""
 LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
-"""Those that other pages report on are judged on, too, and never learnt from."""
+"""Those that other pages report on are drawn by no seed."""
 
 Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 
 
 def to_learn(kind: str, count: int) -> list[Workload]:
-    """The first ``count`` shapes to learn from on that kind of device, half of each operator."""
-    judged = {workload.key for workload in to_judge(kind, 200)}
-    return [each for each in _drawn(kind, TO_LEARN, 2 * count) if each.key not in judged][:count]
-
-
-def to_judge(kind: str, count: int) -> list[Workload]:
-    """The first ``count`` shapes to judge on."""
-    return _drawn(kind, TO_JUDGE, count)
-
-
-def _drawn(kind: str, seed: int, count: int) -> list[Workload]:
-    """Different ones, the operators in turn; the first of more are the same."""
-    rng = np.random.default_rng([seed, len(kind)])
+    """Different ones for that kind of device, the operators in turn; the first of more are the
+    same."""
+    rng = np.random.default_rng([SEED, len(kind)])
     found: dict[str, Workload] = {}
     turn = 0
     while len(found) < count:
@@ -49,7 +38,7 @@ def _drawn(kind: str, seed: int, count: int) -> list[Workload]:
         except ValidationError:  # a kernel longer than its signal, say
             continue
         small = workload.flops <= MOST_FLOPS[kind] and workload.bytes <= MOST_BYTES[kind]
-        if small and not (seed == TO_LEARN and _is_a_layer(fields)):
+        if small and not _is_a_layer(fields):
             found[workload.key] = workload
             turn += 1
     return list(found.values())

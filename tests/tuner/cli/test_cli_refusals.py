@@ -40,7 +40,7 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         ("conv1d --M 0 --N 1", "--M: Input should be greater than or equal to 1"),
         ("conv1d --M 3 --N 5 --mode valid", "--N: the kernel spans 5 samples, but"),
         ("conv1d --M 16777217 --N 5", "--M: Input should be less than or equal to 16777216"),
-        ("conv1d --M 16777216 --N 65536", "must be at most 2^40"),
+        ("conv1d --M 16777216 --N 65536 --B 9", "must be at most 2^44"),
         ("conv1d --M 1.5 --N 1", "'--M': Input should be a valid integer"),
         ("conv1d --M 1e3 --N 1", "'--M': Input should be a valid integer"),
         (f"{SMALL} --mode ful", "--mode: Input should be 'full', 'same', 'valid' or 'causal'"),

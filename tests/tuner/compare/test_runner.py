@@ -17,6 +17,8 @@ from tuner.compare.runner import Runner
 from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildError
+from tuner.measure.clock import MORE
+from tuner.measure.trial import ROUGH_SAMPLES, SAMPLES
 from tuner.process.child import Child
 from tuner.settings import Settings
 
@@ -61,6 +63,14 @@ def test_a_right_library_is_checked_and_timed(runner: Runner, libraries: dict[st
     assert 0 < warm["p10_us"] <= warm["median_us"] <= warm["p90_us"]
     assert warm["samples"] >= 2 and warm["calls_per_sample"] >= 1
     assert sorted(measured.seconds) == ["check", "run"]
+
+
+def test_a_trial_by_which_nothing_is_settled_has_few_samples(
+    device: Device, libraries: dict[str, Path]
+) -> None:
+    with Runner(WORKLOAD.key, device, settle_seconds=0) as rough:
+        warm = rough.measure(libraries["right"]).timing["warm"]
+    assert ROUGH_SAMPLES <= warm["samples"] <= MORE * ROUGH_SAMPLES < SAMPLES
 
 
 @pytest.mark.parametrize(

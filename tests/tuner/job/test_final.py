@@ -186,8 +186,21 @@ def test_one_thread_wins_if_several_are_no_faster_as_delivered(
     parallel = serial | {"threading": "parallel"}
     runner = Runner(delivered={"default": as_delivered})
     found = all_decided(tmp_path, runner, template=template, chosen=[serial, parallel])
-    assert [(each.threads, each.time_us) for each in found] == [(1, as_delivered)]
+    assert [(each.threads, each.time_us) for each in found] == [(1, as_delivered), (2, 5.0)]
     assert found[0].timing["warm"]["median_us"] == as_delivered
+
+
+def test_a_winner_on_one_thread_is_followed_by_the_fastest_on_several(tmp_path: Path) -> None:
+    template = templates_for(WORKLOAD, LIMITS)[0]
+    serial = template.default(WORKLOAD, LIMITS)
+    parallel = serial | {"threading": "parallel"}
+    runner = Runner()
+    found = all_decided(tmp_path, runner, template=template, chosen=[parallel, serial])
+    assert [(each.config, each.threads, each.time_us) for each in found] == [
+        (serial, 1, 5.0),
+        (parallel, 2, 9.0),
+    ]
+    assert runner.rounds == [(["finalist 1", "finalist 0"], ["host", "pytorch"])]
 
 
 def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:

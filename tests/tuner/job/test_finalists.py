@@ -28,6 +28,12 @@ def test_the_two_fastest_on_one_thread_are() -> None:
     assert chosen(trials + slow) == [0, 1, 2, 3, 4, 10, 11]
 
 
+def test_the_two_fastest_on_several_threads_are() -> None:
+    trials: Trials = [({"n": n, "threads": 1}, 1.0 + n) for n in range(10)]
+    slow: Trials = [({"n": n}, 50.0 + n) for n in range(10, 14)]
+    assert chosen(trials + slow) == [0, 1, 2, 3, 4, 10, 11]
+
+
 def test_a_stored_best_is_once() -> None:
     trials: Trials = [({"n": n}, 1.0 + n) for n in range(10)]
     assert chosen(trials, [{"n": 8}, {"n": 0}]) == [0, 1, 2, 3, 4, 8]

@@ -217,7 +217,6 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
     assert module.used == "tuned"
     for given, why in (
         (x.to(memory_format=torch.channels_last), "nothing is tuned"),
-        (x.mT.contiguous().mT, "contiguous"),
         (x.clone().requires_grad_(), "grad is needed"),
         (torch._neg_view(-x), "negated view"),
     ):

@@ -251,6 +251,27 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize(
+    ("shape", "served"),
+    [
+        ({"B": 3, "C": 4, "M": 500, "N": 500, "mode": "causal", "kind": "correlate"}, True),
+        ({"B": 2, "C": 3, "F": 6, "M": 700, "N": 64}, True),
+        ({"B": 2, "C": 3, "M": 700, "N": 63}, False),
+        ({"B": 2, "C": 3, "M": 700, "N": 64, "stride": 2}, False),
+        ({"B": 2, "C": 3, "M": 700, "N": 64, "bias": True}, False),
+    ],
+)
+def test_pytorch_transforms_long_kernels_of_several_signals(
+    shape: dict[str, Any], served: bool
+) -> None:
+    work = workload("conv1d", **shape)
+    found = [peer for peer in peers(work, "cpu") if isinstance(peer, OverlapSavePeer)]
+    assert len(found) == served
+    for peer in found:
+        assert max(errors(peer, work)) < 1e-5
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
 @pytest.mark.parametrize(
     "shape",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.processes import until
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
 from tuner.errors import ChildCrashed, ChildFailed
@@ -119,7 +120,11 @@ def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
 def test_an_ended_child_leaves_no_zombie(child: Child) -> None:
     server = server_of(child)
     child.close()
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(server)], capture_output=True, text=True, check=False
-    )
-    assert listed.stdout.split() == []
+
+    def has_none() -> bool:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(server)], capture_output=True, text=True, check=False
+        )
+        return listed.stdout.split() == []
+
+    until(has_none, 10)  # the server hears of it a moment later

@@ -45,7 +45,7 @@ def capture(
     in evaluation mode. Equal workloads are one. On the meta device nothing is computed, but PyTorch
     does not keep channels last there. Raises what the call raises."""
     terms = Terms(source=None, fuse=fuse, max_error=max_error)
-    layers, _ = survey(model, example_inputs, named_inputs, terms)
+    layers, functions, _ = survey(model, example_inputs, named_inputs, terms)
     found: dict[Any, Captured] = {}
     for layer in layers:
         for call, calls in layer.shapes:
@@ -54,6 +54,12 @@ def capture(
             if known is not each:
                 known.calls += each.calls
                 known.names += each.names
+    for function in functions:
+        each = Captured(function.operator, None, function.calls, [function.name], function.reason)
+        known = found.setdefault((each.operator, each.reason), each)
+        if known is not each:
+            known.calls += each.calls
+            known.names += each.names
     return list(found.values())
 
 

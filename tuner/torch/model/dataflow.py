@@ -1,5 +1,6 @@
 """What a call of a model does with its convolutions: on what they are called, and which batch norm
-and activation alone take each output. It is seen in one call, on an example."""
+and activation alone take each output; and which it calls as functions. It is seen in one call, on
+an example."""
 
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ _LOOKS = (
 """What says of a tensor only what is the same behind a batch norm and an activation."""
 
 
+_CONVOLVING = {"conv1d": 1, "conv2d": 2}
+"""Functions of PyTorch's, and how many axes they convolve along."""
+
+
 class Head(nn.Module):
     """Stands for ``y[..., :M]``, which is no module, in what takes the output of a convolution of M
     samples: so models write a causal one."""
@@ -43,6 +48,19 @@ class Called:
     behind: list[nn.Module] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class AsFunction:
+    """``torch.nn.functional.conv1d`` or ``conv2d``, called in no convolution's module on an input
+    and a weight of these shapes. ``within`` is the innermost of the model's own modules that were
+    being called; the model itself is one."""
+
+    axes: int
+    within: nn.Module
+    input: torch.Size
+    weight: torch.Size
+    dtype: torch.dtype
+
+
 @dataclass
 class _Output:
     """A tensor that a convolution or what is behind it gave; ``uses`` are those of it."""
@@ -55,10 +73,11 @@ class _Output:
 
 @dataclass
 class Dataflow:
-    """``calls`` of each convolution, and how often each other module was called at all; ``output``
-    is the model's."""
+    """``calls`` of each convolution, ``functions`` that convolve, each with how often it was called
+    so, and how often each other module was called at all; ``output`` is the model's."""
 
     calls: dict[nn.Module, list[Called]] = field(default_factory=dict)
+    functions: Counter[AsFunction] = field(default_factory=Counter)
     times: Counter[nn.Module] = field(default_factory=Counter)
     output: Any = None
 
@@ -98,6 +117,7 @@ class _Watch(TorchFunctionMode):
         self._outputs: dict[int, _Output] = {}
         self._all: list[_Output] = []
         self._inside: list[tuple[nn.Module, int]] = []
+        self._stack: list[nn.Module] = []
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
@@ -106,6 +126,7 @@ class _Watch(TorchFunctionMode):
             for hook in (
                 hooks.register_module_forward_pre_hook(self._enter),
                 hooks.register_module_forward_hook(self._leave),
+                hooks.register_module_forward_hook(self._close, always_call=True),
             ):
                 stack.callback(hook.remove)
             yield
@@ -116,6 +137,8 @@ class _Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = _name(func)
+        if name in _CONVOLVING:
+            self._convolved(_CONVOLVING[name], *args, **kwargs)
         if name == "__getitem__" and self._is_head(result, *args):
             self._use(args[0], HEAD)
             self._follow(HEAD, self._outputs[id(args[0])], result)
@@ -135,13 +158,26 @@ class _Watch(TorchFunctionMode):
         alike = part.stride() == whole.stride() and part.storage_offset() == whole.storage_offset()
         return bool(part.shape == shape and part.shape != whole.shape and alike)
 
+    def _convolved(self, axes: int, input: Any, weight: Any, *_: Any, **__: Any) -> None:  # noqa: A002
+        """A convolution that an operator is for, if no module of that kind calls it."""
+        if any(isinstance(each, nn.modules.conv._ConvNd) for each in self._stack):
+            return
+        if self._stack and (axes == 1 or 1 == weight.shape[1] < input.shape[-3]):
+            seen = AsFunction(axes, self._stack[-1], input.shape, weight.shape, input.dtype)
+            self.flow.functions[seen] += 1
+
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module not in self._own:
             return
+        self._stack.append(module)
         self.flow.times[module] += 1
         if len(given) == 1 and may_follow(module) and id(given[0]) in self._outputs:
             self._use(given[0], module)
             self._inside.append((module, id(given[0])))
+
+    def _close(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+        if module in self._own:
+            self._stack.pop()
 
     def _leave(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if module in self._convolutions and given and isinstance(output, torch.Tensor):

@@ -10,7 +10,7 @@ from templates.workload import Workload
 from tuner.client.beside_pytorch import pytorchs
 from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
-from tuner.torch.model.survey import Layer
+from tuner.torch.model.survey import Functional, Layer
 
 
 @dataclass
@@ -57,6 +57,11 @@ class Row:
             row.template = found.library.manifest["template"]
             row.takes_in = [type(module).__name__ for module in layer.passing]
         return row
+
+    @classmethod
+    def of_function(cls, called: Functional) -> Self:
+        name, shape = [called.name], called.shape
+        return cls(name, called.operator, shape, called.calls, "pytorch", reason=called.reason)
 
     @property
     def gain_us(self) -> float:

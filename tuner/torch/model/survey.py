@@ -13,7 +13,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import activations
 from tuner.torch.folding import BatchNorm
-from tuner.torch.model.dataflow import HEAD, Called, Dataflow, watched
+from tuner.torch.model.dataflow import HEAD, AsFunction, Called, Dataflow, watched
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
@@ -53,6 +53,24 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Functional:
+    """A convolution that a model calls as a function: there is no module to replace. ``name`` is
+    that of the module that calls it, in so many calls of one call of the model."""
+
+    operator: str
+    name: str
+    shape: str
+    calls: int
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"it is a call of a function, and only modules are replaced; to have it tuned, call "
+            f"torch.ops.convtune.{self.operator} there"
+        )
+
+
+@dataclass(frozen=True)
 class Terms:
     """What of a model is replaced, and by what."""
 
@@ -71,12 +89,28 @@ class Terms:
 
 def survey(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], terms: Terms
-) -> tuple[list[Layer], Any]:
-    """The layers that one call of the model calls, in the order in which they come, and its
-    output."""
+) -> tuple[list[Layer], list[Functional], Any]:
+    """The layers that one call of the model calls, in the order in which they come, what it calls
+    as a function, and its output."""
     flow = watched(model, given, named, is_operator)
     layers = _layers(model, terms, flow)
-    return [layers[each] for each in flow.calls if each in layers], flow.output
+    names = {module: name for name, module in model.named_modules()}
+    functions = [
+        _functional(each, names[each.within] or "the model", calls)
+        for each, calls in flow.functions.items()
+        if not isinstance(each.within, Tuned)  # which calls them for PyTorch's part
+        and (terms.filter_fn is None or terms.filter_fn(each.within, names[each.within]))
+    ]
+    return [layers[each] for each in flow.calls if each in layers], functions, flow.output
+
+
+def _functional(seen: AsFunction, name: str, calls: int) -> Functional:
+    """In words, as PyTorch has the shapes."""
+    kind = Conv1d if seen.axes == 1 else DepthwiseConv2d
+    shapes = " by ".join("x".join(map(str, shape)) for shape in (seen.input, seen.weight))
+    return Functional(
+        kind.operator, name, f"{str(seen.dtype).removeprefix('torch.')} {shapes}", calls
+    )
 
 
 def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:

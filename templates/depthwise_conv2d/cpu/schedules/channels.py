@@ -12,6 +12,7 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.epilogue import finished
 from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 
@@ -20,13 +21,15 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: the weights in the order of the channels, then a task for each few rows."""
+    """One function: the weights in the order of their use, then a task for each few rows."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
         self.down, self.across = workload.used
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
+        self.width = self.lanes * self.vectors
+        self.blocks = ceil_div(workload.C, self.width)
         self.columns: int = config["columns"]
         self.rows: int = config["rows_per_task"]
         self.channels_inside = config["inner"] == "channels"
@@ -45,7 +48,7 @@ class _Program:
                 ir.writes(whole(output))
                 self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
                 taps = self.down.count * self.across.count
-                self.taps = ir.sblock_alloc_buffer((taps * workload.C,), "float32")
+                self.taps = ir.sblock_alloc_buffer((self.blocks * taps * self.width,), "float32")
                 self._order_weights()
                 with self.loop(0, workload.B * bands) as task:
                     batch, band = ir.Bind(task // bands), ir.Bind(task % bands)
@@ -56,60 +59,64 @@ class _Program:
         return builder.get()
 
     def _order_weights(self) -> None:
-        """``taps[ky, kx, c]`` from ``w[c, 0, ky, kx]``."""
-        C, (height, width) = self.workload.C, self.workload.kernel
-        with (
-            ir.serial(0, self.down.count) as ky,
-            ir.serial(0, self.across.count) as kx,
-            ir.serial(0, C) as c,
-        ):
-            tap = (ky + self.down.first) * width + kx + self.across.first
-            if self.workload.is_flipped:
-                tap = height * width - 1 - tap
-            weight = self.w[c * (height * width) + tap].astype("float32")
-            ir.buffer_store(self.taps, weight, [(ky * self.across.count + kx) * C + c])
+        """``taps[block, ky, kx, c]`` from ``w[channel, 0, ky, kx]``: those of a block of channels
+        beside each other, so that what is read and written at a time stays in the first cache."""
+        height, width = self.workload.kernel
+        with ir.serial(0, self.blocks) as block, ir.serial(0, self.width) as c:
+            channel = ir.Bind(self._first_of(block) + c)
+            with ir.serial(0, self.down.count) as ky, ir.serial(0, self.across.count) as kx:
+                tap = (ky + self.down.first) * width + kx + self.across.first
+                if self.workload.is_flipped:
+                    tap = height * width - 1 - tap
+                weight = self.w[channel * (height * width) + tap].astype("float32")
+                ir.buffer_store(self.taps, weight, [self._tap(block, ky, kx) + c])
+
+    def _first_of(self, block: Any) -> Any:
+        """The first channel of a block: the last one overlaps the one before if it is not whole."""
+        return tirx.min(block * self.width, self.workload.C - self.width)
+
+    def _tap(self, block: Any, ky: Any, kx: Any) -> Any:
+        return ((block * self.down.count + ky) * self.across.count + kx) * self.width
 
     def _row(self, batch: Any, i: Any) -> None:
         """A row of outputs, whole patches, of which the last overlap those before."""
-        width, channels = self.workload.out_width, self.lanes * self.vectors
-        patches = (ceil_div(width, self.columns), width - self.columns, self.columns)
-        blocks = (ceil_div(self.workload.C, channels), self.workload.C - channels, channels)
-        outer, inner = (patches, blocks) if self.channels_inside else (blocks, patches)
-        with ir.serial(0, outer[0]) as one:
-            first = ir.Bind(tirx.min(one * outer[2], outer[1]))
-            with ir.serial(0, inner[0]) as other:
-                second = ir.Bind(tirx.min(other * inner[2], inner[1]))
-                j, c = (first, second) if self.channels_inside else (second, first)
-                self._patch(batch, i, j, c)
+        width = self.workload.out_width
+        patches = ceil_div(width, self.columns)
+        outer, inner = (patches, self.blocks) if self.channels_inside else (self.blocks, patches)
+        with ir.serial(0, outer) as one, ir.serial(0, inner) as other:
+            patch, block = (one, other) if self.channels_inside else (other, one)
+            self._patch(
+                batch, i, ir.Bind(tirx.min(patch * self.columns, width - self.columns)), block
+            )
 
-    def _patch(self, batch: Any, i: Any, j: Any, c: Any) -> None:
+    def _patch(self, batch: Any, i: Any, j: Any, block: Any) -> None:
         W, C, s = self.workload.W, self.workload.C, self.workload.stride
-        size = self.columns * self.vectors * self.lanes
+        c = ir.Bind(self._first_of(block))
         with ir.sblock("patch"):
             ir.reads()
             ir.writes()
-            sums = ir.sblock_alloc_buffer((size,), "float32", scope="local")
-            with ir.vectorized(0, self.lanes) as lane:
-                for place in range(0, size, self.lanes):
-                    ir.buffer_store(sums, tirx.const(0.0, "float32"), [place + lane])
+            sums = Sums(self.columns * self.vectors, self.lanes)
+            sums.zero()
             left = ir.Bind(j * s - self.across.before)
             reach = (self.columns - 1) * s + self.across.span
             with ir.If(tirx.all(left >= 0, left + reach <= W)):
                 with ir.Then():
-                    self._sum(sums, batch, i, left, c, inside=True)
+                    self._sum(sums, batch, i, left, block, c, inside=True)
                 with ir.Else():
-                    self._sum(sums, batch, i, left, c, inside=False)
+                    self._sum(sums, batch, i, left, block, c, inside=False)
             out = (batch * self.workload.out_height + i) * self.workload.out_width + j
             here = ir.Bind(out * C + c)
             with ir.vectorized(0, self.lanes) as lane:
                 for column, vector in self._places():
-                    total = sums[self._sum_of(column, vector) + lane]
+                    total = sums.load(self._sum_of(column, vector), lane)
                     at = here + column * C + vector * self.lanes + lane
                     channel = c + vector * self.lanes + lane
                     value = finished(self.workload, total, self.added, channel, [at])
                     ir.buffer_store(self.y, value, [at])
 
-    def _sum(self, sums: Any, batch: Any, i: Any, left: Any, c: Any, inside: bool) -> None:
+    def _sum(
+        self, sums: Sums, batch: Any, i: Any, left: Any, block: Any, c: Any, inside: bool
+    ) -> None:
         """Add all taps of a patch whose first column of input is ``left``; ``inside`` tells that
         no column of it is padding."""
         workload = self.workload
@@ -119,7 +126,7 @@ class _Program:
             with ir.If(tirx.all(row >= 0, row < H)), ir.Then():
                 line = ir.Bind((batch * H + row) * W)
                 with self.taps_across(0, self.across.count) as kx:
-                    tap = ir.Bind((ky * self.across.count + kx) * C + c)
+                    tap = ir.Bind(self._tap(block, ky, kx))
                     for column in range(self.columns):
                         at = left + kx * d + column * s
                         if inside:
@@ -128,18 +135,17 @@ class _Program:
                             with ir.If(tirx.all(at >= 0, at < W)), ir.Then():
                                 self._add(sums, column, (line + at) * C + c, tap)
 
-    def _add(self, sums: Any, column: int, source: Any, tap: Any) -> None:
+    def _add(self, sums: Sums, column: int, source: Any, tap: Any) -> None:
         """One tap of one column: a multiply-add for each vector of channels."""
         start = ir.Bind(source)
         with ir.vectorized(0, self.lanes) as lane:
             for vector in range(self.vectors):
                 ahead = vector * self.lanes + lane
-                index = self._sum_of(column, vector) + lane
                 value = self.x[start + ahead].astype("float32") * self.taps[tap + ahead]
-                ir.buffer_store(sums, sums[index] + value, [index])
+                sums.add(self._sum_of(column, vector), lane, value)
 
     def _places(self) -> list[tuple[int, int]]:
         return [(column, v) for column in range(self.columns) for v in range(self.vectors)]
 
     def _sum_of(self, column: int, vector: int) -> int:
-        return (column * self.vectors + vector) * self.lanes
+        return column * self.vectors + vector

@@ -53,6 +53,21 @@ __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
   *(uint4*)to = *(const uint4*)from;
 #endif
 }
+// For each input row of a step 16 bytes, or zeros in place of the `bytes` that there are not.
+template <int I = 0>
+__device__ __forceinline__ void toeplitz_copy_rows(char* to, const char* from, const int (&bytes)[DOWN]) {
+  if constexpr (I < DOWN) {
+    constexpr int TO_ROW = I * (WALKS * INPUT_ROW), FROM_ROW = I * (W * C * SIZE);
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16, %4;"
+                 :: "r"((word)__cvta_generic_to_shared(to)), "l"(from), "n"(TO_ROW), "n"(FROM_ROW), "r"(bytes[I])
+                 : "memory");
+#else
+    *(uint4*)(to + TO_ROW) = bytes[I] ? *(const uint4*)(from + FROM_ROW) : make_uint4(0, 0, 0, 0);
+#endif
+    toeplitz_copy_rows<I + 1>(to, from, bytes);
+  }
+}
 // Ends a group of copies.
 __device__ __forceinline__ void toeplitz_commit() {
 #if __CUDA_ARCH__ >= 800
@@ -155,47 +170,65 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
   const int thread = threadIdx.x, left = mine.column * STRIDE - LEFT, top = mine.row * STRIDE - TOP;
   const int steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
 
+  // What this thread copies of an input row: bytes from the first image's row to a vector, and its place in shared memory,
+  // which is below zero if there is none.
+  constexpr int WIDE = TO > FROM ? TO - FROM : 1, FETCHED = (WALKS * WIDE * VECTORS + THREADS - 1) / THREADS;
+  word input_at[FETCHED];
+  int input_to[FETCHED];
+#pragma unroll
+  for (int k = 0; k < FETCHED; ++k) {
+    const int v = k * THREADS + thread, column = FROM + v / VECTORS % WIDE, walk = v / VECTORS / WIDE;
+    const bool any = TO > FROM && walk < WALKS && (ACROSS == 1 || (word)(left + column) < (word)W);
+    const int place = (min(mine.image + walk, B - 1) * (H * W) + left + column) * C + mine.channel + v % VECTORS * 8;
+    input_at[k] = (word)place * SIZE;
+    input_to[k] = any ? walk * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16 : -1;
+  }
+  // The same of an output row.
+  constexpr int STORED = (WALKS * COLUMNS * VECTORS + THREADS - 1) / THREADS;
+  word output_at[STORED];
+  int output_from[STORED];
+#pragma unroll
+  for (int k = 0; k < STORED; ++k) {
+    const int v = k * THREADS + thread, column = v / VECTORS % COLUMNS, walk = v / VECTORS / COLUMNS;
+    const bool any = walk < min(WALKS, B - mine.image) && (ACROSS == 1 || mine.column + column < WO);
+    const int place = ((mine.image + walk) * (HO * WO) + mine.column + column) * C + mine.channel + v % VECTORS * 8;
+    output_at[k] = (word)place * SIZE;
+    output_from[k] = any ? walk * OUTPUT_WALK + place_of(column, 8) + v % VECTORS * 16 : -1;
+  }
+
   // Calls `use` for each vector of a tile's outputs that this thread copies: its place in shared memory, and in the tensor.
-  auto each_output = [&](int tile, char* step, auto use) {
+  auto each_output = [&](int tile, char* step, auto tensor, auto use) {
+    const auto first = tensor + (long long)(mine.row + tile * TH) * (WO * C * SIZE);
 #pragma unroll
-    for (int i = 0; i < TH; ++i)
-      if (mine.row + tile * TH + i < mine.last)
+    for (int k = 0; k < STORED; ++k) {
+      if (output_from[k] < 0) continue;
+      const auto at = first + output_at[k];
 #pragma unroll
-        for (int first = 0; first < WALKS * COLUMNS * VECTORS; first += THREADS) {
-          const int v = first + thread, column = v / VECTORS % COLUMNS, walk = v / VECTORS / COLUMNS;
-          const int c = mine.channel + v % VECTORS * 8;
-          const int place = ((mine.image + walk) * (HO * WO) + mine.column + column) * C + c;
-          if (walk < min(WALKS, B - mine.image) && (ACROSS == 1 || mine.column + column < WO))
-            use(step + i * OUTPUT_ROW + walk * OUTPUT_WALK + place_of(column, 8) + v % VECTORS * 16,
-                (word)(place + (mine.row + tile * TH + i) * (WO * C)) * SIZE);
-        }
+      for (int i = 0; i < TH; ++i)
+        if (mine.row + tile * TH + i < mine.last) use(step + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
+    }
   };
-  auto fetch = [&](int step) {
-    constexpr int FETCHED = TO - FROM;
-    char* const to = inputs + step % STAGES * INPUT_STEP;
+  // Copies the input rows of a step, the one after the last that it was called for.
+  const char* upcoming = x + (long long)top * (W * C * SIZE);
+  auto fetch = [&](int step, char* to) {
+    int bytes[DOWN];
 #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-      if ((word)(top + step * DOWN + i) < (word)H)
+    for (int i = 0; i < DOWN; ++i) bytes[i] = (word)(top + step * DOWN + i) < (word)H ? 16 : 0;
 #pragma unroll
-        for (int first = 0; first < WALKS * FETCHED * VECTORS; first += THREADS) {
-          const int v = first + thread, column = FROM + v / VECTORS % FETCHED, walk = v / VECTORS / FETCHED;
-          const int b = min(mine.image + walk, B - 1);
-          const int place = (b * (H * W) + left + column) * C + mine.channel + v % VECTORS * 8;
-          if (walk < WALKS && (ACROSS == 1 || (word)(left + column) < (word)W))
-            toeplitz_copy(to + (i * WALKS + walk) * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16,
-                          x + (word)(place + (top + step * DOWN + i) * (W * C)) * SIZE);
-        }
+    for (int k = 0; k < FETCHED; ++k)
+      if (input_to[k] >= 0) toeplitz_copy_rows(to + input_to[k], upcoming + input_at[k], bytes);
+    upcoming += DOWN * W * C * SIZE;
     if (HAS_RESIDUAL && step >= RING - 1)
-      each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP,
-                  [&](char* place, word at) { toeplitz_copy(place, residual_of + at); });
+      each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP, residual_of,
+                  [&](char* place, const char* at) { toeplitz_copy(place, at); });
   };
 
   // The tile that a step has finished.
   auto leave = [&](int step) {
-    each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP, [&](char* place, word at) {
+    each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP, y, [&](char* place, char* at) {
       const uint4 v = *(const uint4*)place;
       const word packed[4] = {v.x, v.y, v.z, v.w};
-      element_put<16>(y + at, packed);
+      element_put<16>(at, packed);
     });
   };
 
@@ -204,7 +237,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
   toeplitz_commit();
 #pragma unroll 1
   for (int step = 0; step < STAGES - 1; ++step) {
-    if (step < steps) fetch(step);
+    if (step < steps) fetch(step, inputs + step * INPUT_STEP);
     toeplitz_commit();
   }
   // Columns outside the plane stay zero: no input is copied there.
@@ -255,6 +288,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
 
   const word none = blockIdx.y;  // 0, unknown to the compiler, which else moves an operand again for each product
   float sums[RING][FRAGMENTS][PAIRS][4] = {};
+  char *from = inputs, *before = inputs + (STAGES - 1) * INPUT_STEP;  // the input rows of this step and of the last
 #pragma unroll 1
   for (int begin = 0; begin < steps; begin += RING)
 #pragma unroll
@@ -263,15 +297,14 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
       if (step >= steps) break;
       toeplitz_await<STAGES - 2>();
       __syncthreads();
-      if (step + STAGES - 1 < steps) fetch(step + STAGES - 1);
+      if (step + STAGES - 1 < steps) fetch(step + STAGES - 1, before);
       toeplitz_commit();
 
 #pragma unroll
       for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k) sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = 0.0f;
-      const char* const from = inputs + step % STAGES * INPUT_STEP;
+      if (top + step * DOWN > -DOWN && top + step * DOWN < H)  // some row is in the plane
 #pragma unroll
-      for (int i = 0; i < DOWN; ++i)
-        if ((word)(top + step * DOWN + i) < (word)H) {
+        for (int i = 0; i < DOWN; ++i) {
           word a[FRAGMENTS][READ][PAIRS];
 #pragma unroll
           for (int t = 0; t < FRAGMENTS; ++t)
@@ -328,6 +361,8 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
               toeplitz_write(place, packed);
             }
       }
+      before = from;
+      from = from == inputs + (STAGES - 1) * INPUT_STEP ? inputs : from + INPUT_STEP;
     }
   __syncthreads();
   leave(steps - 1);

@@ -1,0 +1,83 @@
+"""What the values of knobs gave, and how much of the spread of times a knob explains."""
+
+import math
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.web import knobs
+from api.web.knobs import Sample
+
+groups = st.lists(st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=8), min_size=2, max_size=6)
+
+
+def test_what_a_knob_gave() -> None:
+    samples: list[Sample] = [
+        ({"template": "direct", "threads": 32, "vector": True}, "ok", 4.0),
+        ({"template": "direct", "threads": 64, "vector": True}, "ok", 2.0),
+        ({"template": "direct", "threads": 64, "vector": True}, "run_error", None),
+        ({"template": "direct", "threads": 96, "vector": [1, 2]}, "run_error", None),
+    ]
+    threads, vector = knobs.by_knob(samples)
+    assert [row["value"] for row in threads["rows"]] == ["64", "32", "96"]
+    assert [row["failed"] for row in threads["rows"]] == [1, 0, 1]
+    assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
+
+
+def test_knobs_are_those_of_the_fastest_template_and_templates_those_of_all() -> None:
+    samples: list[Sample] = [
+        ({"template": "direct", "threads": 32}, "ok", 4.0),
+        ({"template": "direct", "threads": 64}, "ok", 3.0),
+        ({"template": "rows", "threads": 1}, "ok", 2.0),
+        ({"template": "rows", "threads": 2}, "ok", 2.5),
+        ({"template": "rows", "threads": 4}, "wrong_answer", None),
+    ]
+    template, threads = knobs.by_knob(samples)
+    assert [(row["value"], row["trials"]) for row in template["rows"]] == [
+        ("rows", 3),
+        ("direct", 2),
+    ]
+    assert {row["value"] for row in threads["rows"]} == {"1", "2", "4"}
+
+
+def test_the_knob_that_decides_comes_first() -> None:
+    samples: list[Sample] = [
+        ({"loud": loud, "mute": mute}, "ok", 10.0**loud * (1 + 0.01 * mute + 0.003 * again))
+        for loud in (0, 1, 2)
+        for mute in (0, 1)
+        for again in (0, 1)
+    ]
+    first, second = knobs.by_knob(samples)
+    assert (first["name"], second["name"]) == ("loud", "mute")
+    assert first["explains"] > 0.99
+    assert second["explains"] < 0.01
+
+
+def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
+    """As traces are."""
+    decisions = "," * 80
+    samples: list[Sample] = [({"trace": first + decisions}, "ok", 2.0) for first in "ab"]
+    (trace,) = knobs.by_knob(samples)
+    assert [(row["value"], row["trials"]) for row in trace["rows"]] == [("…" + "," * 79, 1)] * 2
+
+
+@given(groups)
+def test_a_share_is_that_of_the_textbook(times: list[list[float]]) -> None:
+    """1 - (1 - eta squared) (n - 1) / (n - k), not below 0: eta squared from its own sums."""
+    found = knobs.explained(times)
+    logs = [[math.log(time) for time in group] for group in times]
+    every = [each for group in logs for each in group]
+    mean = fmean(every)
+    total = sum((each - mean) ** 2 for each in every)
+    if total < 1e-9:
+        return
+    between = sum(len(group) * (fmean(group) - mean) ** 2 for group in logs)
+    corrected = 1 - (1 - between / total) * (len(every) - 1) / (len(every) - len(logs))
+    assert found == pytest.approx(max(0.0, corrected), abs=1e-6)
+
+
+@pytest.mark.parametrize("times", [[], [[1.0, 2.0]], [[1.0], [2.0]], [[3.0, 3.0], [3.0]]])
+def test_too_few_times_explain_nothing(times: list[list[float]]) -> None:
+    assert knobs.explained(times) is None

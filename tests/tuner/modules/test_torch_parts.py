@@ -1,0 +1,81 @@
+"""Layers on parts of tensors, which PyTorch's own convolution would copy first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch import nn  # noqa: E402
+
+from tuner.torch import capture  # noqa: E402
+from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+SHAPE = (2, 6, 9, 20)
+LAST = torch.channels_last
+PARTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "some channels": ("tuned", lambda x: torch.cat([x, x], 1).to(memory_format=LAST)[:, :6]),
+    "some columns": ("tuned", lambda x: torch.cat([x, x], 3).to(memory_format=LAST)[..., :20]),
+    "some planes": ("pytorch", lambda x: torch.cat([x, x], 1)[:, :6]),
+    "rows beside each other": ("pytorch", lambda x: x.mT.contiguous().mT),
+}
+"""What computes it: the layer is tuned for channels last alone."""
+
+
+def layer(source: Local) -> Any:
+    torch.manual_seed(6)
+    weight = torch.randn(6, 1, 3, 5)
+    return DepthwiseConv2d(weight, source=source, padding=(0, 2, 1, 2))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_it_is_copied_as_by_pytorch(source: Local, part: str) -> None:
+    module, (used, taken) = layer(source), PARTS[part]
+    x = taken(torch.randn(SHAPE))
+    assert not module.is_dense(x)
+    with torch.no_grad():
+        for _ in range(2):
+            y, reference = module(x), module.plain(x, module.weight, None)
+            assert torch.allclose(y, reference, atol=1e-5)
+            assert y.stride() == reference.stride()
+            assert module.used == used
+        other = torch.randn(SHAPE).to(memory_format=LAST)
+        assert torch.allclose(module(other), module.plain(other, module.weight, None), atol=1e-5)
+
+
+def test_it_keeps_its_layout_in_a_compiled_graph(source: Local) -> None:
+    module = layer(source)
+    x = PARTS["some channels"][1](torch.randn(SHAPE))
+    compiled = torch.compile(module, fullgraph=True, dynamic=False, backend="aot_eager")
+    with torch.no_grad():
+        for _ in range(2):
+            y = compiled(x)
+            assert torch.allclose(y, module.plain(x, module.weight, None), atol=1e-5)
+            assert y.is_contiguous(memory_format=LAST)
+    assert module.used == "tuned"
+
+
+class Mixed(nn.Module):
+    """A kernel size for each half of the channels, as MixNet has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(
+            nn.Conv2d(6, 6, size, padding=size // 2, groups=6) for size in (3, 5)
+        )
+
+    def forward(self, x: Any) -> Any:
+        parts = x.chunk(2, dim=1)
+        return torch.cat([conv(part) for conv, part in zip(self.convs, parts, strict=True)], 1)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_its_workload_has_the_layout_of_the_whole(layout: str) -> None:
+    x = torch.randn(1, 12, 8, 8)
+    found = capture(Mixed().eval(), x.to(memory_format=LAST) if layout == "NHWC" else x)
+    fields: list[Any] = [each.workload for each in found]
+    assert [(each.layout, each.kernel) for each in fields] == [(layout, (3, 3)), (layout, (5, 5))]
