@@ -1,6 +1,8 @@
 """What rankers learn from, and what they are judged on."""
 
+from math import log
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -8,7 +10,7 @@ from templates import operators
 from tests.benchmarks.predicted import shapes
 from tests.benchmarks.predicted.__main__ import KINDS, known
 from tests.benchmarks.predicted.finalists import is_judged
-from tests.benchmarks.predicted.judge import left_out
+from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.train import told
 from tests.benchmarks.predicted.trials import FOLDER, Recorded, Recordings
 from tests.benchmarks.strategies.recording import load, names
@@ -70,3 +72,15 @@ def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
     assert judged.best_us == few[2].shape.best_us
     assert 0 < judged.reached[0] <= judged.reached[1] <= judged.reached[3] <= 1
     assert 0 < judged.chance[0] < judged.chance[3] <= 1
+
+
+def test_on_whole_spaces_four_reach_more_than_four_at_random() -> None:
+    """Of which every time is known, and of which no ranker has learnt."""
+    gains = []
+    for name in names():
+        recorded = load(name)
+        ranker = pretrained(recorded.operator, "cpu")
+        assert ranker is not None
+        judged = whole_space(ranker, recorded)
+        gains.append(judged.reached[2] / judged.chance[2])
+    assert fmean(map(log, gains)) > log(1.2)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import templates
 from templates.limits import DeviceLimits
 from tests.benchmarks.predicted.train import Example, train
+from tests.benchmarks.predicted.trials import Config
 from tests.benchmarks.strategies.recording import Recording
 from tuner.plan.ranker import Ranker
+from tuner.search import PREDICTED, create
+from tuner.search.predicted import apart
 
 TRIALS = (1, 2, 4, 8)
 
@@ -35,30 +38,41 @@ def left_out(known: Sequence[Example], place: int) -> Judged:
     """The example in that place, by a ranker that knows all others."""
     example = known[place]
     ranker = train([each for other, each in enumerate(known) if other != place])
-    names = list(ranker.columns)
-    times = [time_us for _, time_us in example.shape]
+    scores = ranker.scores(example.rows(list(ranker.columns)))
+    configs = [config for config, _ in example.shape]
+
+    def neighbours(index: int) -> list[int]:
+        return [n for n, config in enumerate(configs) if _differing(config, configs[index]) == 1]
+
+    ranking = apart(np.argsort(scores, kind="stable").tolist(), neighbours)
     shape = example.shape
-    return _judged(shape.operator, shape.workload, ranker.scores(example.rows(names)), times)
+    return _judged(shape.operator, shape.workload, ranking, [time_us for _, time_us in shape])
 
 
 def whole_space(ranker: Ranker, recorded: Recording) -> Judged:
     """A space of which every configuration was timed."""
     workload = templates.operator(recorded.operator).workload.model_validate(recorded.workload)
     limits = DeviceLimits.from_json(recorded.device["limits"])
-    configs = list(recorded.space)
-    scores = ranker.expected(workload, limits, recorded.features, configs)
-    return _judged(recorded.operator, recorded.workload, scores, recorded.times)
+    prior = partial(ranker.expected, workload, limits, recorded.features)
+    strategy = create(PREDICTED, recorded.space, recorded.features, 0, prior)
+    ranking = strategy.ask(len(recorded.times))
+    return _judged(recorded.operator, recorded.workload, ranking, recorded.times)
+
+
+def _differing(one: Config, other: Config) -> int:
+    """Knobs."""
+    return sum(one.get(name) != other.get(name) for name in one | other)
 
 
 def _judged(
     operator: str,
     workload: dict[str, Any],
-    scores: NDArray[np.float32],
+    ranking: Sequence[int],
     times: Sequence[float | None],
 ) -> Judged:
     best = min(time for time in times if time is not None)
     speeds = np.array([0.0 if time is None else best / time for time in times])
-    ranked = speeds[np.argsort(scores, kind="stable")]
+    ranked = speeds[list(ranking)]
     drawn = [np.random.default_rng(seed).permutation(speeds) for seed in range(200)]
     return Judged(
         operator,

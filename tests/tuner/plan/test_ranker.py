@@ -1,6 +1,5 @@
 """Rankers that the package has, and what they see."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import templates
 from templates import operator, operators
 from templates.limits import DeviceLimits
 from templates.workload import Workload
-from tests.benchmarks.strategies.recording import load, names
 from tests.templates.devices import CPU, H200, T4
 from tuner import search
 from tuner.device.device import Device
@@ -45,12 +43,14 @@ def test_a_plan_asks_first_for_what_is_expected_to_be_fastest(
     made = plan(name, limits)
     asked = made.ask(4)
     assert len({str(config) for config in asked}) == 4
+    near = {other for config in asked for other in made.space.neighbours(made.space.index(config))}
+    assert not near & {made.space.index(config) for config in asked}
     others = [made.space[index] for index in made.space.sample(np.random.default_rng(1), 200)]
     features = made.search.featurize
     expected = ranker.expected(made.workload, limits, features, [*asked, *others])
     assert np.isfinite(expected).all()
     assert list(expected[:4]) == sorted(expected[:4])
-    assert expected[3] <= np.sort(expected[4:])[3]
+    assert expected[0] <= expected[4:].min()
 
 
 def test_there_is_one_for_each_operator_and_kind() -> None:
@@ -60,21 +60,6 @@ def test_there_is_one_for_each_operator_and_kind() -> None:
             assert found is not None
             assert "trials of" in found.trained_on
     assert pretrained("conv3d", "cpu") is None
-
-
-@pytest.mark.parametrize("name", names())
-def test_four_of_a_whole_space_reach_more_than_four_at_random(name: str) -> None:
-    """On spaces that no ranker has learnt from, and of which every time is known."""
-    recorded = load(name)
-    workload = operator(recorded.operator).workload.model_validate(recorded.workload)
-    limits = DeviceLimits.from_json(recorded.device["limits"])
-    ranker = pretrained(recorded.operator, "cpu")
-    assert ranker is not None
-    expected = ranker.expected(workload, limits, recorded.features, list(recorded.space))
-    times = np.array([math.inf if time is None else time for time in recorded.times])
-    chosen = times[np.argsort(expected, kind="stable")[:4]].min()
-    drawn = [np.random.default_rng(seed).permutation(times)[:4].min() for seed in range(200)]
-    assert chosen < np.median(drawn)
 
 
 def test_a_ranker_is_what_was_saved(tmp_path: Path) -> None:
