@@ -47,7 +47,8 @@ class Plan:
         self.templates = {template.name: template for template in chosen}
         self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
         self.space = UnionSpace([*self._spaces.values()])
-        self.search = search.create(strategy, self.space, self._features, seed, self._prior())
+        prior = self._prior() if strategy == search.PREDICTED else None  # it takes a while to load
+        self.search = search.create(strategy, self.space, self._features, seed, prior)
         self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
             self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}

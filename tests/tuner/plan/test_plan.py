@@ -126,6 +126,6 @@ def test_where_no_template_applies_the_reason_says_so() -> None:
 
 
 def test_an_unknown_strategy() -> None:
-    known = "evolutionary, grid, metaschedule, random, xgb"
+    known = "evolutionary, grid, metaschedule, predicted, random, xgb"
     with pytest.raises(UnknownStrategy, match=f"'annealing'; known are: {known}"):
         plan("annealing", among=TWO)
