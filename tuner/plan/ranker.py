@@ -33,8 +33,8 @@ class Ranker:
     def expected(
         self, workload: Workload, limits: DeviceLimits, derive: Derive, configs: Sequence[Config]
     ) -> NDArray[np.float32]:
-        """log2 of each configuration's time over the workload's floor, (len(configs),); ``derive``
-        gives what its template derives from it."""
+        """log2 of each configuration's time over that of the fastest trial, (len(configs),);
+        ``derive`` gives what its template derives from it."""
         rows = np.full((len(configs), len(self.columns)), np.nan, np.float32)
         self._fill(rows, slice(None), of_shape(workload, limits))
         for place, config in enumerate(configs):

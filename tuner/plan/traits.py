@@ -18,8 +18,7 @@ RATES = ("units", "vector_bytes", "shared_memory", "cache_bytes", "peak_flops", 
 
 
 def floor_us(workload: Workload, limits: DeviceLimits) -> float:
-    """The least time that the device's peaks allow (tuner/measure/roofline.py), to which a ranker's
-    times are relative."""
+    """The least time that the device's peaks allow (tuner/measure/roofline.py)."""
     kind = limits.kind
     compute = workload.flops / (limits.peak_flops or USUAL_FLOPS[kind])
     memory = workload.bytes / (limits.peak_bandwidth or USUAL_BANDWIDTH[kind])

@@ -15,7 +15,7 @@ from templates.limits import DeviceLimits
 from templates.workload import Workload
 from tests.benchmarks.predicted.trials import Config, Recorded, Recordings
 from tuner.plan.ranker import Derive, Ranker
-from tuner.plan.traits import floor_us, of_config, of_shape
+from tuner.plan.traits import of_config, of_shape
 
 ROUNDS = 150
 FAILED = 4.0
@@ -56,11 +56,6 @@ class Example:
         failed = np.log2(slowest / best) + FAILED
         return np.array([failed if time is None else np.log2(time / best) for time in times])
 
-    @property
-    def above_floor(self) -> float:
-        """log2 of the fastest over the workload's floor."""
-        return float(np.log2(self.shape.best_us / floor_us(self.shape.shape, self.device.limits)))
-
     def rows(self, names: Sequence[str]) -> NDArray[np.float32]:
         """(trials, names)."""
         common, each = self.traits
@@ -78,8 +73,9 @@ def examples(devices: Iterable[Recordings], operator: str) -> list[Example]:
 
 
 def train(learnt: Sequence[Example]) -> Ranker:
-    """A ranker for the operator of those on their kind of device. What is fast counts more: the
-    slow need no order among themselves."""
+    """A ranker for the operator of those on their kind of device. It learns how much slower each
+    trial is than its shape's fastest: what all of a shape have in common ranks nothing. What is
+    fast counts more, as the slow need no order among themselves."""
     import xgboost
 
     names = sorted(
@@ -87,7 +83,7 @@ def train(learnt: Sequence[Example]) -> Ranker:
     )
     data = xgboost.DMatrix(
         np.concatenate([each.rows(names) for each in learnt]),
-        label=np.concatenate([each.slower + each.above_floor for each in learnt]),
+        label=np.concatenate([each.slower for each in learnt]),
         weight=np.concatenate([2.0**-each.slower for each in learnt]),
         feature_names=names,
         nthread=1,
