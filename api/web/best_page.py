@@ -28,7 +28,7 @@ def best_context(
     narrowed: Mapping[str, Any],
 ) -> dict[str, Any]:
     """``found`` are the bests of this workload on the requested devices, fastest first.
-    ``narrowed`` has the other filters of the request, templates and threads."""
+    ``narrowed`` has the other filters of the request: templates, threads, parallel."""
     best = found[0]
     view = BestView.of(best.workload, found)
     service = service_url(request)

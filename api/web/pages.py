@@ -89,6 +89,7 @@ def best_url(
 ) -> str:
     query = dict(workload) if device is None else {**workload, "device": device}
     if threads is not None:
+        query |= {"parallel": "true"} if threads > 1 else {}
         query["threads"] = threads
     if templates is not None:
         query["templates"] = ",".join(templates)

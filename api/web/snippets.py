@@ -31,7 +31,7 @@ def snippets(
     narrowed: Mapping[str, Any],
 ) -> dict[str, str]:
     """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are.
-    ``narrowed`` is what else the best was asked for by: templates, threads."""
+    ``narrowed`` is what else the best was asked for by: templates, threads, parallel."""
     shape = workload.told
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(

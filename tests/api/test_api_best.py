@@ -95,6 +95,14 @@ def test_of_several_devices_the_fastest_answers_and_all_are_named(
     assert client.get(f"{URL}&target=auto&device=").json()["job"] == gpu.id
 
 
+def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
+    assert client.get(URL).json()["time_us"] == 5.0
+    assert client.get(f"{URL}&parallel=true").json()["time_us"] == 9.0
+    assert client.get(f"{URL}&parallel=true&threads=1").json()["time_us"] == 5.0
+
+
 def test_where_nothing_is_tuned_the_call_that_would_is_given(
     client: TestClient, engine: Engine
 ) -> None:

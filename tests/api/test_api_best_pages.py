@@ -129,3 +129,15 @@ def test_of_fewer_threads_the_list_leads_to_that_very_one(
     assert "Threads 1" in one and "Warm 5.00 µs" in one
     assert "Threads 2" in two and "Warm 2.00 µs" in two
     assert 'target="cpu", threads=1)' in one.replace(" ", "").replace('",', '", ')
+
+
+def test_of_several_threads_it_does_though_one_is_faster(
+    client: TestClient, engine: Engine
+) -> None:
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
+    tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
+    listed = client.get("/ui/best", headers={"accept": "text/html"}).text
+    links = [unescape(link) for link in re.findall('href="(/ui/best/[^"]+)"', listed)]
+    one, two = (read(client, link) for link in sorted(links, key=lambda link: link[-9:]))
+    assert "Threads 1" in one and "Warm 5.00 µs" in one
+    assert "Threads 2" in two and "Warm 9.00 µs" in two

@@ -161,7 +161,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     workload, filters = BestFilters.read(operator, request.query_params)
     kind = None if filters.target == "auto" else filters.target
     asked = (kind, filters.device, filters.names, filters.threads)
-    found = bests.lookup(engine, workload.key, *asked)
+    found = bests.lookup(engine, workload.key, *asked, parallel=filters.parallel)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
         return render(
@@ -179,6 +179,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
         for name, value in (
             ("templates", filters.names and list(filters.names)),
             ("threads", filters.threads),
+            ("parallel", filters.parallel or None),
         )
         if value is not None
     }
