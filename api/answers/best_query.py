@@ -40,10 +40,11 @@ class BestFilters(BaseModel):
         max_length=200,
         description="only what one of these templates gave, their names parted by commas",
     )
-    match: Literal["exact", "nearest"] = Field(
+    match: Literal["exact", "nearest", "predicted"] = Field(
         "exact",
         description="exact: only what was measured for this shape; nearest: the configuration of "
-        "the closest tuned shape where this one has none",
+        "the closest tuned shape where this one has none; predicted: where it has none, the order "
+        "that has a worker verify what is expected to be fastest",
     )
 
     @property

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from db.contract.order import PREDICTED
 from db.records.listed import NEIGHBOUR, Listed, ListedOrder
 from db.results.best import Best
 from templates import operator as find_operator
@@ -18,15 +19,17 @@ from templates.workload import Workload, is_extent
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
     """The bests of the closest workload whose configuration is valid for this one, fastest first;
-    none if there is no such workload. Ties go to the faster best. A best that only verifies a
-    neighbour's configuration is not used."""
+    none if there is no such workload. Ties go to the faster best. A best that was not searched for,
+    but only verifies a neighbour's configuration or a predicted one, is not used."""
     spaces = _Spaces(workload)
     ranked = sorted(
         ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
         key=lambda entry: entry[:3],
     )
     reachable = [
-        best for far, _, _, best in ranked if math.isfinite(far) and best.search != NEIGHBOUR
+        best
+        for far, _, _, best in ranked
+        if math.isfinite(far) and best.search not in (NEIGHBOUR, PREDICTED)
     ]
     first = next((best for best in reachable if spaces.hold(best)), None)
     if first is None:

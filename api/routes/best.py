@@ -23,6 +23,7 @@ from api.schemas.jobs import JobView
 from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
+from db.contract.order import PREDICTED, PREDICTION
 from db.queue.takers import answering, beside
 from db.records import listed
 from db.results import best as bests
@@ -59,7 +60,12 @@ async def get_best(operator: str, request: Request) -> Response:
 
     With `match=nearest` a shape that is not tuned is answered with the configuration of the closest
     tuned one for which it is valid. It is not `verified` before a worker has built, checked and
-    timed it for this shape: send the call in `verify`, and ask again once its job has succeeded."""
+    timed it for this shape: send the call in `verify`, and ask again once its job has succeeded.
+
+    With `match=predicted` the call in `tune` of a 404 orders no search, but a short job: a worker
+    builds, checks and times the few configurations that a ranker, which was trained on other
+    shapes, expects to be fastest. Their best then answers for the shape, as `predicted`, until one
+    is searched for."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
     view = await quickly(request.app, partial(_exact, workload=workload, filters=filters))
     if view is None:
@@ -117,7 +123,7 @@ def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView
 
 def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     """Raises Problem if that is not asked for, or there is none."""
-    if filters.match == "exact":
+    if filters.match != "nearest":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
     candidates = bests.candidates(engine, workload.operator, *_narrowed(filters, kind))
@@ -144,6 +150,8 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    if filters.match == PREDICTED:
+        order |= PREDICTION
     if filters.names is not None:
         order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.said.items())

@@ -75,23 +75,20 @@ class BestView(BestShown):
     ) -> Self:
         """``bests`` are of this workload, fastest first and not empty; ``lender`` where the first
         one's configuration was borrowed from."""
-        return cls(
-            match="nearest" if lender else "exact",
-            verified=True,
-            neighbour=lender,
-            **shown(bests, _arithmetic(bests[0])) | {"workload": workload},
-        )
+        told = shown(bests, _arithmetic(bests[0])) | {"workload": workload}
+        if lender is not None:
+            told["match"] = "nearest"
+        return cls(verified=True, neighbour=lender, **told)
 
     @classmethod
     def lent(cls, workload: dict[str, Any], lenders: Sequence[Best], verify: Call) -> Self:
         """``lenders`` are the bests of a neighbour, fastest first and not empty."""
         best = lenders[0]
         return cls(
-            match="nearest",
             verified=False,
             verify=verify,
             neighbour=Neighbour(workload=best.workload, time_us=best.time_us),
-            **lent(lenders, _arithmetic(best)) | {"workload": workload},
+            **lent(lenders, _arithmetic(best)) | {"workload": workload, "match": "nearest"},
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,10 +13,10 @@ from api.problems.messages import FieldError, field_errors
 from api.schemas.orders.job import Order, OrderBase
 from api.schemas.present import present
 from db.contract.job import Job
-from db.contract.order import terms_of
+from db.contract.order import PREDICTION, terms_of
 from db.contract.sent import SentTerms
 from templates import Operator
-from templates.workload import in_text
+from templates.workload import Workload, in_text
 
 MAX_EXTENT = 2**31
 FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
@@ -130,6 +130,13 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
         return _adapter.validate_python(order)
     except ValidationError as error:
         return field_errors(error.errors(), place="body")
+
+
+def prediction(workload: Workload, target: str, names: Sequence[str] | None) -> dict[str, str]:
+    """The fields of a form that orders what ``match=predicted`` answers with."""
+    shape = {f"workload.{name}": value for name, value in workload.told.items()}
+    terms = {**PREDICTION, "target": target, "templates": names}
+    return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
 
 
 def read_shape(

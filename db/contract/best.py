@@ -102,8 +102,9 @@ class BestShown(Shown, Result):
     """The best for a workload. Times are in microseconds; of a nearest match that is not verified
     they are null, and so are the artifacts."""
 
-    match: Literal["exact", "nearest"] = Field(
-        description="exact: found for this shape; nearest: lent by a neighbour, which is named"
+    match: Literal["exact", "nearest", "predicted"] = Field(
+        description="exact: found for this shape; nearest: lent by a neighbour, which is named; "
+        "predicted: expected to be fast, and not searched for"
     )
     verified: bool = Field(description="whether it was built, checked and timed for this shape")
     device: DeviceView

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from db.contract.spec import Spec
@@ -11,7 +12,8 @@ from db.sql.choices import JobState
 
 Target = Literal["auto", "cpu", "cuda"]
 Baselines = Literal["all", "pytorch", "none"]
-STRATEGIES = ("xgb", "evolutionary", "random", "grid", "metaschedule")
+PREDICTED = "predicted"
+STRATEGIES = ("xgb", "evolutionary", "random", "grid", PREDICTED, "metaschedule")
 """The searches that can be ordered; a test holds them to those of tuner.search."""
 
 MAX_TRIALS = 100_000
@@ -160,6 +162,12 @@ class JobOrder(Terms):
 
 COLUMNS = {"trials": "trials_requested"}
 """Of the table of jobs, where they are called otherwise."""
+
+PREDICTION: Mapping[str, Any] = MappingProxyType(
+    {"search": PREDICTED, "trials": 4, "baselines": "none", "warm_start": False}
+)
+"""The terms of an order whose best answers ``match=predicted``: what a ranker expects to be fastest
+is built, checked and timed, and nothing is searched."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from db.access.quota import charged
 from db.contract.job import Job
-from db.contract.order import JobOrder
+from db.contract.order import PREDICTED, JobOrder
 from db.queue import idempotency
 from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
@@ -103,7 +103,8 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
     worked, or that was allowed as much as is ordered and ended before: by patience, by its budget,
     or with its space used up. An order that allows more is not answered by it. One that is
     restricted to templates is answered by their trials and their best; one that is not, by no
-    search that was. The orders are on the same terms."""
+    search that was. What was only predicted answers no order of a search. The orders are on the
+    same terms."""
     order = orders[0]
     tried = [
         trials.c.workload_id == bests.c.workload_id,
@@ -122,6 +123,7 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
         .offset(order.trials - 1)  # one is enough to know: no counting under the writer's lock
         .limit(1)
     )
+    searched = [] if order.search == PREDICTED else [jobs.c.search != PREDICTED]
     query = (
         select(workloads.c.key, bests.c.job_seq)
         .join(workloads, workloads.c.id == bests.c.workload_id)
@@ -130,6 +132,7 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
         .where(
             workloads.c.key.in_([each.workload_key for each in orders]),
             jobs.c.state == "succeeded",
+            *searched,
             fits,
             or_(evidence.exists(), _allowed_as_much(order)),
         )

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 
 from db.contract.best import Result
+from db.contract.order import PREDICTED
 from db.fleet.devices import Device
 from db.queue.jobs import restricted_to
 from db.queue.lease import held, succeed
@@ -82,32 +83,62 @@ def finish_with_bests(
     first is the job's own best, the others are for another number of threads.
 
     A stored best that is faster by the same protocol and versions stays, and the job shows that
-    one. A best's own dict may name further artifacts that are stored already. `signer`, who signed
-    them, is registered in the same transaction, because the database may be another one than at the
-    worker's start. Raises LeaseLost, NotFound."""
+    one. Bests that were only predicted give way to any that was searched for, and take no such
+    one's place. A best's own dict may name further artifacts that are stored already. `signer`, who
+    signed them, is registered in the same transaction, because the database may be another one than
+    at the worker's start. Raises LeaseLost, NotFound."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if signer is not None:
             signers.write(connection, signer)
-        kept = [_keep_faster(connection, job, each) for each in found]
+        stored = _stored(connection, job, found[0].best.device_id)
+        searched = [row for row in stored if row["search"] != PREDICTED]
+        if job["search"] != PREDICTED:
+            _delete(connection, [row["id"] for row in stored if row["search"] == PREDICTED])
+        elif searched:
+            fastest = min(searched, key=lambda row: float(row["time_us"]))
+            succeed(connection, job["seq"], **_shown(_as_stored(found[0].best, fastest)))
+            return
+        may_stay = stored if job["search"] == PREDICTED else searched
+        by_threads = {row["threads"]: row for row in may_stay}
+        kept = [
+            _keep_faster(connection, job, each, by_threads.get(each.best.threads or 0))
+            for each in found
+        ]
         succeed(connection, job["seq"], **_shown(kept[0]))
 
 
-def _keep_faster(connection: Connection, job: RowMapping, found: Found) -> NewBest:
-    """The stored best, if it is faster; else this one, stored."""
-    best = found.best
-    row = connection.execute(
-        select(bests).where(
+def _stored(connection: Connection, job: RowMapping, device_id: int) -> Sequence[RowMapping]:
+    """The rows that the job's bests may replace, with their jobs' searches."""
+    query = (
+        select(bests, jobs.c.search)
+        .join(jobs, jobs.c.seq == bests.c.job_seq)
+        .where(
             bests.c.workload_id == job["workload_id"],
-            bests.c.device_id == best.device_id,
-            bests.c.threads == (best.threads or 0),
+            bests.c.device_id == device_id,
             bests.c.templates == restricted_to(job["templates"]),
         )
-    ).mappings()
-    stored = row.one_or_none()
+    )
+    return connection.execute(query).mappings().all()
+
+
+def _delete(connection: Connection, ids: Sequence[int]) -> None:
+    if ids:
+        connection.execute(delete(best_artifacts).where(best_artifacts.c.best_id.in_(ids)))
+        connection.execute(delete(bests).where(bests.c.id.in_(ids)))
+
+
+def _as_stored(best: NewBest, stored: RowMapping) -> NewBest:
+    return replace(best, **{name: stored[name] for name in ("config", "time_us", "gflops")})
+
+
+def _keep_faster(
+    connection: Connection, job: RowMapping, found: Found, stored: RowMapping | None
+) -> NewBest:
+    """The stored best, if it is faster; else this one, stored."""
+    best = found.best
     if stored and stored["versions"] == best.versions and stored["time_us"] < best.time_us:
-        shown = {name: stored[name] for name in ("config", "time_us", "gflops")}
-        return replace(best, **shown)
+        return _as_stored(best, stored)
     named: dict[str, str] = {new.kind: files.write(connection, new) for new in found.artifacts}
     _write(connection, job, replace(best, artifacts={**best.artifacts, **named}))
     return best

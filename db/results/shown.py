@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from db.contract.best import ArtifactLink, ArtifactLinks, DeviceTime, Result
+from db.contract.order import PREDICTED
 from db.results.best import Best
 from db.results.fastest import fastest
 
@@ -13,11 +14,12 @@ FIGURES = ("time_us", "timing", "gflops", "roofline", "max_error", "baselines", 
 
 
 def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
-    """The fields of BestShown, but for how it matched. ``bests`` are of one workload, fastest
-    first and not empty; ``arithmetic`` is that of the first one's template."""
+    """The fields of BestShown, but for ``verified`` and a neighbour. ``bests`` are of one workload,
+    fastest first and not empty; ``arithmetic`` is that of the first one's template."""
     best = bests[0]
     told = {name: getattr(best, name) for name in Result.__dataclass_fields__}
     return told | {
+        "match": PREDICTED if best.search == PREDICTED else "exact",
         "device": best.device,
         "devices": _devices(bests),
         "arithmetic": arithmetic,

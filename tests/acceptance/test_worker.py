@@ -51,7 +51,7 @@ def test_a_job_that_can_not_be_run_fails_with_its_reason(
     ended = queue.get(database.engine, job.id)
     reason = (
         "search: unknown search strategy 'annealing'; known are: evolutionary, grid, metaschedule, "
-        "random, xgb"
+        "predicted, random, xgb"
     )
     assert (ended.state, ended.error) == ("failed", reason)
     assert [line["event"] for line in said] == ["worker_started", "job_started", "job_ended"]

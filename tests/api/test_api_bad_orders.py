@@ -79,7 +79,7 @@ def image(**changes: Any) -> dict[str, Any]:
         (
             conv1d(search="annealing"),
             "search",
-            "'xgb', 'evolutionary', 'random', 'grid' or 'metaschedule'",
+            "'xgb', 'evolutionary', 'random', 'grid', 'predicted' or 'metaschedule'",
         ),
         (conv1d(target="tpu"), "target", "'auto', 'cpu' or 'cuda'"),
         (conv1d(on_existing="ignore"), "on_existing", "'reuse' or 'retune'"),

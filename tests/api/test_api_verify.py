@@ -18,20 +18,27 @@ QUERY = "/best/conv1d?M=4000&N=32"
 
 
 def verified(engine: Engine, job: dict[str, Any]) -> None:
-    """As a worker would end that job."""
+    """As a worker would end that job, which has one configuration."""
+    [lent] = listed.of_job(engine, job["id"])
+    verified_as(engine, job, lent.config, lent.template_version)
+
+
+def verified_as(
+    engine: Engine, job: dict[str, Any], config: dict[str, Any], template_version: int
+) -> None:
+    """With that configuration as its best."""
     held = queue.claim(engine, "worker-1", ["cpu", "cuda"])
     assert held is not None
     assert held.id == job["id"]
-    [lent] = listed.of_job(engine, held.id)
     new = best.NewBest(
         operator="conv1d",
         workload_key=held.workload_key,
         workload=held.workload,
         device_id=devices.upsert_device(engine, GPU).id,
-        template=lent.config["template"],
-        template_version=lent.template_version,
+        template=config["template"],
+        template_version=template_version,
         tvm_version="0.27.0",
-        config=lent.config,
+        config=config,
         time_us=1.4,
         timing={"warm": {"median": 1.4}},
         gflops=1.0,

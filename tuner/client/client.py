@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ import httpx2
 import templates
 from db.contract.best import ArtifactLink
 from db.contract.job import Shown
+from db.contract.order import PREDICTED, PREDICTION
 from templates.errors import TemplateError
 from templates.workload import in_text
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
@@ -27,6 +29,7 @@ from tuner.client.source import Source
 from tuner.errors import (
     JobFailed,
     NoCompiler,
+    NotTuned,
     ServiceUnreachable,
     StillRunning,
 )
@@ -158,11 +161,37 @@ class Client(ModelCalls, Source):
     ) -> Best:
         """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
         ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
-        be ``nearest``, ``target`` ``cpu`` or ``cuda``, ``templates`` those that may have given it,
-        and ``best.arithmetic`` says what follows from the one that did; ``threads`` is how many of
-        a CPU it may run on, and ``parallel`` asks for one on several, even if one is faster, for
-        programs that keep them busy. An answer is kept in the cache with its ETag, and sent anew
-        only when it has changed. Raises NotTuned."""
+        be ``nearest``, or ``predicted``: for a shape without a best a short job is then ordered and
+        waited for, which builds, checks and times what is expected to be fast. ``target`` is
+        ``cpu`` or ``cuda``, ``templates`` those that may have given it, and ``best.arithmetic``
+        says what follows from the one that did; ``threads`` is how many of a CPU it may run on, and
+        ``parallel`` asks for one on several, even if one is faster, for programs that keep them
+        busy. An answer is kept in the cache with its ETag, and sent anew only when it has changed.
+        Raises NotTuned, and for a prediction what :meth:`wait` raises."""
+        asked = {**(workload or {}), **shape}
+        look = partial(
+            self._best, operator, asked, match, target, device, templates, threads, parallel
+        )
+        try:
+            return look()
+        except NotTuned:
+            if match != PREDICTED:
+                raise
+        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
+        self.wait(self.submit(operator, asked, **terms))
+        return look()
+
+    def _best(
+        self,
+        operator: str,
+        asked: Mapping[str, Any],
+        match: str,
+        target: str | None,
+        device: str | None,
+        templates: Sequence[str] | None,
+        threads: int | None,
+        parallel: bool,
+    ) -> Best:
         filters = {
             "match": match,
             "target": target,
@@ -171,11 +200,11 @@ class Client(ModelCalls, Source):
             "threads": threads,
             "parallel": parallel or None,
         }
-        fields = {**(workload or {}), **shape, **filters}
+        fields = {**asked, **filters}
         query = {name: in_text(value) for name, value in fields.items() if value is not None}
         path = f"/best/{quote(operator, safe='')}"
         best = self._ask(Best, "GET", path, kept=True, params=query)
-        self._must_answer(best, operator, {**(workload or {}), **shape}, target)
+        self._must_answer(best, operator, asked, target)
         if templates is not None and best.template not in templates:
             why = f"asked for {', '.join(templates)}, it answers with {best.template}"
             raise stranger(None, self.url, why)

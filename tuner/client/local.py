@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,20 @@ import structlog
 from db import models
 from db.contract.best import ArtifactLink
 from db.contract.model import ModelShown
+from db.contract.order import PREDICTED, PREDICTION, Terms
 from db.results import artifacts as files
 from db.results import best as bests
 from db.results.shown import shown
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
+from templates.workload import Workload
 from tuner.build.linker import linker
 from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
-from tuner.errors import ModelFailed, NotTuned
+from tuner.errors import BadOrder, ModelFailed, NotTuned
 from tuner.job.model_order import model_ordered
 from tuner.job.order import (
     only_terms,
@@ -45,6 +48,8 @@ from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
 from tuner.worker.in_process import ordered_here, tuned_here
 from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+
+MATCHES = ("exact", PREDICTED)
 
 
 class Local(Source):
@@ -70,22 +75,39 @@ class Local(Source):
         operator: str,
         workload: Mapping[str, Any] | None = None,
         *,
+        match: str = "exact",
         target: str | None = None,
         device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
         parallel: bool = False,
+        bar: bool = False,
         **shape: Any,
     ) -> Best:
-        """As the client's. Raises NotTuned, and BadOrder for what is no shape."""
+        """As the client's; ``match`` is ``exact`` or ``predicted``. Raises NotTuned, and BadOrder
+        for what is no shape."""
+        if match not in MATCHES:
+            raise BadOrder("match", f"must be one of {', '.join(MATCHES)}, but it is {match!r:.80}")
         wanted = workload_of(operator, workload, shape)
         names = restricted(templates, operator, target or "auto")
-        found = bests.lookup(
-            self._engine, wanted.key, target, device, names, threads, parallel=parallel
+        look = partial(
+            bests.lookup,
+            self._engine,
+            wanted.key,
+            target,
+            device,
+            names,
+            threads,
+            parallel=parallel,
         )
+        found = look()
+        if not found and match == PREDICTED:
+            how = {**PREDICTION, "target": target or "auto", "templates": names}
+            self._tune(wanted, terms_of_order(how), bar)
+            found = look()
         if not found:
             raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
-        return Best(match="exact", verified=True, **shown(found, arithmetic(found[0])))
+        return Best(verified=True, **shown(found, arithmetic(found[0])))
 
     def bests(
         self, operator: str, workload: Mapping[str, Any] | None = None, *,
@@ -98,7 +120,7 @@ class Local(Source):
         else:
             key = workload_of(operator, workload).key
             found = bests.lookup(self._engine, key, target, device)
-        return [Best(match="exact", verified=True, **shown([each], None)) for each in found]
+        return [Best(verified=True, **shown([each], None)) for each in found]
 
     @taking_terms
     def tune(
@@ -115,6 +137,11 @@ class Local(Source):
         winner."""
         said, shape = split(given)
         wanted, how = workload_of(operator, workload, shape), terms_of_order(said)
+        kind = self._tune(wanted, how, bar)
+        return self.best(operator, wanted.model_dump(), target=kind, templates=how.templates)
+
+    def _tune(self, wanted: Workload, how: Terms, bar: bool) -> str:
+        """Run an order to its end; the kind of device that it ran on."""
         if not structlog.is_configured():
             logs.quietly(self._settings.log_format)
         linker()
@@ -122,7 +149,7 @@ class Local(Source):
         with interruptible(), scratch(), JobBar() if bar else nullcontext() as shown:
             job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
             tuned_here(self._engine, self._settings, device, job, shown)
-        return self.best(operator, wanted.model_dump(), target=device.kind, templates=how.templates)
+        return device.kind
 
     @taking_terms
     def tune_model(

@@ -48,6 +48,7 @@ class Source(ABC):
         operator: str,
         workload: Mapping[str, Any] | None = None,
         *,
+        match: str = "exact",
         target: str | None = None,
         device: str | None = None,
         templates: Sequence[str] | None = None,
@@ -57,7 +58,8 @@ class Source(ABC):
     ) -> Best:
         """The best for a shape, the fastest of several devices'; of ``templates`` if they are
         given, on at most so many ``threads`` of a CPU, and with ``parallel`` on several if there
-        is one. Raises NotTuned."""
+        is one. If ``match`` is ``predicted`` and there is none, what is expected to be fast is
+        built, checked and timed first. Raises NotTuned."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -78,18 +78,23 @@ def decide(
     chosen: Sequence[Config],
     beside: Mapping[str, Built] = MappingProxyType({}),
     baselines: Baselines = "all",
+    *,
+    naive: bool = True,
 ) -> list[Winner]:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
     fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
     fastest configuration on one thread follows it or, if it is on one itself, the fastest on
-    several; that takes the winner's place if it is faster when both are delivered.
+    several; that takes the winner's place if it is faster when both are delivered. The ``naive``
+    schedule can be left out.
 
     Raises NothingWorked if none of them can be built and run again.
     """
     wanted = groups(plan.device.kind, baselines)
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
-    final = _round(plan, builder, runner, folder, chosen, beside, inside)
+    final = _round(
+        plan, builder, runner, folder, chosen, beside, inside, plan.naive() if naive else None
+    )
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
     while ranked:
@@ -138,10 +143,10 @@ def _round(
     chosen: Sequence[Config],
     beside: Mapping[str, Built],
     inside: Sequence[str],
+    naive: Config | None,
 ) -> _FinalRound:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
-    naive = plan.naive()
     if naive and naive not in chosen and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
         configs[NAIVE] = naive
     builds = _build(plan, builder, folder, configs)

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
 from db import queue
+from db.contract.order import PREDICTED
 from db.queue import history
 from db.results import best as bests
 from db.results import trials as log_of_trials
@@ -122,7 +123,7 @@ class JobRun:
                     raise NothingWorked(self._why_nothing_worked())
                 self._lease.check()
                 beside = self._beside(folder)
-                chosen = finalists(self._ok, self._stored(), self._plan.threads)
+                chosen = self._finalists()
                 winners = decide(
                     self._plan,
                     self._builder,
@@ -131,6 +132,7 @@ class JobRun:
                     chosen,
                     beside,
                     self._job.baselines,
+                    naive=self._job.search != PREDICTED,
                 )
             self._lease.check()
             publish(
@@ -148,6 +150,13 @@ class JobRun:
         """Log a warning if this machine measures and is not quiet."""
         if self._farm is None and not (seen := look())["quiet"]:
             log.warning("machine_not_quiet", reason=seen["reason"])
+
+    def _finalists(self) -> list[Config]:
+        """Of a prediction only the fastest trial is measured again: whoever asks for one waits."""
+        trials = self._ok
+        if self._job.search == PREDICTED:
+            trials = [min(trials, key=lambda trial: trial[1])]
+        return finalists(trials, self._stored(), self._plan.threads)
 
     def _stored(self) -> list[Config]:
         """The stored bests that can be built again, so that a round loses no better kernel."""

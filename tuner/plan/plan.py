@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tuner import search
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
+from tuner.plan.ranker import pretrained
 
 Config = dict[str, Any]
 Program = Template[Any] | Trace | NaiveOnCpu | NaiveOnCuda
@@ -46,7 +48,8 @@ class Plan:
         self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
         # a gradient of which nobody has written a template is the naive schedule's
         self.space = UnionSpace([*self._spaces.values()] or [naive_on(device.kind).space()])
-        self.search = search.create(strategy, self.space, self._features, seed)
+        prior = self._prior() if strategy == search.PREDICTED else None  # it takes a while to load
+        self.search = search.create(strategy, self.space, self._features, seed, prior)
         self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
             self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}
@@ -146,6 +149,12 @@ class Plan:
 
     def _features(self, config: Config) -> dict[str, float]:
         return self._derived(self.workload, config)
+
+    def _prior(self) -> search.Prior | None:
+        ranker = pretrained(self.workload.operator, self.device.kind)
+        if ranker is None:
+            return None
+        return partial(ranker.expected, self.workload, self.device.limits, self._features)
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
         """What the cost model sees of a configuration beside its knobs."""

@@ -6,14 +6,17 @@ from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary
 from tuner.search.features import Featurize
 from tuner.search.grid import Grid
+from tuner.search.predicted import Predicted
 from tuner.search.random_search import RandomSearch
-from tuner.search.strategy import Earlier, Result, Strategy
+from tuner.search.strategy import Earlier, Prior, Result, Strategy
 from tuner.search.xgb import Xgb
 
 __all__ = [
     "DEFAULT",
     "METASCHEDULE",
+    "PREDICTED",
     "Earlier",
+    "Prior",
     "Result",
     "SearchSpace",
     "Strategy",
@@ -22,10 +25,11 @@ __all__ = [
 ]
 
 _STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Xgb, Evolutionary, RandomSearch, Grid)
+    strategy.name: strategy for strategy in (Xgb, Evolutionary, RandomSearch, Grid, Predicted)
 }
 DEFAULT = Xgb.name
 METASCHEDULE = "metaschedule"
+PREDICTED = Predicted.name
 
 
 def strategies() -> list[str]:
@@ -33,8 +37,14 @@ def strategies() -> list[str]:
     return [*_STRATEGIES, METASCHEDULE]
 
 
-def create(name: str, space: SearchSpace, featurize: Featurize, seed: int | None) -> Strategy:
+def create(
+    name: str,
+    space: SearchSpace,
+    featurize: Featurize,
+    seed: int | None,
+    prior: Prior | None = None,
+) -> Strategy:
     """A strategy that has seen nothing yet. Raises UnknownStrategy."""
     if name not in _STRATEGIES:
         raise UnknownStrategy(name, strategies())
-    return _STRATEGIES[name](space, featurize, seed)
+    return _STRATEGIES[name](space, featurize, seed, prior)

@@ -7,7 +7,7 @@ from templates.spaces.searched import SearchSpace
 from tuner.search.features import FeatureTable, Featurize
 from tuner.search.seeds import seeds
 from tuner.search.spread import spread
-from tuner.search.strategy import Earlier, Strategy
+from tuner.search.strategy import Earlier, Prior, Strategy
 from tuner.search.turns import turns
 
 FOUNDERS = 16
@@ -29,8 +29,14 @@ class Evolutionary(Strategy):
 
     name = "evolutionary"
 
-    def __init__(self, space: SearchSpace, featurize: Featurize, seed: int | None) -> None:
-        super().__init__(space, featurize, seed)
+    def __init__(
+        self,
+        space: SearchSpace,
+        featurize: Featurize,
+        seed: int | None,
+        prior: Prior | None = None,
+    ) -> None:
+        super().__init__(space, featurize, seed, prior)
         self._table = FeatureTable(space, featurize)
         self._parts = [part for part in space.parts if part]
         self._seeds: list[int] = []

@@ -2,14 +2,19 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from templates.spaces.searched import SearchSpace
 from tuner.search.features import Featurize
+
+Prior = Callable[[Sequence[dict[str, Any]]], NDArray[np.float32]]
+"""What is expected of configurations before any is measured: numbers on a scale of its own, less
+for what is faster."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,16 @@ class Strategy(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, space: SearchSpace, featurize: Featurize, seed: int | None) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        featurize: Featurize,
+        seed: int | None,
+        prior: Prior | None = None,
+    ) -> None:
         self.space = space
         self.featurize = featurize
+        self.prior = prior
         self.rng = np.random.default_rng(seed)
         self.results: dict[int, float | None] = {}
         self.seen: set[int] = set()

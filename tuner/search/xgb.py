@@ -12,7 +12,7 @@ from templates.spaces.searched import SearchSpace
 from tuner.search.features import FeatureTable, Featurize
 from tuner.search.seeds import seeds
 from tuner.search.spread import spread
-from tuner.search.strategy import Earlier, Strategy
+from tuner.search.strategy import Earlier, Prior, Strategy
 from tuner.search.turns import turns
 
 LEARN_FROM = 16
@@ -55,8 +55,14 @@ class Xgb(Strategy):
 
     name = "xgb"
 
-    def __init__(self, space: SearchSpace, featurize: Featurize, seed: int | None) -> None:
-        super().__init__(space, featurize, seed)
+    def __init__(
+        self,
+        space: SearchSpace,
+        featurize: Featurize,
+        seed: int | None,
+        prior: Prior | None = None,
+    ) -> None:
+        super().__init__(space, featurize, seed, prior)
         self._table = FeatureTable(space, featurize)
         self._seed = int(self.rng.integers(2**31))
         self._parts = [part for part in space.parts if part]

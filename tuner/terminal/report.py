@@ -10,6 +10,7 @@ from rich.text import Text
 
 import templates
 from db.contract.best import BestShown
+from db.contract.order import PREDICTED
 from db.read.in_words import peer_in_words, roofline_in_words
 from db.results.best import Best
 from db.results.shown import shown
@@ -19,9 +20,10 @@ from templates.spaces.knob import brief
 
 def best_json(best: Best) -> dict[str, Any]:
     """The same fields as ``GET /best``, without its links."""
-    told = BestShown(match="exact", verified=True, **shown([best], arithmetic(best)))
-    matched = {"match", "verified", "devices", "neighbour"}
-    return told.model_dump(exclude=matched) | {"artifacts": best.artifacts}
+    told = BestShown(verified=True, **shown([best], arithmetic(best)))
+    return told.model_dump(exclude={"verified", "devices", "neighbour"}) | {
+        "artifacts": best.artifacts
+    }
 
 
 def arithmetic(best: Best) -> Arithmetic | None:
@@ -32,6 +34,8 @@ def arithmetic(best: Best) -> Arithmetic | None:
 def show_best(best: Best, console: Console) -> None:
     """The configuration, and a table of its time beside what it was compared with."""
     console.print(f"{best.operator} on {best.device.name} ({best.device.arch})")
+    if best.search == PREDICTED:
+        console.print("predicted, not searched for: `tuner tune` searches", style="yellow")
     knobs = "  ".join(f"{name}={brief(value)}" for name, value in best.config.items())
     console.print(knobs, markup=False, highlight=False, soft_wrap=True)
     table = Table(box=None)

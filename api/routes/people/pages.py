@@ -172,6 +172,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
             job=answering(engine, workload.key, kind, filters.device),
+            prediction=forms.prediction(workload, filters.target, filters.names),
         )
     narrowed = {
         name: value

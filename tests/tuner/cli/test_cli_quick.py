@@ -23,7 +23,7 @@ from tuner.cli.lazy_group import COMMANDS, load
 ROOT = Path(cli.__file__).parents[2]
 WORK = Conv1dWorkload(M=100, N=7)
 SLOW = {"numpy", "sqlalchemy", "alembic", "tvm", "tvm_ffi", "pydantic_settings", "psycopg"}
-STRATEGIES = ["xgb", "evolutionary", "random", "grid", "metaschedule"]
+STRATEGIES = ["xgb", "evolutionary", "random", "grid", "predicted", "metaschedule"]
 
 
 def completed(

@@ -81,7 +81,7 @@ def test_a_shape(
         (
             "--search annealing",
             "unknown search strategy 'annealing'; known are: evolutionary, grid, metaschedule, "
-            "random, xgb",
+            "predicted, random, xgb",
         ),
         ("--seed -1", "'--seed': Input should be greater than or equal to 0"),
         ("--seed 2147483648", "'--seed': Input should be less than or equal to 2147483647"),

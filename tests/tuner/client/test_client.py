@@ -2,8 +2,10 @@
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from time import sleep
 from typing import Any
 
 import httpx2
@@ -13,6 +15,7 @@ from service_process import Service
 from sqlalchemy import Engine
 from stored_best import claimed
 
+from db import queue
 from db.fleet.devices import list_devices
 from db.results import best as storage
 from tuner.client import client as module
@@ -155,9 +158,33 @@ def test_a_nearest_match_is_verified(service: Service, client: Client) -> None:
     assert client.verify_nearest("conv1d", shape).id == job.id
 
 
-def verify(engine: Engine, lent: Best) -> None:
+def test_a_prediction_is_ordered_and_waited_for(service: Service, client: Client) -> None:
+    shape = {"M": 15998, "N": 32}
+    lent = client.best("conv1d", shape, match="nearest")
+
+    def work() -> None:
+        queued: list[queue.Job] = []
+        while not queued:
+            sleep(0.02)
+            listed = queue.list_jobs(service.engine).items
+            queued = [job for job in listed if job.search == "predicted"]
+        held = queue.claim(service.engine, "worker-1", ["cpu"], job_id=queued[0].id)
+        assert held is not None
+        verify(service.engine, lent, held)
+
+    with ThreadPoolExecutor(1) as worker:
+        done = worker.submit(work)
+        best = client.best("conv1d", shape, match="predicted", target="cpu")
+        done.result(10)
+    assert (best.match, best.verified, best.time_us) == ("predicted", True, 21.0)
+    assert client.job(best.job).trials.requested == 4
+    assert client.best("conv1d", shape) == best
+    assert client.best("conv1d", SHAPE, match="predicted").match == "exact"
+
+
+def verify(engine: Engine, lent: Best, held: queue.Job | None = None) -> None:
     """As a worker would, without the files."""
-    held = claimed(engine)
+    held = held or claimed(engine)
     (device,) = (each for each in list_devices(engine) if each.name == lent.device.name)
     new = storage.NewBest(
         operator=held.operator,

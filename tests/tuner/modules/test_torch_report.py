@@ -95,7 +95,7 @@ def test_a_service_that_is_down_leaves_the_model_as_it_is(x: Any) -> None:
             optimize_(model, x, source=source, on_missing="raise")
 
 
-@pytest.mark.parametrize("on_missing", ["fallback", "tune", "nearest"])
+@pytest.mark.parametrize("on_missing", ["fallback", "tune", "nearest", "predicted"])
 def test_a_service_that_never_answers_is_asked_once(x: Any, on_missing: Any) -> None:
     model = nn.Sequential(Block(usual), nn.Conv2d(6, 6, 5, padding=2, groups=6), nn.Conv2d(6, 6, 1))
     with socket.create_server(("127.0.0.1", 0)) as silent:

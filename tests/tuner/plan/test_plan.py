@@ -137,6 +137,6 @@ def test_a_gradient_without_a_template_is_the_naive_schedules() -> None:
 
 
 def test_an_unknown_strategy() -> None:
-    known = "evolutionary, grid, metaschedule, random, xgb"
+    known = "evolutionary, grid, metaschedule, predicted, random, xgb"
     with pytest.raises(UnknownStrategy, match=f"'annealing'; known are: {known}"):
         plan("annealing", among=TWO)

@@ -115,7 +115,8 @@ def test_a_time_is_a_positive_number(time: float) -> None:
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        UnknownStrategy, match=r"'annealing'.*evolutionary, grid, metaschedule, random, xgb"
+        UnknownStrategy,
+        match=r"'annealing'.*evolutionary, grid, metaschedule, predicted, random, xgb",
     ) as refusal:
         create("annealing", small(9), lambda _: {}, 0)
     assert isinstance(refusal.value, TunerError)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
+from db.contract.order import PREDICTION
 from templates.workload import Workload
-from tuner.cli.common import JsonOption, Target, TemplateOption, console, database, print_json
+from tuner.cli.best_report import print_best
+from tuner.cli.common import JsonOption, Target, TemplateOption, database
 from tuner.cli.shape_options import per_operator
 
-if TYPE_CHECKING:
-    from db.results.best import Best
+Match = StrEnum("Match", ["exact", "predicted"])
 
 
 def best(
     workload: Workload,
     *,
+    match: Annotated[
+        Match,
+        typer.Option(
+            help="predicted: if there is none, build, check and time here what is expected to be "
+            "fast, without a search"
+        ),
+    ] = Match.exact,
     target: Annotated[Target, typer.Option(help="kind of device")] = Target.auto,
     template: TemplateOption = None,
     threads: Annotated[
@@ -34,22 +43,22 @@ def best(
         kind = None if target is Target.auto else target.value
         names = restriction(template, workload.operator, target.value)
         found = bests.lookup(engine, workload.key, kind, templates=names, threads=threads)
-        if not found:
+        if not found and match is not Match.predicted:
             raise TunerError(not_tuned(engine, workload, kind, templates=names))
-        print_best(found[0], as_json)
+    if not found:
+        from tuner.cli.commands.tune import tuned
+        from tuner.job.order import terms
 
-
-def print_best(found: Best, as_json: bool) -> None:
-    from tuner.terminal.report import best_json, show_best
-
-    if as_json:
-        print_json(best_json(found))
-    else:
-        show_best(found, console())
+        found = [tuned(workload, terms({**PREDICTION, "target": target.value, "templates": names}))]
+    print_best(found[0], as_json)
 
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Show the best that was found for a shape.", no_args_is_help=True)
-    uses = ("tuner best {shape}", "tuner best {shape} --target cuda --json")
+    uses = (
+        "tuner best {shape}",
+        "tuner best {shape} --match predicted",
+        "tuner best {shape} --target cuda --json",
+    )
     per_operator(group, best, "Show the best of", uses=uses)
     app.add_typer(group, name="best")

@@ -10,7 +10,7 @@ import typer
 
 from db.contract.order import Terms
 from templates.workload import Workload
-from tuner.cli.commands.best import print_best
+from tuner.cli.best_report import print_best
 from tuner.cli.common import (
     JsonOption,
     Target,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
     from db.contract.job import Job
+    from db.results.best import Best
 
 
 def tune(
@@ -42,7 +43,11 @@ def tune(
     **others: Any,
 ) -> None:
     """Submit a job to the database and run it in this process; stopped, it gives the job back."""
-    how = said(target, cold, template, retune, others)
+    print_best(tuned(workload, said(target, cold, template, retune, others)), as_json)
+
+
+def tuned(workload: Workload, how: Terms) -> Best:
+    """The best of that order, run in this process."""
     from db.results import best as bests
     from tuner.build.linker import linker
     from tuner.device.detect import detect
@@ -72,7 +77,7 @@ def tune(
             except Stopped:
                 raise Stopped(_what_becomes_of(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
-        print_best(found[0], as_json)
+    return found[0]
 
 
 def _what_becomes_of(engine: Engine, job: Job) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from db.contract.order import PREDICTED
 from templates.workload import Workload
 from tuner.client.client import Client
 from tuner.client.source import Source
@@ -14,16 +15,19 @@ from tuner.errors import ModelFailed, NotTuned, ServiceUnreachable, TunerError, 
 from tuner.job.order import workload_of
 from tuner.torch.lookup import best_of
 
-OnMissing = Literal["fallback", "nearest", "tune", "raise"]
+OnMissing = Literal["fallback", "nearest", "predicted", "tune", "raise"]
 Wanted = tuple[Workload, torch.device]
 
 
-def untuned(source: Source, wanted: Iterable[Wanted]) -> dict[Wanted, str]:
-    """Those that nothing is tuned for, and what the source said. Raises ServiceUnreachable."""
+def untuned(source: Source, wanted: Iterable[Wanted], *, to_tune: bool) -> dict[Wanted, str]:
+    """Those that nothing is tuned for, and what the source said. What was only predicted is there,
+    unless it is ``to_tune``. Raises ServiceUnreachable."""
     missing = {}
     for workload, device in wanted:
         try:
-            best_of(source, workload, device)
+            best = best_of(source, workload, device)
+            if to_tune and best.match == PREDICTED:
+                missing[workload, device] = "it is only predicted"
         except NotTuned as error:
             missing[workload, device] = str(error)
         except ServiceUnreachable:
@@ -31,6 +35,19 @@ def untuned(source: Source, wanted: Iterable[Wanted]) -> dict[Wanted, str]:
         except TunerError:
             continue  # that it can't be asked for is said where it is looked up
     return missing
+
+
+def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
+    """Have what is expected to be fast verified for each, by a worker of the service or here. What
+    went wrong, by the workload's key."""
+    failed: dict[str, str] = {}
+    for workload, device in missing:
+        try:
+            shape = workload.model_dump()
+            source.best(workload.operator, shape, match=PREDICTED, target=device.type)
+        except TunerError as error:
+            failed[workload.key] = f"it could not be predicted: {error}"
+    return failed
 
 
 def refuse(missing: dict[Wanted, str]) -> None:

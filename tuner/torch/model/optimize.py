@@ -50,9 +50,9 @@ def optimize_(
 
     ``filter_fn(module, name)`` says which layers may be replaced; ``max_error`` is the accuracy
     that is asked for. ``on_missing`` says what is done about workloads that are not tuned: leave
-    them to PyTorch ("fallback"), have a worker verify the nearest tuned shape's configuration,
-    "tune" them, within ``budget_seconds`` together, or "raise" NotTuned before anything is
-    replaced.
+    them to PyTorch ("fallback"), have a worker verify the "nearest" tuned shape's configuration, or
+    one that is "predicted" to be fast, "tune" them, within ``budget_seconds`` together, or "raise"
+    NotTuned before anything is replaced.
 
     Keys of the ``state_dict`` stay, and so do parameters and the modes of modules; :func:`restore_`
     undoes it. A model that is optimised already is restored first. A layer with a batch norm in it
@@ -158,7 +158,7 @@ class _Served:
                     if not isinstance(workload, str):
                         wanted[workload, call.device] += calls
         try:
-            missing = untuned.untuned(self._source, wanted)
+            missing = untuned.untuned(self._source, wanted, to_tune=on_missing == "tune")
         except ServiceUnreachable as error:
             if on_missing == "raise":
                 raise
@@ -168,6 +168,8 @@ class _Served:
             untuned.refuse(missing)
         if on_missing == "nearest":
             self._failed = untuned.verify_nearest(self._source, list(missing))
+        elif on_missing == "predicted":
+            self._failed = untuned.predict(self._source, list(missing))
         else:
             ordered = {each: wanted[each] for each in missing}
             self._failed = untuned.tune(self._source, name, ordered, budget_seconds)

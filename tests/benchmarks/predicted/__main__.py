@@ -1,0 +1,117 @@
+"""The rankers of ``match=predicted``: trials recorded, rankers trained on them, and judged.
+
+python -m tests.benchmarks.predicted record --target cuda --trials 40 --builders 14 \
+    --write tests/benchmarks/predicted/recordings/h200.json.gz
+python -m tests.benchmarks.predicted gather
+python -m tests.benchmarks.predicted train
+python -m tests.benchmarks.predicted judge --write docs/benchmarks/predicted
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from templates import operators
+from tests.benchmarks.predicted.finalists import gathered
+from tests.benchmarks.predicted.judge import left_out, whole_space
+from tests.benchmarks.predicted.page import markdown
+from tests.benchmarks.predicted.record import record, recordings
+from tests.benchmarks.predicted.shapes import to_learn
+from tests.benchmarks.predicted.train import Example, examples, train
+from tests.benchmarks.predicted.trials import FOLDER, Recordings
+from tests.benchmarks.strategies.recording import load, names
+from tests.benchmarks.tuned import write
+from tuner.build.builder import Builder
+from tuner.device.detect import detect
+from tuner.plan import ranker
+from tuner.plan.ranker import pretrained
+
+KINDS = ("cpu", "cuda")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    recording = commands.add_parser("record", help="measure trials of shapes to learn from")
+    recording.add_argument("--target", choices=KINDS, required=True)
+    recording.add_argument("--shapes", type=int, default=48)
+    recording.add_argument("--trials", type=int, default=32, help="of each shape")
+    recording.add_argument("--seconds", type=float, default=3600.0, help="at most")
+    recording.add_argument("--builders", type=int, default=1, help="processes that build")
+    recording.add_argument("--write", type=Path, required=True)
+    recording.set_defaults(run=_record)
+    gathering = commands.add_parser("gather", help="take the finalists of other pages' jobs, too")
+    gathering.set_defaults(run=_gather)
+    training = commands.add_parser("train", help="make the package's rankers")
+    training.set_defaults(run=_train)
+    judging = commands.add_parser("judge", help="judge them on shapes that are left out")
+    judging.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    judging.set_defaults(run=_judge)
+    options = parser.parse_args()
+    options.run(options)
+
+
+def known(operator: str, kind: str) -> list[Example]:
+    """All that a ranker learns from."""
+    recorded = [Recordings.load(path) for path in sorted(FOLDER.glob("*.json.gz"))]
+    return examples([each for each in recorded if each.device["kind"] == kind], operator)
+
+
+def _record(options: argparse.Namespace) -> None:
+    device = detect(options.target)
+    until = time.monotonic() + options.seconds
+    with Builder(options.builders) as builder:
+        shapes = to_learn(options.target, options.shapes)
+        made = record(shapes, device, builder, options.trials, until)
+    recordings(device, made).save(options.write)
+
+
+def _gather(_: argparse.Namespace) -> None:
+    for kind in KINDS:
+        gathered(kind).save(FOLDER / f"finalists-{kind}.json.gz")
+
+
+def _train(_: argparse.Namespace) -> None:
+    for operator in operators():
+        for kind in KINDS:
+            made = train(known(operator.name, kind))
+            path = ranker.FOLDER / f"{operator.name}-{kind}.ubj.gz"
+            made.save(path)
+            print(f"{path.name}, {path.stat().st_size} bytes: {made.trained_on}")
+
+
+def _judge(options: argparse.Namespace) -> None:
+    rows = []
+    for kind in KINDS:
+        for operator in operators():
+            learnt = known(operator.name, kind)
+            recorded = [n for n, each in enumerate(learnt) if len(each.shape.trials) >= 20]
+            for place in recorded:
+                rows.append({"kind": kind, "how": "left out", **asdict(left_out(learnt, place))})
+                print(f"\r{kind} {operator.name} {len(rows)}", end="", file=sys.stderr, flush=True)
+            for name in names() if kind == "cpu" else ():
+                own = pretrained(operator.name, kind)
+                if load(name).operator == operator.name and own is not None:
+                    judged = whole_space(own, load(name))
+                    rows.append({"kind": kind, "how": "whole space", **asdict(judged)})
+    trained = {
+        f"{operator.name} on {kind}": found.trained_on
+        for operator in operators()
+        for kind in KINDS
+        if (found := pretrained(operator.name, kind)) is not None
+    }
+    command = "python -m tests.benchmarks.predicted judge"
+    text = markdown(rows, trained, command)
+    print(text)
+    if options.write:
+        write(options.write, {"command": command, "trained": trained, "rows": rows}, text)
+
+
+if __name__ == "__main__":
+    main()

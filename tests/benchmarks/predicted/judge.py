@@ -1,0 +1,84 @@
+"""Rankers judged on shapes that they have not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import templates
+from templates.limits import DeviceLimits
+from tests.benchmarks.predicted.train import Example, train
+from tests.benchmarks.predicted.trials import Config
+from tests.benchmarks.strategies.recording import Recording
+from tuner.plan.ranker import Ranker
+from tuner.search import PREDICTED, create
+from tuner.search.predicted import apart
+
+TRIALS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One shape; ``reached`` is the recorded best's time over that of the fastest of the first 1,
+    2, 4 and 8 that the ranker expects; ``chance`` the same of as many at random, on average."""
+
+    operator: str
+    workload: dict[str, Any]
+    configurations: int
+    best_us: float
+    reached: list[float]
+    chance: list[float]
+
+
+def left_out(known: Sequence[Example], place: int) -> Judged:
+    """The example in that place, by a ranker that knows all others."""
+    example = known[place]
+    ranker = train([each for other, each in enumerate(known) if other != place])
+    scores = ranker.scores(example.rows(list(ranker.columns)))
+    configs = [config for config, _ in example.shape]
+
+    def neighbours(index: int) -> list[int]:
+        return [n for n, config in enumerate(configs) if _differing(config, configs[index]) == 1]
+
+    ranking = apart(np.argsort(scores, kind="stable").tolist(), neighbours)
+    shape = example.shape
+    return _judged(shape.operator, shape.workload, ranking, [time_us for _, time_us in shape])
+
+
+def whole_space(ranker: Ranker, recorded: Recording) -> Judged:
+    """A space of which every configuration was timed."""
+    workload = templates.operator(recorded.operator).workload.model_validate(recorded.workload)
+    limits = DeviceLimits.from_json(recorded.device["limits"])
+    prior = partial(ranker.expected, workload, limits, recorded.features)
+    strategy = create(PREDICTED, recorded.space, recorded.features, 0, prior)
+    ranking = strategy.ask(len(recorded.times))
+    return _judged(recorded.operator, recorded.workload, ranking, recorded.times)
+
+
+def _differing(one: Config, other: Config) -> int:
+    """Knobs."""
+    return sum(one.get(name) != other.get(name) for name in one | other)
+
+
+def _judged(
+    operator: str,
+    workload: dict[str, Any],
+    ranking: Sequence[int],
+    times: Sequence[float | None],
+) -> Judged:
+    best = min(time for time in times if time is not None)
+    speeds = np.array([0.0 if time is None else best / time for time in times])
+    ranked = speeds[list(ranking)]
+    drawn = [np.random.default_rng(seed).permutation(speeds) for seed in range(200)]
+    return Judged(
+        operator,
+        workload,
+        len(times),
+        best,
+        [float(ranked[:count].max()) for count in TRIALS],
+        [float(np.mean([each[:count].max() for each in drawn])) for count in TRIALS],
+    )

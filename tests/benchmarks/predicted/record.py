@@ -1,0 +1,156 @@
+"""Measuring some configurations of many shapes, with a job's builder and runner."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import templates
+from templates.workload import Workload
+from tests.benchmarks.predicted.trials import Config, Recorded, Recordings, Timed
+from tuner.build.builder import Builder
+from tuner.build.compile import Built
+from tuner.compare.runner import Runner
+from tuner.device.device import Device
+from tuner.measure.trial import Measured
+from tuner.measure.versions import TVM
+from tuner.plan.plan import Plan
+from tuner.search.evolutionary import Evolutionary
+
+AT_ONCE = {"cpu": 1, "cuda": 8}
+"""Shapes that are built for together. On a CPU nothing is built while something is timed."""
+
+First = Callable[[Workload], Sequence[Config]]
+"""Configurations that are measured before the others."""
+
+
+class Sampled(Evolutionary):
+    """A first half spread over all templates, then children of the fastest: what a ranker has to
+    tell apart, and where it has to be exact."""
+
+    first: Sequence[int] = ()
+
+    def propose(self, count: int) -> list[int]:
+        if self.results:
+            return super().propose(count)
+        chosen = list(self.first)[:count]
+        return chosen + self._founders(count - len(chosen), set(chosen))
+
+
+class _Shape:
+    """One that is being recorded."""
+
+    def __init__(
+        self, workload: Workload, device: Device, builder: Builder, folder: Path, count: int,
+        first: Sequence[Config],
+    ) -> None:  # fmt: skip
+        self.workload, self._folder, self._builder = workload, folder, builder
+        self._plan = Plan(workload, device, "evolutionary", 0)
+        self._search = Sampled(self._plan.space, self._plan.search.featurize, 0)
+        self._search.first = [self._plan.space.index(config) for config in first]
+        self._plan.search = self._search
+        self._halves = [max(len(first), count - count // 2), count // 2]
+        self._runner = Runner(workload.key, device)
+        self._warming: Future[Measured] | None = None
+        self._numbers = itertools.count()
+        self.builds: dict[Future[Built], Config] = {}
+        self.trials: list[Timed] = []
+
+    def ask(self) -> bool:
+        """Whether there is more to measure, whose builds then have begun."""
+        for config in self._plan.ask(self._halves.pop(0)) if self._halves else []:
+            library = self._folder / f"{self.workload.operator}-{id(self)}-{next(self._numbers)}.so"
+            self.builds[self._builder.submit(self._plan.order(config, library))] = config
+        return bool(self.builds)
+
+    def is_ready(self, built: Built) -> bool:
+        """Whether that can be measured now, or need not be. A process takes long to measure the
+        first time, for which others need not wait."""
+        if built.status == "ok" and self._warming is None:
+            self._warming = self._runner.submit(built.order.library)
+        return built.status != "ok" or (self._warming is not None and self._warming.done())
+
+    def measure(self, done: Future[Built]) -> None:
+        config, built, time_us = self.builds.pop(done), done.result(), None
+        if built.status == "ok":
+            result = self._runner.measure(built.order.library)
+            built.order.library.unlink()
+            if result.status == "ok":
+                time_us = float(result.timing["warm"]["median_us"])
+        self.trials.append((config, time_us))
+        self._plan.tell(self.trials[-1:])
+
+    def close(self) -> None:
+        for build in self.builds:
+            build.cancel()
+        self._runner.close()
+
+
+def record(
+    workloads: Iterable[Workload],
+    device: Device,
+    builder: Builder,
+    count: int,
+    until: float,
+    first: First = lambda _: (),
+) -> list[Recorded]:
+    """``count`` trials of each shape, until a time of ``time.monotonic``. What is measured
+    ``first`` counts."""
+    left, shapes, made = iter(workloads), list[_Shape](), list[Recorded]()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="convtune-record-")))
+        while time.monotonic() < until:
+            while len(shapes) < AT_ONCE[device.kind] and (workload := next(left, None)) is not None:
+                shape = _Shape(workload, device, builder, folder, count, first(workload))
+                stack.callback(shape.close)
+                shapes.append(shape)
+            for shape in [each for each in shapes if not each.builds and not each.ask()]:
+                shapes.remove(shape)
+                shape.close()
+                made.append(_told(shape))
+            if not shapes:
+                break
+            _measure_some(shapes, device.kind, until)
+        made += [_told(shape) for shape in shapes if shape.trials]
+    return made
+
+
+def _measure_some(shapes: Sequence[_Shape], kind: str, until: float) -> None:
+    """What is built by now; on a CPU, once all is."""
+    builds = [build for shape in shapes for build in shape.builds]
+    wait(builds, 1.0, FIRST_COMPLETED if kind == "cuda" else ALL_COMPLETED)
+    if kind == "cpu" and not all(build.done() for build in builds):
+        return
+    for shape in shapes:
+        for build in [build for build in shape.builds if build.done()]:
+            if time.monotonic() < until and shape.is_ready(build.result()):
+                shape.measure(build)
+
+
+def _told(shape: _Shape) -> Recorded:
+    times = sorted(time_us for _, time_us in shape.trials if time_us is not None)
+    print(
+        f"{shape.workload.operator} {shape.workload.told}: {len(shape.trials)} trials, "
+        f"{len(shape.trials) - len(times)} failed, best {times[0] if times else 0:.2f} µs",
+        file=sys.stderr,
+        flush=True,
+    )
+    return Recorded.of(shape.workload, shape.trials)
+
+
+def recordings(device: Device, shapes: list[Recorded]) -> Recordings:
+    today = datetime.now(UTC).date().isoformat()
+    versions = {
+        f"{operator.name}.{template.name}": template.version
+        for operator in templates.operators()
+        for template in operator.templates
+        if template.kind == device.kind
+    }
+    return Recordings(device.fingerprint(), today, {"apache-tvm": TVM, **versions}, shapes)

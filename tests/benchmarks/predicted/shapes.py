@@ -1,0 +1,104 @@
+"""Shapes to learn from, drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+import templates
+from templates.workload import Workload
+from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
+
+SEED = 1
+MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
+MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
+"""A shape must be checked and timed in a fraction of a second."""
+LAYER_PLANES = frozenset(
+    (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
+)
+"""Those that other pages report on are drawn by no seed."""
+
+Draw = Callable[[np.random.Generator, str], dict[str, Any]]
+
+
+def to_learn(kind: str, count: int) -> list[Workload]:
+    """Different ones for that kind of device, the operators in turn; the first of more are the
+    same."""
+    rng = np.random.default_rng([SEED, len(kind)])
+    found: dict[str, Workload] = {}
+    turn = 0
+    while len(found) < count:
+        operator, draw = _OPERATORS[turn % len(_OPERATORS)]
+        fields = draw(rng, kind)
+        try:
+            workload = templates.operator(operator).workload.model_validate(fields)
+        except ValidationError:  # a kernel longer than its signal, say
+            continue
+        small = workload.flops <= MOST_FLOPS[kind] and workload.bytes <= MOST_BYTES[kind]
+        if small and not _is_a_layer(fields):
+            found[workload.key] = workload
+            turn += 1
+    return list(found.values())
+
+
+def _is_a_layer(fields: dict[str, Any]) -> bool:
+    return (fields.get("C"), fields.get("H"), fields.get("K")) in LAYER_PLANES
+
+
+def _conv1d(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    form = rng.choice(
+        ["signal", "signals", "channels", "dense", "bank"], p=[0.4, 0.1, 0.2, 0.2, 0.1]
+    )
+    length = int(2 ** rng.uniform(9, 19 if kind == "cuda" else 16))
+    taps = int(2 ** rng.uniform(1.6, 11))
+    fields: dict[str, Any] = {"mode": str(rng.choice(["full", "same", "valid"]))}
+    fields |= _arithmetic(rng, kind)
+    if form == "signal":
+        return fields | {"M": length, "N": taps}
+    fields |= {"kind": "correlate", "B": int(rng.choice([1, 2, 8, 16, 32, 64]))}
+    if form == "signals":
+        return fields | {"M": length, "N": taps}
+    channels = int(rng.choice([16, 48, 64, 128, 192, 256, 320, 512, 1024]))
+    fields |= {"M": int(2 ** rng.uniform(6, 13)), "N": int(rng.choice([2, 3, 4, 5, 7, 9, 15, 31]))}
+    fields |= {"stride": int(rng.choice([1, 1, 2])), "mode": str(rng.choice(["same", "causal"]))}
+    if form == "channels":
+        return fields | {"C": channels, "layout": str(rng.choice(["NCW", "NCW", "NWC"]))}
+    filters = int(rng.choice([16, 64, 96, 128, 256, 512]))
+    if form == "dense":
+        return fields | {"C": channels, "F": filters, "groups": 1}
+    taps = int(rng.choice([10, 64, 128, 400]))
+    return fields | {
+        "M": length, "N": taps, "C": 1, "F": filters, "stride": max(1, taps // 2), "mode": "valid"
+    }  # fmt: skip
+
+
+def _depthwise_conv2d(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    size = int(rng.choice([7, 14, 28, 56, 112, int(rng.integers(6, 130))]))
+    fields: dict[str, Any] = {
+        "B": int(rng.choice([1, 2, 8, 16, 32] if kind == "cuda" else [1, 1, 2])),
+        "C": int(rng.choice([16, 24, 32, 64, 80, 120, 160, 256, 480, 640, 768, 1280])),
+        "H": size,
+        "W": size,
+        "K": int(rng.choice([3, 3, 3, 5, 5, 7, 7, 9, 13, 21, 31])),
+        "stride": int(rng.choice([1, 1, 1, 2])),
+        "layout": str(rng.choice(["NCHW", "NCHW", "NHWC"])),
+    }
+    if rng.random() < 0.25:
+        fields |= {"bias": True, "activation": "relu6"}
+    return fields | _arithmetic(rng, kind)
+
+
+def _arithmetic(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    dtypes = ["float32", "float32", "float16", "bfloat16"] if kind == "cuda" else ["float32"]
+    dtype = str(rng.choice(dtypes))
+    looser = rng.random() < 0.2
+    return {"dtype": dtype} | ({"max_error": 1e-3} if looser and dtype == "float32" else {})
+
+
+_OPERATORS: tuple[tuple[str, Draw], ...] = (
+    ("conv1d", _conv1d),
+    ("depthwise_conv2d", _depthwise_conv2d),
+)

@@ -1,0 +1,86 @@
+"""What rankers learn from, and what they are judged on."""
+
+from math import log
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from templates import operators
+from tests.benchmarks.predicted import shapes
+from tests.benchmarks.predicted.__main__ import KINDS, known
+from tests.benchmarks.predicted.finalists import is_judged
+from tests.benchmarks.predicted.judge import left_out, whole_space
+from tests.benchmarks.predicted.train import told
+from tests.benchmarks.predicted.trials import FOLDER, Recorded, Recordings
+from tests.benchmarks.strategies.recording import load, names
+from tuner.plan.ranker import pretrained
+
+RECORDED = {path.name: Recordings.load(path) for path in sorted(FOLDER.glob("*.json.gz"))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_judged_that_was_learnt_from(kind: str) -> None:
+    learnt = {
+        example.shape.shape.key: example.shape.shape
+        for each in operators()
+        for example in known(each.name, kind)
+    }
+    whole = {Recorded(load(name).operator, load(name).workload).shape.key for name in names()}
+    assert len(learnt) > 40
+    assert not whole & learnt.keys()
+    of_pages = {each.shape.key for each in RECORDED[f"finalists-{kind}.json.gz"].shapes}
+    assert of_pages
+    assert not any(is_judged(learnt[key]) for key in of_pages)
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDED if "finalists" not in name])
+def test_recordings_are_of_the_shapes_that_are_drawn(name: str) -> None:
+    recorded = RECORDED[name]
+    drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], 60)}
+    assert {each.shape.key for each in recorded.shapes} <= drawn
+    assert sum(len(each.trials) for each in recorded.shapes) > 300
+    assert (FOLDER / name).stat().st_size < 100_000
+
+
+def test_more_shapes_begin_with_the_same() -> None:
+    few, more = (shapes.to_learn("cpu", count) for count in (3, 9))
+    assert few == more[:3]
+    assert len({each.key for each in more}) == 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
+    for each in operators():
+        ranker = pretrained(each.name, kind)
+        assert ranker is not None
+        assert ranker.trained_on == told(known(each.name, kind))
+
+
+def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:
+    stored = RECORDED["znver4.json.gz"]
+    stored.save(tmp_path / "again.json.gz")
+    assert (tmp_path / "again.json.gz").read_bytes() == (FOLDER / "znver4.json.gz").read_bytes()
+    first = stored.shapes[0]
+    assert Recorded.of(first.shape, list(first)) == first
+
+
+def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
+    few = known("conv1d", "cpu")[:6]
+    judged = left_out(few, 2)
+    assert judged.workload == few[2].shape.workload
+    assert judged.best_us == few[2].shape.best_us
+    assert 0 < judged.reached[0] <= judged.reached[1] <= judged.reached[3] <= 1
+    assert 0 < judged.chance[0] < judged.chance[3] <= 1
+
+
+def test_on_whole_spaces_four_reach_more_than_four_at_random() -> None:
+    """Of which every time is known, and of which no ranker has learnt."""
+    gains = []
+    for name in names():
+        recorded = load(name)
+        ranker = pretrained(recorded.operator, "cpu")
+        assert ranker is not None
+        judged = whole_space(ranker, recorded)
+        gains.append(judged.reached[2] / judged.chance[2])
+    assert fmean(map(log, gains)) > log(1.2)

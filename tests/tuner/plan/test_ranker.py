@@ -1,0 +1,99 @@
+"""Rankers that the package has, and what they see."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from templates import operator, operators
+from templates.limits import DeviceLimits
+from templates.workload import Workload
+from tests.templates.devices import CPU, H200, T4
+from tuner import search
+from tuner.device.device import Device
+from tuner.plan.plan import Plan
+from tuner.plan.ranker import Ranker, pretrained
+from tuner.plan.traits import floor_us, of_config, of_shape
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "conv1d": {"M": 16384, "N": 32},
+    "depthwise_conv2d": {"B": 2, "C": 32, "H": 28, "W": 28, "K": 5},
+}
+
+
+def shape(name: str) -> Workload:
+    return operator(name).workload.model_validate(SHAPES[name])
+
+
+def plan(name: str, limits: DeviceLimits, strategy: str = search.PREDICTED) -> Plan:
+    device = Device(limits.kind, "a device", limits.arch, 0, "", limits, {})
+    return Plan(shape(name), device, strategy, 0)
+
+
+@pytest.mark.parametrize("limits", [CPU, replace(CPU, vector_bytes=32), H200, T4])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_plan_asks_first_for_what_is_expected_to_be_fastest(
+    name: str, limits: DeviceLimits
+) -> None:
+    ranker = pretrained(name, limits.kind)
+    assert ranker is not None
+    made = plan(name, limits)
+    asked = made.ask(4)
+    assert len({str(config) for config in asked}) == 4
+    near = {other for config in asked for other in made.space.neighbours(made.space.index(config))}
+    assert not near & {made.space.index(config) for config in asked}
+    others = [made.space[index] for index in made.space.sample(np.random.default_rng(1), 200)]
+    features = made.search.featurize
+    expected = ranker.expected(made.workload, limits, features, [*asked, *others])
+    assert np.isfinite(expected).all()
+    assert list(expected[:4]) == sorted(expected[:4])
+    assert expected[0] <= expected[4:].min()
+
+
+def test_there_is_one_for_each_operator_and_kind() -> None:
+    for each in operators():
+        for kind in ("cpu", "cuda"):
+            found = pretrained(each.name, kind)
+            assert found is not None
+            assert "trials of" in found.trained_on
+    assert pretrained("conv3d", "cpu") is None
+
+
+def test_a_ranker_is_what_was_saved(tmp_path: Path) -> None:
+    ranker = pretrained("conv1d", "cpu")
+    assert ranker is not None
+    ranker.save(tmp_path / "again.ubj.gz")
+    again = Ranker.load(tmp_path / "again.ubj.gz")
+    configs = plan("conv1d", CPU, "random").ask(20)
+    derive = plan("conv1d", CPU).search.featurize
+    one, other = (each.expected(shape("conv1d"), CPU, derive, configs) for each in (ranker, again))
+    assert one.tolist() == other.tolist()
+    assert again.trained_on == ranker.trained_on
+
+
+def test_traits_are_numbers_by_name() -> None:
+    config = {"template": "direct", "lanes": 8, "tile": [4, 2], "staged": True, "late": None}
+    assert of_config(config, {"waves": 2.0}) == {
+        "knob:template=direct": 1.0,
+        "knob:lanes": 8.0,
+        "knob:tile0": 4.0,
+        "knob:tile1": 2.0,
+        "knob:staged": 1.0,
+        "derived:waves": 2.0,
+    }
+    found = of_shape(shape("conv1d"), H200)
+    assert (found["shape:M"], found["shape:mode=full"]) == (16384.0, 1.0)
+    assert (found["device:units"], found["taps"]) == (132.0, 32.0)
+
+
+def test_the_floor_is_the_larger_of_what_peaks_allow() -> None:
+    workload = templates.operator("conv1d").workload.model_validate({"M": 1 << 20, "N": 16})
+    known = replace(H200, peak_flops=6e13, peak_bandwidth=4e12)
+    assert floor_us(workload, known) == pytest.approx(1e6 * workload.bytes / 4e12)
+    slow = replace(known, peak_flops=1e12)
+    assert floor_us(workload, slow) == pytest.approx(1e6 * workload.flops / 1e12)
+    assert floor_us(shape("conv1d"), known) == 0.7
+    assert 0.7 < floor_us(workload, H200) < 100

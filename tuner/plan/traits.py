@@ -1,0 +1,58 @@
+"""What a ranker sees of a configuration: numbers that mean the same for every shape and device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from templates.limits import DeviceLimits
+from templates.workload import Workload
+
+LEAST_US = {"cpu": 0.1, "cuda": 0.7}
+"""What a call costs however little there is to do."""
+USUAL_FLOPS = {"cpu": 1e11, "cuda": 2e13}
+USUAL_BANDWIDTH = {"cpu": 2e10, "cuda": 1e12}
+"""Of a device whose peaks are unknown."""
+RATES = ("units", "vector_bytes", "shared_memory", "cache_bytes", "peak_flops", "peak_bandwidth")
+
+
+def floor_us(workload: Workload, limits: DeviceLimits) -> float:
+    """The least time that the device's peaks allow (tuner/measure/roofline.py)."""
+    kind = limits.kind
+    compute = workload.flops / (limits.peak_flops or USUAL_FLOPS[kind])
+    memory = workload.bytes / (limits.peak_bandwidth or USUAL_BANDWIDTH[kind])
+    return max(1e6 * compute, 1e6 * memory, LEAST_US[kind])
+
+
+def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
+    """What is the same for all configurations of a workload on a device."""
+    found = _numbers("shape", workload.model_dump())
+    found |= {f"device:{name}": float(getattr(limits, name)) for name in RATES}
+    return found | {
+        "flops": workload.flops,
+        "bytes": workload.bytes,
+        "flops_per_byte": workload.flops / workload.bytes,
+        "outputs": workload.output.elements,
+        "taps": workload.taps,
+        "floor_us": floor_us(workload, limits),
+    }
+
+
+def of_config(config: Mapping[str, Any], derived: Mapping[str, float]) -> dict[str, float]:
+    """A configuration's knobs, and what its template derives from it: occupancy, waves, bytes."""
+    return _numbers("knob", config) | {f"derived:{name}": v for name, v in derived.items()}
+
+
+def _numbers(kind: str, fields: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers as they are, the parts of a list by themselves, all else as a 1 for its value."""
+    found: dict[str, float] = {}
+    for name, value in fields.items():
+        parts = enumerate(value) if isinstance(value, list | tuple) else [("", value)]
+        for place, part in parts:
+            if isinstance(part, int | float):
+                if math.isfinite(part):
+                    found[f"{kind}:{name}{place}"] = float(part)
+            elif part is not None:
+                found[f"{kind}:{name}{place}={part}"] = 1.0
+    return found
