@@ -104,7 +104,7 @@ def test_each_event_says_what_it_carries() -> None:
 def test_best_names_every_field_of_its_operator(name: str, required: str, free: str) -> None:
     parameters = DOCUMENT["paths"][f"/best/{name}"]["get"]["parameters"]
     queried = {each["name"]: each["required"] for each in parameters if each["in"] == "query"}
-    both = ["dtype", "max_error", "bias", "residual", "activation"]
+    both = ["dtype", "max_error", "bias", "residual", "activation", "direction"]
     both += ["target", "device", "threads", "parallel", "templates", "match"]
     assert queried == dict.fromkeys(required.split(), True) | dict.fromkeys(
         [*free.split(), *both], False
