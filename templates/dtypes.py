@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 BYTES_PER_ELEMENT = {"float32": 4, "float16": 2, "bfloat16": 2}
+ERRORS = (1e-6, 1e-1)
+"""The least and the largest ``max_error``."""
 USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 4e-3}
 """``max_error`` where none is given."""
 LEAST_ERROR = {"float16": 5e-4, "bfloat16": 2e-3}

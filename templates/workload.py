@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.dtypes import LEAST_ERROR, USUAL_ERROR, Dtype
+from templates.dtypes import ERRORS, LEAST_ERROR, USUAL_ERROR, Dtype
 
 
 def _number(value: object, info: ValidationInfo) -> object:
@@ -112,8 +112,8 @@ class Workload(BaseModel, ABC):
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],
-        ge=1e-6,
-        le=1e-1,
+        ge=ERRORS[0],
+        le=ERRORS[1],
         description="contract on max|y - ref| / max|ref| against a float64 reference; "
         "by default 1e-5, 1e-3 for float16, 4e-3 for bfloat16",
     )

@@ -130,6 +130,8 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
     [
         ({"fuse": "bn"}, "fuse is 'bn'"),
         ({"fuse": ("bn", "norm")}, "must hold some of 'bn', 'bias', 'act'"),
+        ({"filter_fn": "conv"}, "filter_fn is a str"),
+        ({"max_error": 0.0}, "max_error is 0.0, and must be from 1e-06 to 0.1"),
         ({"on_missing": "guess"}, "on_missing is 'guess'"),
         ({"on_missing": "nearest"}, "give a Client as source"),
         ({"budget_seconds": 3.0}, "is for on_missing='tune'"),

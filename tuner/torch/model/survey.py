@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from torch import nn
 
+from templates.dtypes import ERRORS
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
@@ -108,6 +109,16 @@ class Terms:
         if isinstance(self.fuse, str) or unknown:
             raise WrongArgument(
                 f"fuse is {self.fuse!r}, and must hold some of {', '.join(map(repr, FUSE))}"
+            )
+        if self.filter_fn is not None and not callable(self.filter_fn):
+            raise WrongArgument(
+                f"filter_fn is a {type(self.filter_fn).__name__}, and must be called as "
+                "filter_fn(module, name)"
+            )
+        least, most = ERRORS
+        if self.max_error is not None and not least <= self.max_error <= most:
+            raise WrongArgument(
+                f"max_error is {self.max_error}, and must be from {least} to {most}"
             )
 
 
