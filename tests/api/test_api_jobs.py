@@ -41,6 +41,7 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
         "max_error": 1e-5,
         **PLAIN,
         **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
+        "direction": "forward",
     }
     assert (job["target"], job["search"], job["on_existing"]) == ("auto", "xgb", "reuse")
     assert job["trials"] == {"requested": 48, "measured": 0, "ok": 0, "failed": 0}
@@ -78,7 +79,7 @@ def test_both_operators_are_taken(client: TestClient) -> None:
     shape = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
     job = ordered(client, operator="depthwise_conv2d", workload=shape)
     usual = {"stride": 1, "dilation": 1, "multiplier": 1, "layout": "NCHW"}
-    usual |= {"dtype": "float32", "max_error": 1e-5, **PLAIN}
+    usual |= {"dtype": "float32", "max_error": 1e-5, "direction": "forward", **PLAIN}
     assert job["workload"] == shape | usual
 
 

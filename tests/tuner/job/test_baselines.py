@@ -100,6 +100,7 @@ def shown(**changes: Any) -> dict[str, str]:
         "timing": {},
         "roofline": {"bound": None, "floor_us": None, "fraction": None},
         "gflops": 1.0,
+        "search": "xgb",
         "threads": None,
         "tuned_at": datetime.now(UTC),
     }
