@@ -19,7 +19,7 @@ from templates import operators
 from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.page import markdown
-from tests.benchmarks.predicted.record import record, recordings
+from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import to_learn
 from tests.benchmarks.predicted.train import Example, examples, train
 from tests.benchmarks.predicted.trials import FOLDER, Recordings
@@ -68,7 +68,8 @@ def _record(options: argparse.Namespace) -> None:
     until = time.monotonic() + options.seconds
     with Builder(options.builders) as builder:
         shapes = to_learn(options.target, options.shapes)
-        made = record(shapes, device, builder, options.trials, until)
+        halves = [options.trials - options.trials // 2, options.trials // 2]
+        made = record(shapes, device, builder, Sampled, halves, until)
     recordings(device, made).save(options.write)
 
 

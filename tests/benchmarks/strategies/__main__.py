@@ -7,16 +7,27 @@ python -m tests.benchmarks.strategies record conv1d-1024x64
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.benchmarks.predicted.record import record as record_trials
+from tests.benchmarks.predicted.record import recordings
+from tests.benchmarks.predicted.trials import Recorded
 from tests.benchmarks.strategies.compare import compared
 from tests.benchmarks.strategies.page import markdown
 from tests.benchmarks.strategies.record import SHAPES, record
 from tests.benchmarks.strategies.recording import FOLDER, Recording, load, names
+from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, workload
+from tests.benchmarks.strategies.subgrids import Subgrids
 from tests.benchmarks.tuned import write
+from tuner.build.builder import Builder
 from tuner.device.detect import detect
+
+AT_ONCE = 16
+"""Builds of a shape that are begun together."""
 
 
 def main() -> None:
@@ -31,6 +42,14 @@ def main() -> None:
     recording.add_argument("names", nargs="*", default=list(SHAPES), metavar="NAME")
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
     recording.set_defaults(run=_record)
+    sampling = commands.add_parser("sample", help="measure parts of large spaces")
+    sampling.add_argument("names", nargs="*", metavar="NAME", help="all shapes unless named")
+    sampling.add_argument("--target", choices=list(JUDGED_ON), required=True)
+    sampling.add_argument("--seconds", type=float, default=200.0, help="for all of them")
+    sampling.add_argument("--trials", type=int, default=1000, help="of each shape, at most")
+    sampling.add_argument("--builders", type=int, default=1, help="processes that build")
+    sampling.add_argument("--write", type=Path, required=True)
+    sampling.set_defaults(run=_sample)
     options = parser.parse_args()
     options.run(options)
 
@@ -56,6 +75,24 @@ def _record(options: argparse.Namespace) -> None:
         made.save(FOLDER / f"{name}.json.gz")
         failed = sum(time_us is None for time_us in made.times)
         print(f"\r{name}: {len(made.times)} configurations, {failed} failed", file=sys.stderr)
+
+
+def _sample(options: argparse.Namespace) -> None:
+    device = detect(options.target)
+    shapes = JUDGED_ON[options.target] | CHOSEN_ON[options.target]
+    chosen = [workload(*shapes[name]) for name in options.names or shapes]
+    batches = [AT_ONCE] * math.ceil(options.trials / AT_ONCE)
+    until = time.monotonic() + options.seconds
+
+    def keep(made: list[Recorded]) -> None:
+        recordings(device, made).save(options.write)
+
+    with Builder(options.builders) as builder:
+        keep(
+            record_trials(
+                chosen, device, builder, Subgrids, batches, until, settle_seconds=0, keep=keep
+            )
+        )
 
 
 if __name__ == "__main__":
