@@ -16,7 +16,7 @@ from tests.benchmarks.predicted.trials import Config
 from tests.benchmarks.strategies.recording import Recording
 from tuner.plan.ranker import Ranker
 from tuner.search import PREDICTED, create
-from tuner.search.predicted import apart
+from tuner.search.apart import apart
 
 TRIALS = (1, 2, 4, 8)
 
