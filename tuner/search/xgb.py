@@ -28,9 +28,13 @@ LEADERS = 6
 """Best predicted of a pool, whose neighbours join it."""
 STRAYS, NEIGHBOURS, EACH = 0.05, 0.25, 0.25
 """Shares of a batch: at random; among the neighbours of the best measured; for each template in
-turn, however slow it has been: one whose first trials are unlucky would never be seen again."""
+turn, as one whose first trials are unlucky would never be seen again."""
+EACH_FIRST = 0.5
+"""The same of a first batch by a ranker, which may misjudge a whole template."""
 EACH_WARM = 0.1
 """The same where other workloads' trials say how fast each template is."""
+LEAST_WORTH = 1 / 32
+"""Of a slow template's turns, against those of the fastest."""
 BEST_FEW, BEST_OF_EACH = 4, 2
 """Measured configurations whose neighbours are scored: of all, and of each template."""
 SEEDS = 0.5
@@ -96,7 +100,7 @@ class Xgb(Strategy):
         strays = int(self.rng.binomial(count, STRAYS))
         chosen = self._next_seeds(count)
         chosen += [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
-        each = EACH_WARM if self._earlier else EACH
+        each = EACH_WARM if self._earlier else EACH if self.results else EACH_FIRST
         chosen += self._of_each(round(count * each), ranked, set(chosen))
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
         chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within it
@@ -123,10 +127,20 @@ class Xgb(Strategy):
     def _of_each(
         self, count: int, ranked: dict[range, list[int]], chosen: set[int]
     ) -> Iterator[int]:
-        """The best predicted of the templates with the fewest trials."""
+        """The best predicted of the templates with the fewest trials for their worth."""
         queues = {part: deque(i for i in own if i not in chosen) for part, own in ranked.items()}
         left = {part: len(queue) for part, queue in queues.items()}
-        return (queues[part].popleft() for part in turns(count, self._tried(), left))
+        shared = turns(count, self._tried(), left, self._worth())
+        return (queues[part].popleft() for part in shared)
+
+    def _worth(self) -> dict[range, float]:
+        """Of each template: twice as slow so far is worth a quarter of the trials."""
+        best = {part: self._fastest(part) for part in self._parts}
+        least = min(best.values())
+        return {
+            part: max(LEAST_WORTH, (least / time_us) ** 2) if least < time_us < math.inf else 1.0
+            for part, time_us in best.items()
+        }
 
     def _strays(self, count: int, exclude: set[int]) -> list[int]:
         """At random, templates first: a large one draws no more than a small one."""
@@ -159,6 +173,11 @@ class Xgb(Strategy):
         )
         few = [index for _, index in measured[:count]]
         return {near for index in few for near in self.space.neighbours(index)} - self.seen
+
+    def _fastest(self, part: range) -> float:
+        """The least time of a template, infinite if none is known."""
+        times = (time for index, time in self.results.items() if time and index in part)
+        return min(times, default=math.inf)
 
     def _tried(self) -> dict[range, int]:
         return {part: sum(index in part for index in self.seen) for part in self._parts}

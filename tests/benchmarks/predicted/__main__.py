@@ -18,11 +18,12 @@ from pathlib import Path
 from templates import operators
 from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
+from tests.benchmarks.predicted.known import known
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import to_learn
-from tests.benchmarks.predicted.train import Example, examples, train
-from tests.benchmarks.predicted.trials import FOLDER, Recordings
+from tests.benchmarks.predicted.train import train
+from tests.benchmarks.predicted.trials import FOLDER
 from tests.benchmarks.strategies.recording import load, names
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
@@ -55,12 +56,6 @@ def main() -> None:
     judging.set_defaults(run=_judge)
     options = parser.parse_args()
     options.run(options)
-
-
-def known(operator: str, kind: str) -> list[Example]:
-    """All that a ranker learns from."""
-    recorded = [Recordings.load(path) for path in sorted(FOLDER.glob("*.json.gz"))]
-    return examples([each for each in recorded if each.device["kind"] == kind], operator)
 
 
 def _record(options: argparse.Namespace) -> None:

@@ -15,13 +15,13 @@ from templates.limits import DeviceLimits
 from templates.spaces.searched import SearchSpace
 from templates.spaces.union import UnionSpace
 from templates.workload import Workload
+from tests.benchmarks.predicted.known import SAMPLES
 from tests.benchmarks.predicted.trials import Recorded, Recordings
 from tests.benchmarks.strategies.recorded_space import RecordedSpace
 from tests.benchmarks.strategies.replay import good_enough
 from tests.benchmarks.strategies.space_json import from_json
 
 FOLDER = Path(__file__).parents[1] / "spaces"
-SAMPLES = Path(__file__).parent / "samples"
 
 
 class Known(ABC):

@@ -7,6 +7,7 @@ from typing import Any
 
 import templates
 from templates.workload import Workload
+from tests.benchmarks.strategies.recording import Known, load, names, samples
 
 Shapes = dict[str, tuple[str, dict[str, Any]]]
 
@@ -51,9 +52,23 @@ JUDGED_ON: dict[str, Shapes] = {
             {"B": 32, "C": 72, "H": 56, "W": 56, "K": 5, "stride": 2},
         ),
     },
-    "cpu": {},
+    "cpu": {
+        "conv1d-8192x31": ("conv1d", {"M": 8192, "N": 31, "mode": "same"}),
+        "depthwise-32x28x28k5": (
+            "depthwise_conv2d",
+            {"B": 1, "C": 32, "H": 28, "W": 28, "K": 5},
+        ),
+    },
 }  # fmt: skip
 
 
 def workload(operator: str, fields: dict[str, Any]) -> Workload:
     return templates.operator(operator).workload.model_validate(fields)
+
+
+def recorded(kind: str, name: str) -> Known:
+    """What is recorded of a shape: the whole space if it was."""
+    operator, fields = (CHOSEN_ON[kind] | JUDGED_ON[kind])[name]
+    if name in names():
+        return load(name)
+    return samples()[f"{kind} {workload(operator, fields).key}"]
