@@ -24,7 +24,7 @@ from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import to_learn
 from tests.benchmarks.predicted.train import train
 from tests.benchmarks.predicted.trials import FOLDER
-from tests.benchmarks.strategies.recording import load, names
+from tests.benchmarks.strategies.recording import load, names, samples
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
 from tuner.device.detect import detect
@@ -89,7 +89,9 @@ def _judge(options: argparse.Namespace) -> None:
             learnt = known(operator.name, kind)
             recorded = [n for n, each in enumerate(learnt) if len(each.shape.trials) >= 20]
             for place in recorded:
-                rows.append({"kind": kind, "how": "left out", **asdict(left_out(learnt, place))})
+                shape = learnt[place].shape.shape
+                how = "part of a space" if f"{kind} {shape.key}" in samples() else "left out"
+                rows.append({"kind": kind, "how": how, **asdict(left_out(learnt, place))})
                 print(f"\r{kind} {operator.name} {len(rows)}", end="", file=sys.stderr, flush=True)
             for name in names() if kind == "cpu" else ():
                 own = pretrained(operator.name, kind)
