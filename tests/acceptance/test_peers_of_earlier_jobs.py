@@ -5,7 +5,7 @@ from processes import Database
 from runs import Bench
 
 from db.results import best, peer_times
-from tuner.peers.versions import versions
+from tuner.measure.versions import of_peers
 
 SHAPE = {"M": 300, "N": 8}
 ROW = {"name": "planted", "time_us": 4e4, "max_error": 1e-7, "error": None, "level": "call"}
@@ -23,7 +23,7 @@ def test_a_quiet_job_keeps_them_and_the_next_takes_them_over(
     job = database.submit(SHAPE, trials=2, baselines="all")
     bench.run(database, job)
     mine = job.workload_key, bench.device_id(database), job.baselines
-    ours = versions(bench.device)
+    ours = of_peers(bench.device)
     (found,) = best.lookup(database.engine, job.workload_key)
     timed = {row["name"] for row in found.baselines} - {"default", "naive"}
     assert "numpy.convolve" in timed

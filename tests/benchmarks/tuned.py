@@ -28,7 +28,7 @@ from db.sql.engine import open_engine
 from db.sql.schema import migrate
 from tests.benchmarks.delivered import fresh
 from tuner.device.device import Device
-from tuner.peers.versions import installed
+from tuner.measure.versions import installed_peers
 from tuner.settings import Settings
 from tuner.worker.worker import Worker
 
@@ -134,7 +134,7 @@ def provenance(command: str, device: Device) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "device": device.fingerprint(),
         "host": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
-        "peers": installed(),
+        "peers": installed_peers(),
     }
 
 

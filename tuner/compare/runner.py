@@ -24,8 +24,8 @@ from tuner.measure.trial import (
     measure,
     write_cases,
 )
+from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
-from tuner.peers.versions import versions
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
@@ -119,7 +119,7 @@ class Runner:
     @property
     def peer_versions(self) -> dict[str, str] | None:
         """Those of this machine; None of a rough round."""
-        return versions(self._device) if self._settle_seconds > 0 else None
+        return of_peers(self._device) if self._settle_seconds > 0 else None
 
     def submit(self, library: Path) -> Future[Measured]:
         """:meth:`measure`, as soon as what was submitted before is measured."""
