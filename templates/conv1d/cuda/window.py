@@ -34,7 +34,7 @@ class CudaWindow(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "window"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

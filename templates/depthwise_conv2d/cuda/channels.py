@@ -41,7 +41,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT_OR_PACKED
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

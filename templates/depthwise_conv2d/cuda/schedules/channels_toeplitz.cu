@@ -355,9 +355,8 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
                   v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
                   if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
                   if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
-                  v[e] = epilogue_activation(v[e]);
                 }
-                packed[pair] = element_pack(v[0], v[1]);
+                packed[pair] = epilogue_pack(v[0], v[1]);
               }
               toeplitz_write(place, packed);
             }
