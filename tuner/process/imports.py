@@ -45,10 +45,10 @@ def types_looked_up() -> Iterator[None]:
     asked = core._object_type_key_to_index
     known: set[str] = set()
 
-    def index(key: str) -> int | None:
-        if key not in known:
+    def index(type_key: str) -> int | None:
+        if type_key not in known:
             known.update(get_registered_type_keys())  # a library brings its own
-        return asked(key) if key in known else None
+        return asked(type_key) if type_key in known else None
 
     core._object_type_key_to_index = index
     try:
