@@ -128,7 +128,7 @@ def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_bars_hold_without_a_ranker(name: str) -> None:
-    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], most=1)
+    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
     assert row.median(ALONE) <= AT_MOST * row.median("random")
     assert row.median(ALONE_WARM) <= AT_MOST * row.median(ALONE)
     assert row.median("evolutionary") < row.median("random")
