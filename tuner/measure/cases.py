@@ -148,7 +148,9 @@ def _extreme(
             values[..., 0] = spikes * math.sqrt(extent)
         return values * np.float32(range_of if is_first else 1 / range_of)
     if is_first:
-        values = (1 + values / np.float32(OFFSET[workload.dtype])) / 2
+        values /= np.float32(OFFSET[workload.dtype])
+        values += np.float32(1)
+        values /= np.float32(2)
     else:  # sums of all taps do not vanish: a program in float32 would be wrong, too
         values += np.float32(3 / math.sqrt(workload.taps)) - values.mean()
     return values * np.float32(1 / range_of if is_first else range_of)
