@@ -66,12 +66,13 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
         space.constraint(
             "the resident blocks fit into shared memory",
             lambda c: _fits(workload, c, limits),
-            reads=("columns", "stages", "resident"),
+            reads=("columns", "groups", "stages", "resident"),
         )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return {"template": self.name, **_least()}
+        wide = {"template": self.name, **_least(), "columns": 128, "groups": 2, "resident": 2}
+        return wide if wide in self.space(workload, limits) else {"template": self.name, **_least()}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
@@ -124,7 +125,7 @@ def _least() -> Config:
 
 
 def _fits(workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    return 4 * shared_words(workload, config) * config["resident"] <= limits.shared_memory
+    return bool(4 * shared_words(workload, config) * config["resident"] <= limits.shared_memory)
 
 
 def _registers(config: Config) -> int:
