@@ -17,14 +17,11 @@ from tests.benchmarks.strategies.picture import picture
 from tests.benchmarks.strategies.recorded_space import RecordedSpace
 from tests.benchmarks.strategies.recording import FOLDER, load, names, samples
 from tests.benchmarks.strategies.searches import found_after, searches
-from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, recorded, workload
+from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, listed, recorded, workload
 from tests.benchmarks.strategies.space_json import to_json
 from tests.benchmarks.strategies.subgrids import Subgrids
 
 RECORDINGS = {name: load(name) for name in names()}
-LISTED = [
-    (kind, name) for lists in (CHOSEN_ON, JUDGED_ON) for kind in lists for name in lists[kind]
-]
 
 
 def test_there_are_small_files_and_each_can_be_made_again() -> None:
@@ -50,7 +47,7 @@ def test_nothing_is_judged_that_was_chosen_on() -> None:
         assert not chosen & judged
 
 
-@pytest.mark.parametrize(("kind", "name"), LISTED)
+@pytest.mark.parametrize(("kind", "name"), listed())
 def test_a_ranker_has_learnt_from_no_shape_like_the_one_that_is_searched(
     kind: str, name: str
 ) -> None:
@@ -131,7 +128,7 @@ def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_bars_hold_without_a_ranker(name: str) -> None:
-    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], most=1)
+    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
     assert row.median(ALONE) <= AT_MOST * row.median("random")
     assert row.median(ALONE_WARM) <= AT_MOST * row.median(ALONE)
     assert row.median("evolutionary") < row.median("random")

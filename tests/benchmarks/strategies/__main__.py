@@ -25,7 +25,7 @@ from tests.benchmarks.strategies.picture import picture
 from tests.benchmarks.strategies.record import record
 from tests.benchmarks.strategies.recording import FOLDER, Known
 from tests.benchmarks.strategies.searches import searches
-from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, recorded, workload
+from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, listed, recorded, workload
 from tests.benchmarks.strategies.subgrids import Subgrids
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
@@ -74,13 +74,11 @@ def main() -> None:
 
 
 def _compare(options: argparse.Namespace) -> None:
-    rows = [
-        compared(kind, name, seeds=options.seeds)
-        for shapes in (JUDGED_ON, CHOSEN_ON)
-        for kind in shapes
-        for name in shapes[kind]
-    ]
-    command = "python -m tests.benchmarks.strategies compare"
+    rows = []
+    for kind, name in listed():
+        rows.append(compared(kind, name, seeds=options.seeds))
+        print(f"\r{len(rows)} {kind} {name}", end="", file=sys.stderr, flush=True)
+    command = f"python -m tests.benchmarks.strategies compare --seeds {options.seeds}"
     told = sorted({_told(recorded(row.kind, row.name)) for row in rows})
     name = f"{options.write.name if options.write else 'strategies'}.svg"
     text = markdown(rows, searches(), command, told, options.seeds, name)

@@ -129,14 +129,15 @@ def _mean(rows: Sequence[Row], name: str) -> str:
 
 
 def _bars(rows: Sequence[Row]) -> list[str]:
-    lines = []
-    for row in rows:
-        share = row.ninth(GUIDED) / row.ninth(ALONE)
-        held = "held" if share <= AT_MOST else "**missed**"
-        lines.append(
-            f"| {_named(row)} | {row.ninth(GUIDED)} of {row.ninth(ALONE)} | {share:.2f} | {held} |"
-        )
-    return lines
+    ways = [[row.ninth(name) for row in rows] for name in (GUIDED, ALONE)]
+    means = [float(np.exp(np.mean(np.log(way)))) for way in ways]
+    lines = [_bar(_named(row), *pair) for row, *pair in zip(rows, *ways, strict=True)]
+    return [*lines, _bar("geometric mean", *means)]
+
+
+def _bar(name: str, guided: float, alone: float) -> str:
+    held = "held" if guided <= AT_MOST * alone else "**missed**"
+    return f"| {name} | {guided:.3g} of {alone:.3g} | {guided / alone:.2f} | {held} |"
 
 
 def _named(row: Row) -> str:

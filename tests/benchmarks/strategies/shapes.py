@@ -62,6 +62,16 @@ JUDGED_ON: dict[str, Shapes] = {
 }  # fmt: skip
 
 
+def listed() -> list[tuple[str, str]]:
+    """Kind of device and name of each, those that are judged on first."""
+    return [
+        (kind, name)
+        for shapes in (JUDGED_ON, CHOSEN_ON)
+        for kind in shapes
+        for name in shapes[kind]
+    ]
+
+
 def workload(operator: str, fields: dict[str, Any]) -> Workload:
     return templates.operator(operator).workload.model_validate(fields)
 
