@@ -18,23 +18,31 @@ HEADER = Path(__file__).with_suffix(".h")
 
 
 def run(
-    workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
+    workload: Workload,
+    source: str,
+    launches: Sequence[Launch],
+    given: Sequence[Array],
+    floats: int,
+    cluster: int = 1,
 ) -> Array:
     """The output of the launches of the source, of a float32 workload without an epilogue, or of
-    a gradient, NaN where nothing was written. The workspace has so many ``floats``, NaN too."""
+    a gradient, NaN where nothing was written. The workspace has so many ``floats``, NaN too; a
+    cluster has so many blocks."""
     symbols = [argument.symbol for argument in workload.arguments]
-    library = _library(source, launches, [*symbols, *(["workspace"] if floats else [])])
+    library = _library(source, launches, [*symbols, *(["workspace"] if floats else [])], cluster)
     output = np.full(workload.output.shape, np.nan, "f4")
     tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
     library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
     return output
 
 
-def _library(source: str, launches: Sequence[Launch], symbols: Sequence[str]) -> ctypes.CDLL:
+def _library(
+    source: str, launches: Sequence[Launch], symbols: Sequence[str], cluster: int
+) -> ctypes.CDLL:
     calls = ""
     for each in launches:
         given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
-        shape = f"{each.blocks}, {each.threads}, {each.words}"
+        shape = f"{each.blocks}, {each.threads}, {each.words}, {cluster}"
         calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
     text = f"""{HEADER.read_text()}{source}
