@@ -166,7 +166,8 @@ def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> 
         module.forget()
         same(penalty(module), penalty(plain(module)), 1e-4)
     module.double()
-    small = x.detach().double()[..., :5].contiguous().requires_grad_()
+    # corners, borders and an inside: both checks take as long as its size squared
+    small = x.detach().double()[..., :4, :5].contiguous().requires_grad_()
     assert gradcheck(module, (small,))
     assert gradgradcheck(module, (small,))
 
