@@ -94,7 +94,7 @@ class Xgb(Strategy):
         scores = self._scores([index for part in candidates.values() for index in part])
         ranked = {part: sorted(own, key=lambda i: -scores[i]) for part, own in candidates.items()}
         ranking = sorted(scores, key=lambda index: -scores[index])
-        if not self.results:
+        if not self.results and not self._earlier:
             ranking = apart(ranking, self.space.neighbours)
         self._pools = {part: own[:POOL] for part, own in ranked.items()}
         strays = int(self.rng.binomial(count, STRAYS))
