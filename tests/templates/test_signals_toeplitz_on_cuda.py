@@ -102,9 +102,9 @@ def test_any_configuration_is_right(
 @pytest.mark.parametrize(
     "knobs",
     [
-        {"columns": 256, "stages": 4, "resident": 3},
+        {"columns": 256, "groups": 1, "stages": 4, "resident": 3},
         {"columns": 128, "groups": 2, "stages": 6, "resident": 2},
-        {"columns": 64, "groups": 4, "stores": "streaming"},
+        {"columns": 64, "groups": 4, "resident": 1, "stores": "streaming"},
     ],
     ids=str,
 )
