@@ -56,6 +56,9 @@ def best_context(
         "baselines": bars(_bars(best)),
         "call": f"kernel({called(workload)}, out={workload.output.symbol})",
         "called": bool(best.timing.get("call")),
+        "earlier": sorted(
+            {row["measured_at"][:10] for row in best.baselines if "measured_at" in row}
+        ),
         "peer": peer_in_words(best.timing, best.time_us, best.baselines),
         "noise": noise_in_words(best.timing),
         "roofline_said": roofline_in_words(best.roofline, best.device.name),
@@ -93,7 +96,8 @@ def _bar(best: Best, row: Mapping[str, Any]) -> Bar:
     elif reason:
         figure = "– (failed)"
     name = f"{row['name']}, called" if called else row["name"]
-    return Bar(name, "failed" if reason else "peer", time, figure, title=reason)
+    earlier = f"timed {row['measured_at'][:10]}" if row.get("measured_at") else ""
+    return Bar(name, "failed" if reason else "peer", time, figure, title=reason or earlier)
 
 
 def _us(time: float) -> str:

@@ -36,7 +36,8 @@ class Result:
         list[dict[str, Any]] | None,
         Spec(
             "name, time_us, speedup, max_error, level of each; error if it failed or is wrong. A "
-            "row of level call is compared with our call, others with our kernel"
+            "row of level call is compared with our call, others with our kernel. One with "
+            "measured_at was timed by an earlier job, with the same versions"
         ),
     ]
     versions: dict[str, Any]

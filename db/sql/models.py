@@ -244,6 +244,21 @@ best_artifacts = Table(
     Index("ix_best_artifacts_sha256", "sha256"),
 )
 
+peer_times = Table(
+    "peer_times",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column(
+        "workload_id", ForeignKey("workloads.id", name="fk_peer_times_workload"), nullable=False
+    ),
+    Column("device_id", ForeignKey("devices.id", name="fk_peer_times_device"), nullable=False),
+    Column("baselines", Text, nullable=False),  # which peers an order wants
+    Column("versions", JSON, nullable=False),
+    Column("rows", JSON, nullable=False),
+    Column("measured_at", Double, nullable=False),
+    UniqueConstraint("workload_id", "device_id", "baselines", name="uq_peer_times_workload_device"),
+)
+
 ladders = Table(
     "ladders",
     metadata,

@@ -19,6 +19,7 @@ from templates.conv1d.cuda.seeds.blocks import CudaBlocks
 from templates.conv1d.cuda.seeds.splits import CudaSplits
 from templates.conv1d.cuda.seeds.strategies import CudaStrategies
 from templates.conv1d.cuda.signals import CudaSignals
+from templates.conv1d.cuda.signals_toeplitz import CudaSignalsToeplitz
 from templates.conv1d.cuda.toeplitz import CudaToeplitz
 from templates.conv1d.cuda.warpgroup import CudaWarpgroup
 from templates.conv1d.cuda.window import CudaWindow
@@ -37,6 +38,7 @@ TEMPLATES = (
     CudaSignals(),
     CudaWindow(),
     CudaHankel(),
+    CudaSignalsToeplitz(),
     CudaBank(),
     CudaImplicit(),
     CudaImplicitWarpgroup(),

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.exact.in_threads import in_threads
 from templates.kernels.transform import smooth
 
 DIRECT_LIMIT = 2**24
@@ -40,8 +41,7 @@ def sums(
     signals = channels_first(workload, x)
     taps = in_order(workload, w).astype(np.float64)
     summed = _sums_of_channels if workload.multiplier > 1 or workload.is_dense else _sums_of_each
-    for b in range(workload.B):
-        summed(workload, signals[b], taps, outputs[b])
+    in_threads(lambda b: summed(workload, signals[b], taps, outputs[b]), range(workload.B))
     return result
 
 

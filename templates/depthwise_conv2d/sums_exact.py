@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.in_threads import in_threads
 from templates.kernels.transform import smooth
 
 DIRECT_TAPS = 80
@@ -42,9 +43,12 @@ def sums(
     x = x.transpose(workload.axes(range(4)))
     result = np.empty(workload.output.shape)
     planes = result.transpose(workload.axes(range(4)))
-    for block in blocks(planes.shape):
+
+    def fill(block: Block) -> None:
         window = window_of(workload, x, block)
         planes[block] = summed(workload, window, taps[block[1]], planes[block].shape[2:])
+
+    in_threads(fill, blocks(planes.shape))
     return result
 
 

@@ -2,22 +2,65 @@
 constexpr bool HAS_EPILOGUE = @HAS_EPILOGUE@, HAS_BIAS = @HAS_BIAS@, HAS_RESIDUAL = @HAS_RESIDUAL@;
 
 __device__ __forceinline__ float epilogue_none(float v) { return v; }
-__device__ __forceinline__ float epilogue_relu(float v) { return v < 0.0f ? 0.0f : v; }
-__device__ __forceinline__ float epilogue_relu6(float v) { return v > 6.0f ? 6.0f : epilogue_relu(v); }
+__device__ __forceinline__ float epilogue_relu(float v) {
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.f32 %0, %0, 0f00000000;" : "+f"(v));
+  return v;
+#else
+  return v < 0.0f ? 0.0f : v;
+#endif
+}
+__device__ __forceinline__ float epilogue_relu6(float v) {
+  v = epilogue_relu(v);
+#if __CUDA_ARCH__ >= 800
+  asm("min.NaN.f32 %0, %0, 0f40c00000;" : "+f"(v));
+  return v;
+#else
+  return v > 6.0f ? 6.0f : v;
+#endif
+}
+// half + half * tanh(of), by an instruction right to 2^-11.
+__device__ __forceinline__ float epilogue_turned(float half, float of) {
+  float turned;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(turned) : "f"(of));
+  return fmaf(half, turned, half);
+}
 __device__ __forceinline__ float epilogue_silu(float v) {
 #if @IS_COARSE@ && __CUDA_ARCH__ >= 750
-  const float half = 0.5f * v;  // v / (1 + exp(-v)) = half + half * tanh(half), one instruction, right to 2^-11
-  float turned;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(turned) : "f"(half));
-  return fmaf(half, turned, half);
+  return epilogue_turned(0.5f * v, 0.5f * v);
 #else
   return v * __fdividef(1.0f, 1.0f + __expf(-v));
 #endif
 }
-__device__ __forceinline__ float epilogue_gelu(float v) { return 0.5f * v * erfcf(-0.70710678f * v); }
-__device__ __forceinline__ float epilogue_hardswish(float v) { return v * epilogue_relu6(v + 3.0f) * (1.0f / 6.0f); }
+__device__ __forceinline__ float epilogue_gelu(float v) {
+#if @IS_COARSE@ && __CUDA_ARCH__ >= 750
+  // erf(v / sqrt(2)) by a fit of what it is tanh of: the result is right to 2.6e-5, and from 4 on tanh is 1.
+  const float square = fminf(v * v, 16.0f);
+  return epilogue_turned(0.5f * v, v * fmaf(fmaf(-3.5181794e-4f, square, 3.7007506e-2f), square, 0.79750583f));
+#else
+  return 0.5f * v * erfcf(-0.70710678f * v);
+#endif
+}
+__device__ __forceinline__ float epilogue_hardswish(float v) { return v * __saturatef(fmaf(v, 1.0f / 6.0f, 0.5f)); }
 
 __device__ __forceinline__ float epilogue_activation(float v) { return epilogue_@ACTIVATION@(v); }
+
+// Two neighbours as they are stored, the first one low. Rounding keeps their order, so relu may come with it, and relu6
+// after it.
+__device__ __forceinline__ word epilogue_pack(float a, float b) {
+#if @IS_RELU@ && __CUDA_ARCH__ >= 800
+  word h;
+  if constexpr (IS_BF16) asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
+  else asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
+#if @IS_RELU6@
+  if constexpr (IS_BF16) asm("min.NaN.bf16x2 %0, %0, %1;" : "+r"(h) : "r"(0x40c040c0u));
+  else asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(h) : "r"(0x46004600u));
+#endif
+  return h;
+#else
+  return element_pack(epilogue_activation(a), epilogue_activation(b));
+#endif
+}
 
 __device__ __forceinline__ float epilogue_bias(const void* bias, int channel) {
   return HAS_BIAS ? element_load((const char*)bias, channel) : 0.0f;
@@ -34,6 +77,20 @@ __device__ __forceinline__ void epilogue_finish(float* sum, float bias, const ch
     if (HAS_RESIDUAL) sum[i] += element_at(added, i);
     sum[i] = epilogue_activation(sum[i]);
   }
+}
+
+// N neighbouring sums, which begin with the bias, to memory; they and their residual lie at a multiple of their size.
+template <int N>
+__device__ __forceinline__ void epilogue_store(char* to, const float* sum, const char* residual) {
+  word added[element_words(N)], packed[element_words(N)];
+  if (HAS_RESIDUAL) element_fetch<N * SIZE>(added, residual, true);
+  const auto whole = [&](int i) { return i >= N ? 0.0f : HAS_RESIDUAL ? sum[i] + element_at(added, i) : sum[i]; };
+#pragma unroll
+  for (int i = 0; i < element_words(N); ++i) {
+    if constexpr (IS_FLOAT) packed[i] = __float_as_uint(epilogue_activation(whole(i)));
+    else packed[i] = epilogue_pack(whole(2 * i), whole(2 * i + 1));
+  }
+  element_put<N * SIZE>(to, packed);
 }
 
 // Neighbours in a tensor: the first one's element, and how many of them the tensor has.

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tuner.errors import (
     TunerError,
     UnknownStrategy,
     UntrustedSigner,
+    WrongArgument,
 )
 from tuner.settings import Settings
 
@@ -96,3 +98,9 @@ def test_a_client_without_a_compiler(
     ):
         client.tune("conv1d", SHAPE)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_is_no_settings() -> None:
+    url: Any = "sqlite:///convtune.db"
+    with pytest.raises(WrongArgument, match=r"settings is a str: give Settings\(database_url=…\)"):
+        Local(url)

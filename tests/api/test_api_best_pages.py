@@ -40,6 +40,15 @@ def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -
     assert "ours" not in listed
 
 
+def test_peers_of_an_earlier_job_have_their_day(client: TestClient, engine: Engine) -> None:
+    row = {"name": "numpy", "time_us": 900.0, "speedup": 1.8}
+    one, _, _ = pages_of(client, engine, time_us=487.0, baselines=[row])
+    assert "timed by an earlier job" not in one
+    dated = row | {"measured_at": "2026-03-01T10:00:00+00:00"}
+    one, _, _ = pages_of(client, engine, time_us=480.0, baselines=[dated])
+    assert "timed by an earlier job with the same versions, on 2026-03-01." in one
+
+
 def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engine) -> None:
     one, listed, of_job = pages_of(client, engine)
     assert "was faster" not in one + of_job

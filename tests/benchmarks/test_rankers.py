@@ -8,9 +8,10 @@ import pytest
 
 from templates import operators
 from tests.benchmarks.predicted import shapes
-from tests.benchmarks.predicted.__main__ import KINDS, known
+from tests.benchmarks.predicted.__main__ import KINDS
 from tests.benchmarks.predicted.finalists import is_judged
 from tests.benchmarks.predicted.judge import left_out, whole_space
+from tests.benchmarks.predicted.known import known
 from tests.benchmarks.predicted.train import told
 from tests.benchmarks.predicted.trials import FOLDER, Recorded, Recordings
 from tests.benchmarks.strategies.recording import load, names

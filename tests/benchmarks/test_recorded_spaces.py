@@ -1,22 +1,60 @@
 """The bars of the search, on recorded spaces; and how a space is recorded."""
 
+from math import log
 from pathlib import Path
+from statistics import fmean
 
+import numpy as np
 import pytest
 
-from tests.benchmarks.strategies.compare import COLD, SEEDS, WARM, compared
-from tests.benchmarks.strategies.page import AT_MOST
-from tests.benchmarks.strategies.record import SHAPES
-from tests.benchmarks.strategies.recording import FOLDER, load, names
+from templates.errors import InvalidConfig
+from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
+from tests.benchmarks.predicted.known import SAMPLES, extents, others
+from tests.benchmarks.strategies.compare import ALONE, ALONE_WARM, GUIDED, WARM, compared
+from tests.benchmarks.strategies.page import AT_MOST, markdown, mean_curves
+from tests.benchmarks.strategies.picture import picture
+from tests.benchmarks.strategies.recorded_space import RecordedSpace
+from tests.benchmarks.strategies.recording import FOLDER, load, names, samples
+from tests.benchmarks.strategies.searches import found_after, searches
+from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, listed, recorded, workload
 from tests.benchmarks.strategies.space_json import to_json
+from tests.benchmarks.strategies.subgrids import Subgrids
 
 RECORDINGS = {name: load(name) for name in names()}
 
 
-def test_there_are_four_small_files_and_each_can_be_made_again() -> None:
-    assert set(SHAPES) == set(RECORDINGS)
+def test_there_are_small_files_and_each_can_be_made_again() -> None:
+    assert set(CHOSEN_ON["cpu"]) == set(RECORDINGS)
     assert len(RECORDINGS) >= 4
-    assert all(path.stat().st_size < 200_000 for path in FOLDER.iterdir())
+    listed = {
+        f"{kind} {workload(*shape).key}"
+        for lists in (CHOSEN_ON, JUDGED_ON)
+        for kind in lists
+        for shape in lists[kind].values()
+    }
+    assert samples().keys() <= listed
+    assert len(samples()) >= 12
+    assert all(p.stat().st_size < 200_000 for p in (*FOLDER.iterdir(), *SAMPLES.iterdir()))
+
+
+def test_nothing_is_judged_that_was_chosen_on() -> None:
+    """Not even a shape of another batch, layout or dtype."""
+    for kind in CHOSEN_ON:
+        chosen = {extents(workload(*shape)) for shape in CHOSEN_ON[kind].values()}
+        judged = {extents(workload(*shape)) for shape in JUDGED_ON[kind].values()}
+        assert len(judged) == len(JUDGED_ON[kind]) >= 2
+        assert not chosen & judged
+
+
+@pytest.mark.parametrize(("kind", "name"), listed())
+def test_a_ranker_has_learnt_from_no_shape_like_the_one_that_is_searched(
+    kind: str, name: str
+) -> None:
+    here = recorded(kind, name)
+    learnt = others(here.shape, kind)
+    assert len(learnt) > 20
+    assert extents(here.shape) not in {extents(each.shape.shape) for each in learnt}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -25,6 +63,15 @@ def test_a_recording_has_a_time_for_each_configuration(name: str) -> None:
     assert len(here.times) == len(here.space) >= 500
     assert 1 <= here.good <= len(here.space) / 50
     assert all(here.features(here.space[index]) for index in (0, len(here.space) - 1))
+
+
+@pytest.mark.parametrize("key", samples())
+def test_a_part_of_a_space_has_a_time_for_each_configuration(key: str) -> None:
+    here = samples()[key]
+    assert len(here.times) == len(here.space) >= 300
+    assert 1 <= here.good <= len(here.space) / 30
+    near = [len(here.space.neighbours(index)) for index in range(0, len(here.space), 10)]
+    assert fmean(near) > 3
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -44,10 +91,83 @@ def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:
     assert (tmp_path / "again.json.gz").read_bytes() == stored
 
 
+def union() -> UnionSpace:
+    one, other = ConfigSpace("one", 1), ConfigSpace("other", 1)
+    for place in range(4):
+        one.knob(f"knob{place}", list(range(6)))
+    one.constraint("sum", lambda c: (c["knob0"] + c["knob1"]) % 2 == 0)
+    other.knob("knob0", [1, 2, 3])
+    other.knob("extra", ["a", "b"], when={"knob0": 2})
+    return UnionSpace([one, other])
+
+
+def test_recorded_configurations_are_a_space_of_their_own() -> None:
+    whole = union()
+    again = RecordedSpace(list(whole))
+    assert [again[index] for index in range(len(again))] == list(whole)
+    assert again.parts == whole.parts
+    for index in range(0, len(whole), 37):
+        assert again.neighbours(index) == whole.neighbours(index)
+        assert again.index(whole[index]) == index
+    part = RecordedSpace(list(whole)[:5])
+    with pytest.raises(InvalidConfig, match="not recorded"):
+        part.index(whole[5])
+
+
+def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
+    whole = union()
+    strategy = Subgrids(whole, lambda _: {}, 0)
+    first = strategy.ask(60)
+    assert {whole[index]["template"] for index in first} == {"one", "other"}
+    within = fmean(len({*whole.neighbours(index)} & {*first}) for index in first)
+    drawn = whole.sample(np.random.default_rng(0), 60)
+    assert within > 1.5 * fmean(len({*whole.neighbours(index)} & {*drawn}) for index in drawn)
+    rest = strategy.ask(len(whole))
+    assert sorted(first + rest) == list(range(len(whole)))
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_the_bars_hold(name: str) -> None:
-    row = compared(name)
-    assert {len(trials) for trials in row.trials.values()} == {SEEDS}
-    assert row.median(COLD) <= AT_MOST * row.median("random")
-    assert row.median(WARM) <= AT_MOST * row.median(COLD)
+def test_the_bars_hold_without_a_ranker(name: str) -> None:
+    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
+    assert row.median(ALONE) <= AT_MOST * row.median("random")
+    assert row.median(ALONE_WARM) <= AT_MOST * row.median(ALONE)
     assert row.median("evolutionary") < row.median("random")
+
+
+def test_a_ranker_halves_the_trials_on_shapes_that_nothing_was_chosen_on() -> None:
+    rows = [
+        compared(kind, name, [ALONE, GUIDED], seeds=5, most=1)
+        for kind in JUDGED_ON
+        for name in JUDGED_ON[kind]
+    ]
+    shares = [log(row.ninth(GUIDED) / row.ninth(ALONE)) for row in rows]
+    assert fmean(shares) <= log(AT_MOST)
+
+
+def test_a_search_of_a_whole_space_finds_what_few_configurations_reach() -> None:
+    for search in searches():
+        guided, alone = (found_after(search, guided=way) for way in (True, False))
+        assert len(guided) + len(alone) == len(search["runs"])
+        assert search["configurations"] > 30_000
+    [k31] = [search for search in searches() if search["workload"]["K"] == 31]
+    found = [n for n in found_after(k31, guided=True) if n is not None]
+    assert len(found) == 5
+    assert max(found) <= 64
+
+
+def test_the_page_and_its_picture() -> None:
+    rows = [
+        compared("cpu", "depthwise-7x7k5", ["random", "evolutionary", ALONE, GUIDED, WARM], 2, 16),
+        compared("cpu", "depthwise-32x28x28k5", ["random", "evolutionary", ALONE, GUIDED], 2, 16),
+    ]
+    text = markdown(rows, searches(), "a command", ["a device"], 2, "a.svg")
+    chosen, judged = text.index("cpu depthwise-7x7k5"), text.index("cpu depthwise-32x28x28k5")
+    assert judged < text.index("Shapes that constants were chosen on") < chosen
+    curves = mean_curves(rows)
+    assert set(curves) == {"random", "evolutionary", ALONE, GUIDED}
+    assert all(
+        curve == sorted(curve, reverse=True) and len(curve) == 16 for curve in curves.values()
+    )
+    drawn = picture("A title & more", curves)
+    assert drawn.count("<polyline") == 4
+    assert "A title &amp; more" in drawn

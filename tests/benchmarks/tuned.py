@@ -7,10 +7,9 @@ import logging
 import platform
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,11 @@ from db.sql.engine import open_engine
 from db.sql.schema import migrate
 from tests.benchmarks.delivered import fresh
 from tuner.device.device import Device
+from tuner.measure.versions import installed_peers
 from tuner.settings import Settings
 from tuner.worker.worker import Worker
 
 SEARCH = "xgb"
-PEERS = ("scipy", "torch", "cupy-cuda13x", "cupy-cuda12x", "triton")
-"""Distributions of peers, where they are installed; NumPy is among a best's versions."""
 
 
 class JobFailed(Exception):
@@ -136,7 +134,7 @@ def provenance(command: str, device: Device) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "device": device.fingerprint(),
         "host": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
-        "peers": dict(_installed()),
+        "peers": installed_peers(),
     }
 
 
@@ -166,12 +164,6 @@ def write(path: Path, result: dict[str, Any], text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_name(path.name + ".json").write_text(json.dumps(result, indent=1) + "\n")
     path.with_name(path.name + ".md").write_text(text)
-
-
-def _installed() -> Iterator[tuple[str, str]]:
-    for name in PEERS:
-        with suppress(PackageNotFoundError):
-            yield name, version(name)
 
 
 def _by_template(stored: list[Trial]) -> dict[str, float]:

@@ -26,5 +26,6 @@ def device() -> Device:
 
 @pytest.fixture(scope="session")
 def builder(device: Device) -> Iterator[Builder]:
-    with Builder(workers=min(16, os.cpu_count() or 1)) as builder:
+    at_once = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    with Builder(workers=max(1, (os.cpu_count() or 1) // at_once)) as builder:
         yield builder

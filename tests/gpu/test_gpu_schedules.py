@@ -50,6 +50,11 @@ WORKLOADS: list[Workload] = [
         B=3, C=5, F=10, M=3001, N=100, dtype="float16", bias=True, residual=True, activation="relu6"
     ),
     Conv1dWorkload(M=5003, N=5, activation="hardswish", dtype="float16"),
+    Conv1dWorkload(
+        B=70, C=3, F=6, M=1000, N=333, dtype="float16", bias=True, residual=True, activation="relu"
+    ),
+    Conv1dWorkload(B=17, C=2, M=777, N=64, mode="same", kind="correlate", dtype="bfloat16"),
+    Conv1dWorkload(B=64, C=4, M=1024, N=1024, mode="causal", dtype="float16"),
     DepthwiseConv2dWorkload(
         B=3, C=5, H=16, W=31, K=3, stride=2, bias=True, residual=True, activation="silu"
     ),

@@ -1,5 +1,5 @@
 // Enough of CUDA to run a program's source on a CPU: the threads of a cluster's blocks are fibers, which take turns at barriers.
-// What an element is in memory, and what is done to a sum, are the tests': float32, and nothing.
+// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
 // No header of C++: to parse those would take longer than all that follows.
 #include <ucontext.h>
 
@@ -28,8 +28,8 @@ template <typename T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
-constexpr int SIZE = 4;
-constexpr bool HAS_RESIDUAL = false, IS_FLOAT = true;
+constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = false, HAS_BIAS = false;
+constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
 static emulated_index threadIdx, blockIdx;
 static ucontext_t emulated_caller;
@@ -69,11 +69,26 @@ void element_fetch(word* v, const char* from, bool inside) {
   if (inside) __builtin_memcpy(v, from, BYTES);
 }
 static float element_at(const word* v, int i) {
+  const word bits = IS_FLOAT ? v[i] : v[i / 2] >> 16 * (i % 2) << 16;
   float value;
-  __builtin_memcpy(&value, v + i, SIZE);
+  __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
-static float element_load(const char* from, long long i) { return element_at((const word*)(from + i * SIZE), 0); }
+static word element_narrow(float v) {  // to bfloat16
+  word bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+static word element_pack(float a, float b) { return element_narrow(a) | element_narrow(b) << 16; }
+template <int BYTES>
+void element_put(char* to, const word* v) {
+  __builtin_memcpy(to, v, BYTES);
+}
+static float element_load(const char* from, long long i) {
+  word v[1] = {};
+  __builtin_memcpy(v, from + i * SIZE, SIZE);
+  return element_at(v, 0);
+}
 constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
@@ -82,6 +97,18 @@ void element_store(char* to, const float* v) {
 template <int N>
 void epilogue_finish(float*, float, const char*) {}
 static float epilogue_bias(const void*, int) { return 0.0f; }
+static float epilogue_activation(float v) { return v; }
+
+static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
+static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }
+static word __shfl_xor_sync(word, word v, int mask) {
+  static word given[1024];
+  given[threadIdx.x] = v;
+  emulated_yield();
+  const word taken = given[threadIdx.x ^ mask];
+  emulated_yield();
+  return taken;
+}
 
 static void emulated_entry() {
   emulated_body();

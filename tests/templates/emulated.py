@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from templates.dtypes import in_numpy
 from templates.kernels.written import Launch
 from templates.workload import Workload
 from tests.templates.once import once
@@ -25,12 +26,18 @@ def run(
     floats: int,
     cluster: int = 1,
 ) -> Array:
-    """The output of the launches of the source, of a float32 workload without an epilogue, or of
-    a gradient, NaN where nothing was written. The workspace has so many ``floats``, NaN too; a
-    cluster has so many blocks."""
+    """The output of the launches of the source, of a float32 or bfloat16 workload without an
+    epilogue, or of a gradient, NaN where nothing was written. The workspace has so many ``floats``,
+    NaN too; a cluster has so many blocks."""
     symbols = [argument.symbol for argument in workload.arguments]
-    library = _library(source, launches, [*symbols, *(["workspace"] if floats else [])], cluster)
-    output = np.full(workload.output.shape, np.nan, "f4")
+    is_float = f"#define EMULATED_FLOAT {int(workload.dtype == 'float32')}\n"
+    library = _library(
+        f"{is_float}{HEADER.read_text()}{source}",
+        launches,
+        [*symbols, *(["workspace"] if floats else [])],
+        cluster,
+    )
+    output = np.full(workload.output.shape, np.nan, in_numpy(workload.output.dtype))
     tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
     library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
     return output
@@ -45,7 +52,7 @@ def _library(
         shape = f"{each.blocks}, {each.threads}, {each.words}, {cluster}"
         calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
-    text = f"""{HEADER.read_text()}{source}
+    text = f"""{source}
 static void {", ".join(f"*{symbol}" for symbol in symbols)};
 extern "C" void run(void** tensors) {{
 {taken}{calls}}}

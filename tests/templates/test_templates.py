@@ -5,17 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import templates
+from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.workload import Workload
-from tests.templates.devices import LIMITS
+from tests.templates.devices import CPU, LIMITS
 from tests.templates.shapes import WORKLOADS
 
 Case = tuple[Any, Workload, DeviceLimits]
 BOUNDED = settings(max_examples=150, deadline=None)
+LONG_KERNEL = Conv1dWorkload(M=2**24, N=2**16, mode="full")
 
 
 @st.composite
@@ -49,6 +52,7 @@ def test_features_have_the_same_names_and_are_finite(case: Case, seed: int) -> N
 
 @BOUNDED
 @given(served(), st.integers(0, 2**32))
+@example((CpuFft(), LONG_KERNEL, CPU), 0)
 def test_no_configuration_asks_for_more_than_the_device_has(case: Case, seed: int) -> None:
     template, workload, limits = case
     space = template.space(workload, limits)

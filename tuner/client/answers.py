@@ -81,6 +81,7 @@ class Baseline(Shown):
     max_error: float | None = None
     error: str | None = None
     level: str | None = None  # kernel, call
+    measured_at: datetime | None = None  # of a peer that an earlier job timed
 
 
 class Best(BestShown):

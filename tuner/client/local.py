@@ -26,7 +26,7 @@ from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
-from tuner.errors import BadOrder, ModelFailed, NotTuned
+from tuner.errors import BadOrder, ModelFailed, NotTuned, WrongArgument
 from tuner.job.model_order import model_ordered
 from tuner.job.order import (
     only_terms,
@@ -55,9 +55,15 @@ MATCHES = ("exact", PREDICTED)
 class Local(Source):
     """The database of TUNER_DATABASE_URL, or of ``settings``, used as a service is: what `tuner
     tune`, a worker or :meth:`tune` found there. Libraries are loaded that this machine's own key
-    signed, or one of TUNER_SIGNERS. Close it, or use it in a ``with``."""
+    signed, or one of TUNER_SIGNERS. Close it, or use it in a ``with``. Raises WrongArgument for
+    settings that are none, such as a database's URL."""
 
     def __init__(self, settings: Settings | None = None, cache: Path | None = None) -> None:
+        if not isinstance(settings, Settings | None):
+            raise WrongArgument(
+                f"settings is a {type(settings).__name__}: give Settings(database_url=…), or set "
+                "TUNER_DATABASE_URL"
+            )
         self._settings = settings or Settings()
         self.cache = Cache(cache)
         self._named = trust.named(None) or frozenset()

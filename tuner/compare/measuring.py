@@ -24,7 +24,8 @@ class Measuring(Protocol):
     """Checks and times libraries of one workload.
 
     ``max_in_flight`` is how many libraries it takes before it has answered the first.
-    ``overlaps_builds`` says whether builds may run while it measures.
+    ``overlaps_builds`` says whether builds may run while it measures. ``peer_versions`` is what
+    the times of its peers depend on; None if they are of no use to another job.
     """
 
     @property
@@ -32,6 +33,9 @@ class Measuring(Protocol):
 
     @property
     def overlaps_builds(self) -> bool: ...
+
+    @property
+    def peer_versions(self) -> dict[str, str] | None: ...
 
     def submit(self, library: Path) -> Future[Measured]:
         """Queue a library to be measured. A crash or a hang is a result, not an exception."""

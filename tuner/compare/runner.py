@@ -24,6 +24,7 @@ from tuner.measure.trial import (
     measure,
     write_cases,
 )
+from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
@@ -114,6 +115,11 @@ class Runner:
     def overlaps_builds(self) -> bool:
         """Builds disturb the times of a CPU, but not those of a GPU."""
         return self._device.kind == "cuda"
+
+    @property
+    def peer_versions(self) -> dict[str, str] | None:
+        """Those of this machine; None of a rough round."""
+        return of_peers(self._device) if self._settle_seconds > 0 else None
 
     def submit(self, library: Path) -> Future[Measured]:
         """:meth:`measure`, as soon as what was submitted before is measured."""

@@ -121,6 +121,11 @@ class FarmRunner:
         """Builds run on another machine than what is measured."""
         return True
 
+    @property
+    def peer_versions(self) -> dict[str, str] | None:
+        """None: the next round may be on another server, with other versions."""
+        return None
+
     def submit(self, library: Path) -> Future[Measured]:
         """Measure on whichever server is next. Raises NoServer, as its future does."""
         given, files = {"library": library.name}, {library.name: library}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import structlog
 
 from db.contract.order import Baselines
-from db.results.fastest import own_time
+from db.results.peer_times import PeerTimes
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.comparison import Comparison, Entry
@@ -20,6 +19,8 @@ from tuner.compare.measuring import Delivered, Measuring
 from tuner.compare.stage import CALL, EMPTY, KERNEL, of
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
+from tuner.job.baselines import Row, for_later
+from tuner.job.baselines import baselines as rows_of
 from tuner.measure.versions import versions
 from tuner.peers import beside_kernels, groups
 from tuner.plan.plan import Config, Plan
@@ -45,13 +46,22 @@ class Winner:
     library: bytes
     timing: dict[str, Any]
     max_error: float
-    baselines: list[dict[str, Any]]
+    baselines: list[Row]
     empty_us: float
 
     @property
     def time_us(self) -> float:
         """Warm median."""
         return float(self.timing["warm"]["median_us"])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The winners, and rows of the peers that were timed beside them, if later jobs may take them
+    over: each could be timed, on a quiet machine."""
+
+    winners: list[Winner]
+    peers: list[Row]
 
 
 @dataclass(frozen=True)
@@ -79,18 +89,19 @@ def decide(
     beside: Mapping[str, Built] = MappingProxyType({}),
     baselines: Baselines = "all",
     *,
+    kept: PeerTimes | None = None,
     naive: bool = True,
-) -> list[Winner]:
+) -> Decision:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
     fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
     fastest configuration on one thread follows it or, if it is on one itself, the fastest on
     several; that takes the winner's place if it is faster when both are delivered. The ``naive``
-    schedule can be left out.
+    schedule can be left out. Peers whose times were ``kept`` by an earlier job are not timed again.
 
     Raises NothingWorked if none of them can be built and run again.
     """
-    wanted = groups(plan.device.kind, baselines)
+    wanted = groups(plan.device.kind, baselines) if kept is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
     final = _round(
         plan, builder, runner, folder, chosen, beside, inside, plan.naive() if naive else None
@@ -110,11 +121,21 @@ def decide(
         except ChildFailed as error:
             wrong = {first[0].name: str(error)}
         if not wrong:
-            return _of_use([_winner(plan, final, entry, first, delivered) for entry in first])
+            winners = _of_use(
+                [_winner(plan, final, entry, first, delivered, kept) for entry in first]
+            )
+            return Decision(winners, _peers(final, winners[0], beside) if wanted else [])
         dropped |= wrong
         ranked = [entry for entry in ranked if entry.name not in wrong]
     reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
     raise NothingWorked(f"no finalist was right in the last round ({reasons or 'none was built'})")
+
+
+def _peers(final: _FinalRound, winner: Winner, beside: Collection[str]) -> list[Row]:
+    """The winner's rows of peers as they are kept, none if the round was noisy."""
+    if not winner.timing["noise"]["quiet"]:
+        return []
+    return for_later(winner.baselines, {DEFAULT, NAIVE, *final.configs, *beside})
 
 
 def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
@@ -219,7 +240,12 @@ def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
 
 
 def _winner(
-    plan: Plan, final: _FinalRound, entry: Entry, first: Sequence[Entry], delivered: Comparison
+    plan: Plan,
+    final: _FinalRound,
+    entry: Entry,
+    first: Sequence[Entry],
+    delivered: Comparison,
+    kept: PeerTimes | None,
 ) -> Winner:
     """One of the first, by the round in which all of them were delivered."""
     config, built = final.configs[entry.name], final.builds[entry.name]
@@ -247,8 +273,13 @@ def _winner(
             for each in (kernel, call)
             if each is not None and each.max_error is not None
         ),
-        baselines=_baselines(
-            final, entry, _without(delivered, ours), timing, plan.workload.max_error
+        baselines=rows_of(
+            final.comparison,
+            entry,
+            _without(delivered, ours),
+            timing,
+            plan.workload.max_error,
+            kept,
         ),
         empty_us=final.comparison.empty_us,
     )
@@ -274,61 +305,3 @@ def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, 
 def _finalist(final: _FinalRound, entry: Entry) -> dict[str, Any]:
     warm = entry.timing["warm"]
     return {"name": entry.name, "config": final.configs[entry.name], **warm}
-
-
-def _baselines(
-    final: _FinalRound,
-    winner: Entry,
-    peers: Comparison,
-    timing: Mapping[str, Any],
-    allowed: float,
-) -> list[dict[str, Any]]:
-    """The baselines, fastest first, then those that could not be timed. ``error`` says why a row
-    is no fair comparison: the baseline failed, or its error exceeds ``allowed``. ``speedup`` is
-    relative to the winner's time of the same ``level`` and the same round."""
-    rows = []
-    kernel_us = float(timing["warm"]["median_us"])
-    for entry in final.comparison.entries.values():
-        if _is_compared(entry.name):
-            rows.append(_row(entry, winner.time_us, allowed))
-    for entry in peers.entries.values():
-        rows.append(_row(entry, own_time(timing, kernel_us, {"level": entry.level}), allowed))
-    failed = [
-        {
-            "name": name,
-            "time_us": None,
-            "speedup": None,
-            "max_error": None,
-            "error": reason,
-            "level": None,
-        }
-        for name, reason in (final.comparison.dropped | peers.dropped).items()
-        if _is_compared(name)
-    ]
-    return sorted(rows, key=lambda row: float(row["time_us"])) + failed
-
-
-def _row(entry: Entry, own_us: float, allowed: float) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "time_us": entry.time_us,
-        "speedup": entry.time_us / own_us,
-        "max_error": _finite(entry.max_error),
-        "error": _wrong(entry.max_error, allowed),
-        "level": entry.level,
-    }
-
-
-def _is_compared(name: str) -> bool:
-    return name != EMPTY and not name.startswith("finalist")
-
-
-def _wrong(error: float | None, allowed: float) -> str | None:
-    if error is None or error <= allowed:
-        return None
-    return f"wrong: error {error:.3g}, allowed {allowed:.3g}"
-
-
-def _finite(error: float | None) -> float | None:
-    """JSON has no NaN."""
-    return error if error is not None and isfinite(error) else None

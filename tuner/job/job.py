@@ -18,10 +18,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
 from db import queue
-from db.contract.order import PREDICTED
+from db.contract.order import PREDICTED, Baselines
 from db.queue import history
 from db.results import best as bests
+from db.results import peer_times
 from db.results import trials as log_of_trials
+from db.results.peer_times import PeerTimes
 from db.results.trials import NewTrial, config_key
 from db.sql.errors import DuplicateTrial
 from templates.template import Template
@@ -124,7 +126,8 @@ class JobRun:
                 self._lease.check()
                 beside = self._beside(folder)
                 chosen = self._finalists()
-                winners = decide(
+                versions = runner.peer_versions
+                decision = decide(
                     self._plan,
                     self._builder,
                     runner,
@@ -132,9 +135,13 @@ class JobRun:
                     chosen,
                     beside,
                     self._job.baselines,
+                    kept=self._kept(versions),
                     naive=self._job.search != PREDICTED,
                 )
             self._lease.check()
+            if versions and decision.peers:
+                peer_times.keep(self._engine, *self._whose_peers(), versions, decision.peers)
+            winners = decision.winners
             publish(
                 self._engine,
                 self._job,
@@ -166,6 +173,15 @@ class JobRun:
             for best in found
             if best.tvm_version == TVM and self._plan.knows(best.config, best.template_version)
         ]
+
+    def _kept(self, versions: dict[str, str] | None) -> PeerTimes | None:
+        """What the peers took in an earlier job, beside the same versions."""
+        if not versions:
+            return None
+        return peer_times.kept(self._engine, *self._whose_peers(), versions)
+
+    def _whose_peers(self) -> tuple[str, int, Baselines]:
+        return self._job.workload_key, self._device_id, self._job.baselines
 
     def _record(self, winner: Winner) -> dict[str, Any]:
         order, seconds = winner.built.order, winner.time_us * 1e-6

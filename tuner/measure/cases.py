@@ -17,7 +17,7 @@ from templates.argument import Argument
 from templates.dtypes import in_numpy
 from templates.workload import Workload
 
-CASES = ("normal", "positive", "impulse")
+CASES = ("normal", "positive", "impulse", "decaying", "offset")
 FEW = 32
 """A workload with more outputs than this always has a large one."""
 
@@ -25,6 +25,12 @@ SPREAD = np.float32(4)
 """Of sums before an activation, which turns at up to 6."""
 STEEP = 5.0
 """A sum at which every activation has about the derivative 1."""
+
+RANGE = {"float32": 1e20, "bfloat16": 1e20, "float16": 2.0**4}
+"""A factor of one tensor, of whose inverse the other is a multiple: sums are as they were, while
+neither what is split into halves nor what is transformed may overflow or vanish."""
+OFFSET = {"float32": 1000.0, "bfloat16": 16.0, "float16": 64.0}
+"""What stands on a large constant, in standard deviations; less if the dtype has fewer bits."""
 
 Array = NDArray[np.floating[Any]]
 """Of its argument's dtype."""
@@ -93,8 +99,10 @@ def read(workload: Workload, directory: Path) -> list[Case]:
 def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, ...]:
     """What is given in a case. ``normal`` is what users have; ``positive`` sums without
     cancelling, where rounding errors grow; ``impulse`` has a first argument that is zero but for
-    the corners, where padding and halo go wrong. All are drawn in float32 and rounded to their
-    dtype."""
+    the corners, where padding and halo go wrong. ``decaying`` has a large first argument and a tiny
+    second, which begins with a spike and decays: no other product averages a rounding error out.
+    ``offset`` has a tiny first argument on a large constant, and a large second. All are drawn in
+    float32 and rounded to their dtype."""
     return tuple(_drawn(workload, argument, name, rng) for argument in workload.given)
 
 
@@ -105,6 +113,8 @@ def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Gen
             values *= _headroom(workload)
     elif name == "impulse" and argument == workload.given[0]:
         values = _corners(argument)
+    elif name in ("decaying", "offset") and argument in workload.given[:2]:
+        values = _extreme(workload, argument, name, rng)
     else:
         values = rng.standard_normal(argument.shape, np.float32)
         if argument.role == "sums":
@@ -122,6 +132,28 @@ def _corners(argument: Argument) -> NDArray[np.float32]:
             place[axis] = -end
         values[tuple(place)] = 1.0 + sum(ends)
     return values
+
+
+def _extreme(
+    workload: Workload, argument: Argument, name: str, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Of the size that makes sums no larger than on normal input, times a power of the range."""
+    values = rng.standard_normal(argument.shape, np.float32)
+    range_of, is_first = RANGE[workload.dtype], argument == workload.given[0]
+    if name == "decaying":
+        if not is_first:
+            extent = argument.shape[-1]
+            values *= np.exp(np.arange(extent) * np.float32(-8 / extent))
+            spikes = rng.uniform(0.5, 0.75, argument.shape[:-1])
+            values[..., 0] = spikes * math.sqrt(extent)
+        return values * np.float32(range_of if is_first else 1 / range_of)
+    if is_first:
+        values /= np.float32(OFFSET[workload.dtype])
+        values += np.float32(1)
+        values /= np.float32(2)
+    else:  # sums of all taps do not vanish: a program in float32 would be wrong, too
+        values += np.float32(3 / math.sqrt(workload.taps)) - values.mean()
+    return values * np.float32(1 / range_of if is_first else range_of)
 
 
 def _headroom(workload: Workload) -> np.float32:
@@ -146,7 +178,7 @@ def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -
     if workload.output.elements > FEW:
         return False
     squares = (
-        np.full_like(array, STEEP) if argument.role == "sums" else array**2
+        np.full_like(array, STEEP) if argument.role == "sums" else array.astype(np.float64) ** 2
         for argument, array in zip(workload.given, given, strict=True)
     )
     deviation = math.sqrt(reference(workload, *squares).max())

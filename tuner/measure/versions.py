@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from tuner import __version__
 from tuner.build.cuda_compile import OPTIONS
+from tuner.device.device import Device
 from tuner.measure.clock import PROTOCOL
 
 TVM = version("apache-tvm")
+PEERS = (
+    "numpy",
+    "scipy",
+    "torch",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "triton",
+    "causal-conv1d",
+    "nvidia-cudnn-frontend",
+)
+"""Distributions of peers."""
 
 
 def versions(kind: str) -> dict[str, str]:
@@ -17,15 +32,32 @@ def versions(kind: str) -> dict[str, str]:
     names = ["apache-tvm", "apache-tvm-ffi", "numpy"]
     if kind == "cuda":
         names += ["cuda-bindings", "nvidia-cuda-nvrtc", "torch"]
-    found = {name: _version(name) for name in names}
+    found = _installed(names)
     ours = {"convtune": __version__, "timing_protocol": str(PROTOCOL)}
     if kind == "cuda":
         ours["nvrtc_options"] = " ".join(OPTIONS)
-    return ours | {name: v for name, v in found.items() if v}
+    return ours | found
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def installed_peers() -> dict[str, str]:
+    """Versions of the peers' distributions, of those that are here."""
+    return _installed(PEERS)
+
+
+def of_peers(device: Device) -> dict[str, str]:
+    """What peers' times depend on: their own versions; Python's and ours, which call and time them;
+    and how many units of the device they may use."""
+    return installed_peers() | {
+        "python": platform.python_version(),
+        "convtune": __version__,
+        "timing_protocol": str(PROTOCOL),
+        "units": str(device.limits.units),
+    }
+
+
+def _installed(names: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

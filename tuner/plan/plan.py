@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import templates
 from db.queue.history import PastTrial
@@ -20,7 +24,7 @@ from tuner import search
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, program_of
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
-from tuner.plan.ranker import pretrained
+from tuner.plan.ranker import Ranker, pretrained
 
 Config = dict[str, Any]
 Program = Template[Any] | Trace | NaiveOnCpu | NaiveOnCuda
@@ -48,7 +52,8 @@ class Plan:
         self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
         # a gradient of which nobody has written a template is the naive schedule's
         self.space = UnionSpace([*self._spaces.values()] or [naive_on(device.kind).space()])
-        prior = self._prior() if strategy == search.PREDICTED else None  # it takes a while to load
+        self._ranker = self._pretrained() if strategy in search.GUIDED else None
+        prior = partial(self._expected, workload) if self._ranker is not None else None
         self.search = search.create(strategy, self.space, self._features, seed, prior)
         self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
@@ -86,7 +91,10 @@ class Plan:
                 if earlier is not None:
                     group.append(earlier)
                     jobs.add(trial.job_seq)
-            groups.append(group)
+            expected = self._expected(workload, [each.config for each in group])
+            groups.append(
+                [replace(e, expected=x) for e, x in zip(group, expected.tolist(), strict=True)]
+            )
         if not self.search.warm_up(groups):
             return 0, 0
         return len(jobs), sum(map(len, groups))
@@ -150,11 +158,18 @@ class Plan:
     def _features(self, config: Config) -> dict[str, float]:
         return self._derived(self.workload, config)
 
-    def _prior(self) -> search.Prior | None:
-        ranker = pretrained(self.workload.operator, self.device.kind)
-        if ranker is None:
+    def _pretrained(self) -> Ranker | None:
+        """None for gradients: rankers have seen none."""
+        if not self.workload.is_forward:
             return None
-        return partial(ranker.expected, self.workload, self.device.limits, self._features)
+        return pretrained(self.workload.operator, self.device.kind)
+
+    def _expected(self, workload: Workload, configs: Sequence[Config]) -> NDArray[np.float32]:
+        """What the ranker expects of configurations of a workload, 0 without a ranker."""
+        if self._ranker is None or not configs:
+            return np.zeros(len(configs), np.float32)
+        derive = partial(self._derived, workload)
+        return self._ranker.expected(workload, self.device.limits, derive, configs)
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
         """What the cost model sees of a configuration beside its knobs."""

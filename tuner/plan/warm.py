@@ -18,6 +18,8 @@ WORKLOADS, TRIALS = 4, 256
 """How many of the nearest workloads are used, and how many of the last trials of each."""
 OTHER_KIND = 8.0
 """The distance for a field that differs and is no number; 256 times the length is as far."""
+FARTHEST = 10.0
+"""What was fast for a workload that is farther away misleads."""
 
 
 def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
@@ -28,8 +30,9 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
             workload = templates.parse_key(key)
         except (ValidationError, TemplateError):  # of a release with other fields
             continue
-        if key != plan.workload.key:
-            known.append((_distance(plan.workload, workload), key, workload))
+        apart = distance(plan.workload, workload)
+        if key != plan.workload.key and apart <= FARTHEST:
+            known.append((apart, key, workload))
     past = [
         (workload, history.latest_trials(engine, key, device_id, TVM, TRIALS))
         for _, key, workload in sorted(known, key=lambda each: each[:2])[:WORKLOADS]
@@ -37,7 +40,7 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
     return plan.warm_up(past)
 
 
-def _distance(one: Workload, other: Workload) -> float:
+def distance(one: Workload, other: Workload) -> float:
     """Euclidean, on log2 of numbers."""
     here, there = one.model_dump(), other.model_dump()
     return math.hypot(*(_apart(here.get(name), there.get(name)) for name in here | there))

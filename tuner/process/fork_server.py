@@ -7,7 +7,6 @@ forks, and says how each child ended. It ends with the process that started it.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -19,22 +18,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tuner.process.imports import bring
 from tuner.process.stopping import LOOK_SECONDS, check_stopped
 
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
 MOST_DESCRIPTORS = 8
-FEW_LOOKS = 20_000
-"""Objects between two looks for garbage in a child."""
-PYTORCH = "torch"
-AVOIDED = (PYTORCH, "cuda.bindings.driver")
-"""What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
-that was open before its fork; and a class of streams that nothing here gives it, for 60 ms."""
 
 
 class Forked:
@@ -239,23 +233,8 @@ def _run(
 
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
-    for name in AVOIDED:
-        sys.modules[name] = None  # type: ignore[assignment]
-    gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
-    _bring(name for name in sys.argv[2:] if name != PYTORCH)
-    for name in AVOIDED:
-        del sys.modules[name]
-    _bring(name for name in sys.argv[2:] if name == PYTORCH)  # by itself it opens no GPU
-    gc.freeze()  # children share the pages of what was imported
-    gc.set_threshold(FEW_LOOKS)
-    gc.enable()
+    bring(sys.argv[2:])
     _Server(requests).serve()
-
-
-def _bring(modules: Iterable[str]) -> None:
-    for name in modules:
-        with suppress(Exception):  # the child that needs it will say so
-            importlib.import_module(name)
 
 
 if __name__ == "__main__":

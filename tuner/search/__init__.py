@@ -13,6 +13,7 @@ from tuner.search.xgb import Xgb
 
 __all__ = [
     "DEFAULT",
+    "GUIDED",
     "METASCHEDULE",
     "PREDICTED",
     "Earlier",
@@ -30,6 +31,8 @@ _STRATEGIES: dict[str, type[Strategy]] = {
 DEFAULT = Xgb.name
 METASCHEDULE = "metaschedule"
 PREDICTED = Predicted.name
+GUIDED = (Xgb.name, Predicted.name)
+"""Those that a prior guides."""
 
 
 def strategies() -> list[str]:

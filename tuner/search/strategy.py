@@ -32,12 +32,14 @@ class Result:
 @dataclass(frozen=True)
 class Earlier:
     """A trial of another workload, with what is derived from its configuration there; ``index`` is
-    that configuration's place in this space, None if it has none."""
+    that configuration's place in this space, None if it has none; ``expected`` is what the prior
+    expected of it there."""
 
     config: dict[str, Any]
     derived: dict[str, float]
     time_us: float | None
     index: int | None
+    expected: float = 0.0
 
 
 class Strategy(ABC):

@@ -1,4 +1,5 @@
-"""AutoTVM's cost model: XGBoost learns to rank configurations from what was measured."""
+"""AutoTVM's cost model: XGBoost learns to rank configurations from what was measured. If a ranker
+has learnt from other shapes, the model learns what that one misjudges."""
 
 import math
 from collections import Counter, deque
@@ -9,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.spaces.searched import SearchSpace
-from tuner.search.features import FeatureTable, Featurize
+from tuner.search.apart import apart
+from tuner.search.expected import Expected
+from tuner.search.features import FeatureTable, Featurize, Rows
 from tuner.search.seeds import seeds
 from tuner.search.spread import spread
 from tuner.search.strategy import Earlier, Prior, Strategy
 from tuner.search.turns import turns
 
 LEARN_FROM = 16
-"""Results before the model is trusted."""
+"""Results before the model is trusted, if nothing is known before."""
 SCORE_ALL = 4_000
 """A template with more configurations is scored by a pool."""
 POOL, FRESH = 1_000, 100
@@ -25,9 +28,13 @@ LEADERS = 6
 """Best predicted of a pool, whose neighbours join it."""
 STRAYS, NEIGHBOURS, EACH = 0.05, 0.25, 0.25
 """Shares of a batch: at random; among the neighbours of the best measured; for each template in
-turn, however slow it has been: one whose first trials are unlucky would never be seen again."""
+turn, as one whose first trials are unlucky would never be seen again."""
+EACH_FIRST = 0.5
+"""The same of a first batch by a ranker, which may misjudge a whole template."""
 EACH_WARM = 0.1
 """The same where other workloads' trials say how fast each template is."""
+LEAST_WORTH = 1 / 32
+"""Of a slow template's turns, against those of the fastest."""
 BEST_FEW, BEST_OF_EACH = 4, 2
 """Measured configurations whose neighbours are scored: of all, and of each template."""
 SEEDS = 0.5
@@ -50,8 +57,8 @@ PARAMS: dict[str, Any] = {
 
 
 class Xgb(Strategy):
-    """Spread over all templates at first; then the best by predicted rank, neighbours of the best,
-    some of each template, and strays."""
+    """Spread over all templates at first, or what the prior expects to be fast; then the best by
+    predicted rank, neighbours of the best, some of each template, and strays."""
 
     name = "xgb"
 
@@ -64,38 +71,45 @@ class Xgb(Strategy):
     ) -> None:
         super().__init__(space, featurize, seed, prior)
         self._table = FeatureTable(space, featurize)
+        self._expected = Expected(space, prior)
         self._seed = int(self.rng.integers(2**31))
         self._parts = [part for part in space.parts if part]
         self._pools: dict[range, list[int]] = {}
-        self._earlier: list[tuple[list[int], list[float | None]]] = []
+        self._earlier: list[tuple[list[int], Sequence[Earlier]]] = []
         self._seeds: list[int] = []
 
     def warm_up(self, workloads: Sequence[Sequence[Earlier]]) -> bool:
         groups = [trials for trials in workloads if any(trial.time_us for trial in trials)]
         for trials in groups:
             places = [self._table.add(trial.config, trial.derived) for trial in trials]
-            self._earlier.append((places, [trial.time_us for trial in trials]))
+            self._earlier.append((places, trials))
         self._seeds = seeds(groups, EACH_SEEDS)
         return bool(groups)
 
     def propose(self, count: int) -> list[int]:
-        times = {time for time in self.results.values() if time is not None}
-        if not self._earlier and (len(self.results) < LEARN_FROM or not times):
+        if not self._knows_something():
             return self._first_look(count)
         around = self._around(range(len(self.space)), BEST_FEW)
         candidates = {part: sorted(self._candidates(part, around)) for part in self._parts}
         scores = self._scores([index for part in candidates.values() for index in part])
         ranked = {part: sorted(own, key=lambda i: -scores[i]) for part, own in candidates.items()}
         ranking = sorted(scores, key=lambda index: -scores[index])
+        if not self.results and not self._earlier:
+            ranking = apart(ranking, self.space.neighbours)
         self._pools = {part: own[:POOL] for part, own in ranked.items()}
         strays = int(self.rng.binomial(count, STRAYS))
         chosen = self._next_seeds(count)
         chosen += [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
-        each = EACH_WARM if self._earlier else EACH
+        each = EACH_WARM if self._earlier else EACH if self.results else EACH_FIRST
         chosen += self._of_each(round(count * each), ranked, set(chosen))
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
         chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within it
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
+
+    def _knows_something(self) -> bool:
+        if self._earlier or self.prior is not None:
+            return True
+        return len(self.results) >= LEARN_FROM and any(self.results.values())
 
     def _first_look(self, count: int) -> list[int]:
         shares = Counter(turns(count, self._tried(), self._left(self.seen)))
@@ -113,10 +127,20 @@ class Xgb(Strategy):
     def _of_each(
         self, count: int, ranked: dict[range, list[int]], chosen: set[int]
     ) -> Iterator[int]:
-        """The best predicted of the templates with the fewest trials."""
+        """The best predicted of the templates with the fewest trials for their worth."""
         queues = {part: deque(i for i in own if i not in chosen) for part, own in ranked.items()}
         left = {part: len(queue) for part, queue in queues.items()}
-        return (queues[part].popleft() for part in turns(count, self._tried(), left))
+        shared = turns(count, self._tried(), left, self._worth())
+        return (queues[part].popleft() for part in shared)
+
+    def _worth(self) -> dict[range, float]:
+        """Of each template: twice as slow so far is worth a quarter of the trials."""
+        best = {part: self._fastest(part) for part in self._parts}
+        least = min(best.values())
+        return {
+            part: max(LEAST_WORTH, (least / time_us) ** 2) if least < time_us < math.inf else 1.0
+            for part, time_us in best.items()
+        }
 
     def _strays(self, count: int, exclude: set[int]) -> list[int]:
         """At random, templates first: a large one draws no more than a small one."""
@@ -133,6 +157,8 @@ class Xgb(Strategy):
         if len(part) <= SCORE_ALL:
             return set(part) - self.seen
         pool = self._pools.get(part, [])
+        if not pool and self.prior is not None:
+            pool = self._expected.leading(self.rng, part)[:POOL]
         near = {near for index in pool[:LEADERS] for near in self.space.neighbours(index)}
         fresh = self.space.sample(self.rng, FRESH if pool else POOL, self.seen, part)
         known = around.intersection(part) | self._around(part, BEST_OF_EACH)
@@ -148,6 +174,11 @@ class Xgb(Strategy):
         few = [index for _, index in measured[:count]]
         return {near for index in few for near in self.space.neighbours(index)} - self.seen
 
+    def _fastest(self, part: range) -> float:
+        """The least time of a template, infinite if none is known."""
+        times = (time for index, time in self.results.items() if time and index in part)
+        return min(times, default=math.inf)
+
     def _tried(self) -> dict[range, int]:
         return {part: sum(index in part for index in self.seen) for part in self._parts}
 
@@ -156,25 +187,40 @@ class Xgb(Strategy):
 
     def _scores(self, indices: list[int]) -> dict[int, float]:
         """Higher for what the model takes to be faster."""
-        import xgboost
-
+        margins = -self._expected.of(indices)
+        if not self.results and not self._earlier:
+            return dict(zip(indices, margins.tolist(), strict=True))
         told = list(self.results)
         # together: a template that is met for the first time brings columns of its own
         rows = self._table.rows([*told, *indices])
-        groups = [(self._table.at(places), times) for places, times in self._earlier]
+        model = self._model(rows[: len(told)], told)
+        scores = model.inplace_predict(rows[len(told) :], base_margin=margins).tolist()
+        return dict(zip(indices, scores, strict=True))
+
+    def _model(self, rows: Rows, told: list[int]) -> Any:
+        """Trees that add to what was expected."""
+        import xgboost
+
+        groups = [
+            (
+                self._table.at(places),
+                _speeds([trial.time_us for trial in trials]),
+                np.array([-trial.expected for trial in trials], np.float32),
+            )
+            for places, trials in self._earlier
+        ]
         if told:
-            groups.append((rows[: len(told)], list(self.results.values())))
+            groups.append((rows, _speeds([*self.results.values()]), -self._expected.of(told)))
         data = xgboost.DMatrix(
-            np.concatenate([each for each, _ in groups]),
-            label=np.concatenate([_speeds(times) for _, times in groups]),
+            np.concatenate([each for each, _, _ in groups]),
+            label=np.concatenate([speeds for _, speeds, _ in groups]),
+            base_margin=np.concatenate([margins for _, _, margins in groups]),
             nthread=1,
         )
-        data.set_group([len(times) for _, times in groups])
+        data.set_group([len(speeds) for _, speeds, _ in groups])
         past = EARLIER / (1 + len(told) / FADES)
         data.set_weight([past] * len(self._earlier) + [1.0] * bool(told))
-        model = xgboost.train(PARAMS | {"seed": self._seed}, data, ROUNDS)
-        scores = model.inplace_predict(rows[len(told) :]).tolist()
-        return dict(zip(indices, scores, strict=True))
+        return xgboost.train(PARAMS | {"seed": self._seed}, data, ROUNDS)
 
 
 def _speeds(times: Sequence[float | None]) -> NDArray[np.float64]:

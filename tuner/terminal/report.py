@@ -51,7 +51,7 @@ def show_best(best: Best, console: Console) -> None:
             _number(baseline["time_us"], ".2f"),
             _number(baseline["speedup"], ".1f"),
             _number(baseline.get("max_error"), ".1e"),
-            Text("".join(failure.splitlines()[:1])),
+            Text("".join(failure.splitlines()[:1]) or _when(baseline)),
             style="red" if failure else None,
         )
     console.print(table)
@@ -61,6 +61,12 @@ def show_best(best: Best, console: Console) -> None:
     if peer is not None:
         console.print(f"{peer}; rather call that", style="bold yellow", markup=False)
     warn_of(best.timing.get("noise"), console)
+
+
+def _when(baseline: dict[str, Any]) -> str:
+    """The day on which an earlier job timed it."""
+    timed = baseline.get("measured_at")
+    return f"timed {timed[:10]}" if timed else ""
 
 
 def warn_of(noise: dict[str, Any] | None, console: Console) -> None:

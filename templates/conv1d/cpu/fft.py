@@ -12,6 +12,8 @@ from templates.template import Config, Template
 FEWEST_TAPS = 64
 """On a long signal the form is faster than the direct one from about so many taps on."""
 SHORTEST = 128
+MOST_STAGED_BYTES = 2**24
+"""What each thread stages, unless a single block of the shortest transform is larger already."""
 
 
 class CpuFft(Template[Conv1dWorkload]):
@@ -61,6 +63,11 @@ class CpuFft(Template[Conv1dWorkload]):
                 c["pairs"] == 1 or outputs(workload, c) * 2 * (c["pairs"] - 1) < workload.length
             ),
         )
+        shortest = _lengths(workload)[0]
+        space.constraint(
+            f"a thread stages at most {MOST_STAGED_BYTES >> 20} MiB, or one of the shortest blocks",
+            lambda c: c["points"] * c["pairs"] == shortest or _staged_bytes(c) <= MOST_STAGED_BYTES,
+        )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
@@ -87,7 +94,7 @@ class CpuFft(Template[Conv1dWorkload]):
             "work_per_task": 2 * pairs * points * work,
             "transforms": len(parts),
             "registers": 2 * config["radix"] * lanes * 4 / limits.vector_bytes,
-            "tile_bytes": 8 * points * pairs,
+            "tile_bytes": _staged_bytes(config),
             "spectrum_bytes": 16 * points,
             "padded_share": tasks * 2 * pairs * points / (workload.rows * workload.length),
         }
@@ -106,6 +113,11 @@ def factors(config: Config) -> list[int]:
     low, more = divmod(bits, parts)
     exponents = [low + 1] * more + [low] * (parts - more)
     return [2**e for e in (exponents if config["largest"] == "first" else exponents[::-1])]
+
+
+def _staged_bytes(config: Config) -> int:
+    """A complex number in float32 for each point of each pair."""
+    return 8 * int(config["points"]) * int(config["pairs"])
 
 
 def _lengths(workload: Conv1dWorkload) -> list[int]:

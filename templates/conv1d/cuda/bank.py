@@ -32,7 +32,7 @@ class CudaBank(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "bank"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

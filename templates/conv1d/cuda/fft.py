@@ -34,7 +34,7 @@ class CudaFft(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "fft"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

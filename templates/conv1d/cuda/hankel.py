@@ -33,7 +33,7 @@ class CudaHankel(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "hankel"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

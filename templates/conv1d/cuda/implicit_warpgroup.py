@@ -37,7 +37,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "implicit_warpgroup"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -26,7 +26,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "partitions"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

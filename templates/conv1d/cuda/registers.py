@@ -23,7 +23,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "registers"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -23,7 +23,7 @@ class CudaSignals(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "signals"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

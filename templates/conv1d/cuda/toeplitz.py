@@ -22,7 +22,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "toeplitz"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

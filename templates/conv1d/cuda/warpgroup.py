@@ -27,7 +27,7 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "warpgroup"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -34,7 +34,7 @@ class CudaWindow(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "window"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -53,7 +53,7 @@ class CudaWindow(Template[Conv1dWorkload]):
         space.knob("steps", [1, 2, 4])
         space.knob("reads", _reads(workload))
         space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
-        space.knob("resident", [1, 2, 4, 8])
+        space.knob("resident", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16])
         space.knob("stores", ["cached", "streaming"])
         length = workload.length
         space.constraint(

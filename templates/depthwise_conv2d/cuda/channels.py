@@ -21,6 +21,7 @@ MAX_REGISTERS = 232  # as estimated
 DEFAULT_REGISTERS = 128
 MAX_RESIDENT = 2048  # threads of a unit
 BESIDE = 28  # registers for addresses and the like
+SPARED = 12  # of these, if it must be
 VECTOR_BYTES = 16
 PACKED_LEAST_ERROR = 8e-4
 """Rows of seven products summed in float16 are off by up to 3e-4 of the largest output, which is
@@ -41,7 +42,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT_OR_PACKED
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -63,7 +64,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             space.knob("sums", _sums(workload), when=kept)
         space.knob("lanes", _lanes(workload))
         space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
-        space.knob("resident", [1, 2, 4, 8])
+        space.knob("resident", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16])
         space.knob("stores", ["cached", "streaming"])
         patch = "rows" if "registers" in places else "columns"
         space.constraint(
@@ -118,8 +119,8 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         space.constraint(
             "the registers of the resident blocks fit",
             lambda c: (
-                _registers(workload, c)
-                <= min(MAX_REGISTERS, limits.registers_per_unit // (c["threads"] * c["resident"]))
+                _registers(workload, c) - SPARED
+                <= limits.registers_per_unit // (c["threads"] * c["resident"])
             ),
             reads=("resident",),
         )

@@ -40,7 +40,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels_sparse"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -34,7 +34,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -35,7 +35,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "patch"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -31,7 +31,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "rows"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -35,7 +35,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "toeplitz"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

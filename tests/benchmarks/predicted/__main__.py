@@ -18,12 +18,13 @@ from pathlib import Path
 from templates import operators
 from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
+from tests.benchmarks.predicted.known import known
 from tests.benchmarks.predicted.page import markdown
-from tests.benchmarks.predicted.record import record, recordings
+from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import to_learn
-from tests.benchmarks.predicted.train import Example, examples, train
-from tests.benchmarks.predicted.trials import FOLDER, Recordings
-from tests.benchmarks.strategies.recording import load, names
+from tests.benchmarks.predicted.train import train
+from tests.benchmarks.predicted.trials import FOLDER
+from tests.benchmarks.strategies.recording import load, names, samples
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
 from tuner.device.detect import detect
@@ -57,18 +58,13 @@ def main() -> None:
     options.run(options)
 
 
-def known(operator: str, kind: str) -> list[Example]:
-    """All that a ranker learns from."""
-    recorded = [Recordings.load(path) for path in sorted(FOLDER.glob("*.json.gz"))]
-    return examples([each for each in recorded if each.device["kind"] == kind], operator)
-
-
 def _record(options: argparse.Namespace) -> None:
     device = detect(options.target)
     until = time.monotonic() + options.seconds
     with Builder(options.builders) as builder:
         shapes = to_learn(options.target, options.shapes)
-        made = record(shapes, device, builder, options.trials, until)
+        halves = [options.trials - options.trials // 2, options.trials // 2]
+        made = record(shapes, device, builder, Sampled, halves, until)
     recordings(device, made).save(options.write)
 
 
@@ -93,7 +89,9 @@ def _judge(options: argparse.Namespace) -> None:
             learnt = known(operator.name, kind)
             recorded = [n for n, each in enumerate(learnt) if len(each.shape.trials) >= 20]
             for place in recorded:
-                rows.append({"kind": kind, "how": "left out", **asdict(left_out(learnt, place))})
+                shape = learnt[place].shape.shape
+                how = "part of a space" if f"{kind} {shape.key}" in samples() else "left out"
+                rows.append({"kind": kind, "how": how, **asdict(left_out(learnt, place))})
                 print(f"\r{kind} {operator.name} {len(rows)}", end="", file=sys.stderr, flush=True)
             for name in names() if kind == "cpu" else ():
                 own = pretrained(operator.name, kind)

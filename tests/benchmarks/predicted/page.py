@@ -22,10 +22,13 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         "built for this page: times come from recordings "
         "(`tests/benchmarks/predicted/recordings`, `tests/benchmarks/spaces`).",
         "",
-        "`left out`: a ranker for each shape, trained on all others. The configurations are the "
+        "`left out`: a ranker for each shape, trained on all others but those of the same lengths "
+        "or planes and kernel. The configurations are the "
         "trials of that shape, of which half were spread over its templates and half are children "
-        "of the fastest, so four at random do well, too. `whole space`: the package's own "
-        "ranker on every configuration of a space.",
+        "of the fastest, so four at random do well, too. `part of a space`: the same, of "
+        "a shape of which a few values of each knob were combined "
+        "(`tests/benchmarks/strategies/samples`). `whole space`: the package's own ranker on "
+        "every configuration of a space.",
         "",
         "| device | operator | | shapes | "
         + " | ".join(f"first {n}" for n in TRIALS)

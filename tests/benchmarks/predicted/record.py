@@ -17,47 +17,42 @@ from templates.workload import Workload
 from tests.benchmarks.predicted.trials import Config, Recorded, Recordings, Timed
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
+from tuner.compare.comparison import SETTLE_SECONDS
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
 from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM
 from tuner.plan.plan import Plan
 from tuner.search.evolutionary import Evolutionary
+from tuner.search.strategy import Strategy
 
-AT_ONCE = {"cpu": 1, "cuda": 8}
+AT_ONCE = {"cpu": 1, "cuda": 10}
 """Shapes that are built for together. On a CPU nothing is built while something is timed."""
 
-First = Callable[[Workload], Sequence[Config]]
-"""Configurations that are measured before the others."""
+Keep = Callable[[list[Recorded]], None]
+KEEP_SECONDS = 20.0
 
 
 class Sampled(Evolutionary):
-    """A first half spread over all templates, then children of the fastest: what a ranker has to
+    """A first batch spread over all templates, then children of the fastest: what a ranker has to
     tell apart, and where it has to be exact."""
 
-    first: Sequence[int] = ()
-
     def propose(self, count: int) -> list[int]:
-        if self.results:
-            return super().propose(count)
-        chosen = list(self.first)[:count]
-        return chosen + self._founders(count - len(chosen), set(chosen))
+        return super().propose(count) if self.results else self._founders(count, set())
 
 
 class _Shape:
     """One that is being recorded."""
 
     def __init__(
-        self, workload: Workload, device: Device, builder: Builder, folder: Path, count: int,
-        first: Sequence[Config],
+        self, workload: Workload, device: Device, builder: Builder, folder: Path,
+        strategy: type[Strategy], batches: Sequence[int], settle_seconds: float,
     ) -> None:  # fmt: skip
         self.workload, self._folder, self._builder = workload, folder, builder
-        self._plan = Plan(workload, device, "evolutionary", 0)
-        self._search = Sampled(self._plan.space, self._plan.search.featurize, 0)
-        self._search.first = [self._plan.space.index(config) for config in first]
-        self._plan.search = self._search
-        self._halves = [max(len(first), count - count // 2), count // 2]
-        self._runner = Runner(workload.key, device)
+        self._plan = Plan(workload, device, "grid", 0)
+        self._plan.search = strategy(self._plan.space, self._plan.search.featurize, 0)
+        self._batches = list(batches)
+        self._runner = Runner(workload.key, device, settle_seconds=settle_seconds)
         self._warming: Future[Measured] | None = None
         self._numbers = itertools.count()
         self.builds: dict[Future[Built], Config] = {}
@@ -65,7 +60,7 @@ class _Shape:
 
     def ask(self) -> bool:
         """Whether there is more to measure, whose builds then have begun."""
-        for config in self._plan.ask(self._halves.pop(0)) if self._halves else []:
+        for config in self._plan.ask(self._batches.pop(0)) if self._batches else []:
             library = self._folder / f"{self.workload.operator}-{id(self)}-{next(self._numbers)}.so"
             self.builds[self._builder.submit(self._plan.order(config, library))] = config
         return bool(self.builds)
@@ -97,18 +92,23 @@ def record(
     workloads: Iterable[Workload],
     device: Device,
     builder: Builder,
-    count: int,
+    strategy: type[Strategy],
+    batches: Sequence[int],
     until: float,
-    first: First = lambda _: (),
+    *,
+    settle_seconds: float = SETTLE_SECONDS,
+    keep: Keep = lambda _: None,
 ) -> list[Recorded]:
-    """``count`` trials of each shape, until a time of ``time.monotonic``. What is measured
-    ``first`` counts."""
+    """``batches`` of trials of each shape that a strategy proposes, until a time of
+    ``time.monotonic``. ``keep`` gets what there is from time to time. As in a job, rough times
+    are taken where nothing is to be settled."""
     left, shapes, made = iter(workloads), list[_Shape](), list[Recorded]()
+    kept = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="convtune-record-")))
         while time.monotonic() < until:
             while len(shapes) < AT_ONCE[device.kind] and (workload := next(left, None)) is not None:
-                shape = _Shape(workload, device, builder, folder, count, first(workload))
+                shape = _Shape(workload, device, builder, folder, strategy, batches, settle_seconds)
                 stack.callback(shape.close)
                 shapes.append(shape)
             for shape in [each for each in shapes if not each.builds and not each.ask()]:
@@ -118,6 +118,9 @@ def record(
             if not shapes:
                 break
             _measure_some(shapes, device.kind, until)
+            if time.monotonic() - kept > KEEP_SECONDS:
+                keep(made + [Recorded.of(shape.workload, shape.trials) for shape in shapes])
+                kept = time.monotonic()
         made += [_told(shape) for shape in shapes if shape.trials]
     return made
 

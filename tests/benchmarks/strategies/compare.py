@@ -1,28 +1,45 @@
-"""Strategies against recorded spaces: how many trials until one is within 5 % of the optimum."""
+"""Strategies against recorded spaces: how many trials until one is within 5 % of the optimum, and
+how far from it the best is meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from statistics import median
 
-from tests.benchmarks.strategies.recording import Recording, load, names
-from tests.benchmarks.strategies.replay import good_enough, replay, trials_to_good
+import numpy as np
+
+from tests.benchmarks.strategies.rankers import prior_of, ranker_without
+from tests.benchmarks.strategies.recording import Known
+from tests.benchmarks.strategies.replay import good_enough, replay
+from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, recorded
 from tuner import search
 from tuner.job.pipeline import BATCH
+from tuner.plan.warm import FARTHEST, distance
 
 SEEDS = 30
+MOST = 64
+"""Trials of a curve."""
 EARLIER_TRIALS = 64
 """Of an earlier job, as many as a job has by default."""
-COLD = "xgb"
+ALONE = "xgb, no ranker"
+ALONE_WARM = "xgb, no ranker, warm"
+GUIDED = "xgb"
 WARM = "xgb, warm"
+
+Trials = list[tuple[int, float | None]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One space; ``trials`` are those of each seed, ascending, by strategy."""
+    """One space. ``trials`` are those of each seed, ascending, by strategy. ``regret`` is the best
+    time after each trial over the optimum, its geometric mean over the seeds."""
 
     name: str
+    kind: str
+    judged: bool
     operator: str
     workload: dict[str, object]
     configurations: int
@@ -32,80 +49,170 @@ class Row:
     median_us: float
     earlier: list[str]  # spaces that the warm search has trials of
     trials: dict[str, list[int]]
+    regret: dict[str, list[float]]
 
     def median(self, strategy: str) -> float:
         return median(self.trials[strategy])
 
+    def ninth(self, strategy: str) -> int:
+        """Enough for nine seeds of ten."""
+        return self.trials[strategy][round(0.9 * (len(self.trials[strategy]) - 1))]
 
-def compared(name: str) -> Row:
-    """All strategies on one space; the warm one knows an earlier job of each of the operator's
-    other spaces."""
-    here = load(name)
-    others = [other for other in names() if other != name and load(other).operator == here.operator]
-    seeds = range(SEEDS)
-    trials = {
-        strategy: [_trials(here, strategy, seed) for seed in seeds]
-        for strategy in ("random", "evolutionary")
+
+def compared(
+    kind: str, name: str, strategies: Sequence[str] = (), seeds: int = SEEDS, most: int = MOST
+) -> Row:
+    """These strategies, all unless some are named, on one space."""
+    here = recorded(kind, name)
+    earlier = _others(kind, name)
+    asked = strategies or _STRATEGIES
+    made = {
+        strategy: [
+            _found(here, _STRATEGIES[strategy](kind, name, seed), most) for seed in range(seeds)
+        ]
+        for strategy in asked
+        if earlier or strategy not in (WARM, ALONE_WARM)
     }
-    limit = good_enough(here.times)
-    trials[COLD] = [_number_of_first(_cold(name, seed), limit) for seed in seeds]
-    trials[WARM] = [_warm(here, others, seed) for seed in seeds]
     times = [time_us for time_us in here.times if time_us is not None]
+    limit, best = good_enough(here.times), min(times)
     return Row(
         name=name,
+        kind=kind,
+        judged=name in JUDGED_ON[kind],
         operator=here.operator,
         workload=here.workload,
         configurations=len(here.times),
         good=here.good,
         failed=len(here.times) - len(times),
-        best_us=min(times),
+        best_us=best,
         median_us=median(times),
-        earlier=others,
-        trials={strategy: sorted(numbers) for strategy, numbers in trials.items()},
+        earlier=earlier,
+        trials={
+            strategy: sorted(_number_of_first(run, limit) for run in runs)
+            for strategy, runs in made.items()
+        },
+        regret={
+            strategy: _curve([_bests(run, best, most) for run in runs])
+            for strategy, runs in made.items()
+        },
     )
 
 
-def _trials(here: Recording, name: str, seed: int) -> int:
-    strategy = search.create(name, here.space, here.features, seed)
-    return trials_to_good(strategy, here.times, BATCH)
+def _others(kind: str, name: str) -> list[str]:
+    """The other shapes of the operator, in the same list, that a job would learn from."""
+    [shapes] = [each for each in (CHOSEN_ON[kind], JUDGED_ON[kind]) if name in each]
+    here = recorded(kind, name).shape
+    return [
+        other
+        for other in shapes
+        if other != name
+        and shapes[other][0] == here.operator
+        and distance(here, recorded(kind, other).shape) <= FARTHEST
+    ]
 
 
-def _warm(here: Recording, others: list[str], seed: int) -> int:
-    strategy = search.create(COLD, here.space, here.features, seed)
-    strategy.warm_up([_earlier(other, here, seed) for other in others])
-    return trials_to_good(strategy, here.times, BATCH)
+def _plain(strategy: str) -> Callable[[str, str, int], search.Strategy]:
+    def create(kind: str, name: str, seed: int) -> search.Strategy:
+        here = recorded(kind, name)
+        return search.create(strategy, here.space, here.features, seed)
+
+    return create
 
 
-def _earlier(name: str, here: Recording, seed: int) -> list[search.Earlier]:
+def _guided(kind: str, name: str, seed: int) -> search.Strategy:
+    here = recorded(kind, name)
+    return search.create(search.DEFAULT, here.space, here.features, seed, _prior(kind, name))
+
+
+def _warm(
+    create: Callable[[str, str, int], search.Strategy],
+) -> Callable[[str, str, int], search.Strategy]:
+    """The same, told an earlier job of each of the operator's other shapes."""
+
+    def warmed(kind: str, name: str, seed: int) -> search.Strategy:
+        strategy = create(kind, name, seed)
+        others = _others(kind, name)
+        strategy.warm_up([_earlier(kind, other, name, seed, strategy.prior) for other in others])
+        return strategy
+
+    return warmed
+
+
+_STRATEGIES: dict[str, Callable[[str, str, int], search.Strategy]] = {
+    "random": _plain("random"),
+    "evolutionary": _plain("evolutionary"),
+    ALONE: _plain(search.DEFAULT),
+    ALONE_WARM: _warm(_plain(search.DEFAULT)),
+    GUIDED: _guided,
+    WARM: _warm(_guided),
+}
+
+
+@cache
+def _prior(kind: str, name: str) -> search.Prior:
+    return prior_of(recorded(kind, name))
+
+
+@cache
+def _expected_there(kind: str, there: str, here: str) -> list[float]:
+    """What a ranker that lacks one shape expects of another's configurations."""
+    other = recorded(kind, there)
+    ranker = ranker_without(kind, recorded(kind, here).shape)
+    expected = ranker.expected(other.shape, other.limits, other.features, list(other.space))
+    return [float(each) for each in expected]
+
+
+def _earlier(
+    kind: str, name: str, here: str, seed: int, prior: search.Prior | None
+) -> list[search.Earlier]:
     """What a job of the other shape measured."""
-    there = load(name)
+    there, space = recorded(kind, name), recorded(kind, here).space
+    expected = [0.0] * len(there.times) if prior is None else _expected_there(kind, name, here)
     return [
         search.Earlier(
             config := there.space[index],
             there.features(config),
             time_us,
-            here.space.index(config) if config in here.space else None,
+            space.index(config) if config in space else None,
+            expected[index],
         )
-        for index, time_us in _cold(name, seed)[:EARLIER_TRIALS]
+        for index, time_us in _earlier_job(kind, name, seed)
     ]
 
 
 @cache
-def _cold(name: str, seed: int) -> list[tuple[int, float | None]]:
-    """A cold search's trials until one is good enough, and at least an earlier job's."""
-    here = load(name)
-    limit = good_enough(here.times)
-    made: list[tuple[int, float | None]] = []
-    found = False
-    for index, time_us in replay(
-        search.create(COLD, here.space, here.features, seed), here.times, BATCH
-    ):
+def _earlier_job(kind: str, name: str, seed: int) -> Trials:
+    """Its trials, with nothing known before it."""
+    there = recorded(kind, name)
+    strategy = _STRATEGIES[ALONE](kind, name, seed)
+    made = replay(strategy, there.times, BATCH)
+    return [trial for trial, _ in zip(made, range(EARLIER_TRIALS), strict=False)]
+
+
+def _found(here: Known, strategy: search.Strategy, most: int) -> Trials:
+    """A search's trials until one is good enough, and at least ``most``, or as many as lead to the
+    optimum."""
+    limit, best = good_enough(here.times), min(time for time in here.times if time is not None)
+    made: Trials = []
+    least = np.inf
+    for index, time_us in replay(strategy, here.times, BATCH):
         made.append((index, time_us))
-        found = found or (time_us is not None and time_us <= limit)
-        if found and len(made) >= EARLIER_TRIALS:
+        least = min(least, time_us or np.inf)
+        if least == best or (least <= limit and len(made) >= most):
             break
     return made
 
 
-def _number_of_first(made: list[tuple[int, float | None]], limit: float) -> int:
+def _bests(made: Trials, best: float, most: int) -> list[float]:
+    """The best time after each trial over the optimum."""
+    found = [*accumulate((time_us or np.inf for _, time_us in made), min)]
+    found += [found[-1]] * (most - len(found))
+    return [time_us / best for time_us in found[:most]]
+
+
+def _curve(runs: list[list[float]]) -> list[float]:
+    return [round(float(each), 4) for each in np.exp(np.log(runs).mean(axis=0))]
+
+
+def _number_of_first(made: Trials, limit: float) -> int:
     return next(n for n, (_, time) in enumerate(made, 1) if time is not None and time <= limit)

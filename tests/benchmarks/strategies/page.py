@@ -2,59 +2,157 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.strategies.compare import COLD, EARLIER_TRIALS, SEEDS, WARM, Row
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks.strategies.compare import (
+    ALONE,
+    ALONE_WARM,
+    EARLIER_TRIALS,
+    GUIDED,
+    WARM,
+    Row,
+)
+from tests.benchmarks.strategies.searches import found_after
+from tuner.plan.warm import FARTHEST
 
 AT_MOST = 0.5
-"""Of random's trials for xgb, and of the cold search's for the warm one."""
+"""Of the trials of the search that it is compared with."""
+STRATEGIES = ("random", "evolutionary", ALONE, ALONE_WARM, GUIDED, WARM)
 
 
-def markdown(rows: list[Row], command: str, recorded: list[str]) -> str:
-    strategies = list(rows[0].trials)
+def markdown(
+    rows: Sequence[Row],
+    live: Sequence[dict[str, Any]],
+    command: str,
+    recorded: Sequence[str],
+    seeds: int,
+    picture: str,
+) -> str:
+    judged = [row for row in rows if row.judged]
+    chosen = [row for row in rows if not row.judged]
     lines = [
         "# Search strategies",
         "",
         f"    {command}",
         "",
-        f"Trials until one is within 5 % of the optimum, median of {SEEDS} seeds "
-        "(in brackets the tenth and the ninetieth percentile), replayed on spaces of which every "
-        "configuration was built, checked and timed with a job's builder and runner "
-        f"({'; '.join(recorded)}). Nothing is built for this page: "
-        "`tests/benchmarks/strategies/replay.py` answers each proposal from the recording, "
-        "a job's batch at a time.",
+        f"Trials until one is within 5 % of the fastest that is recorded, median of {seeds} seeds, "
+        "in brackets what was enough for nine of ten. Nothing is built for this page: "
+        "`tests/benchmarks/strategies/replay.py` answers each proposal from a recording, a job's "
+        f"batch at a time. Recorded on: {'; '.join(recorded)}.",
         "",
-        f"`{WARM}` begins with {EARLIER_TRIALS} trials of an earlier job of each other shape of "
-        "its operator below, on the same device. The constants of `xgb` were chosen on these same "
-        "spaces: how it does on others is not measured here.",
+        "On a CPU, small spaces were timed as a whole. Of larger ones a part was, which has a few "
+        "values of each knob and all their combinations "
+        "(`python -m tests.benchmarks.strategies sample`): what is fastest there is not the "
+        "fastest of the whole space.",
         "",
-        "| space | configurations | within 5 % | " + " | ".join(strategies) + " |",
-        "|---|---|---|" + "---|" * len(strategies),
-    ]
-    for row in rows:
-        shape = " ".join(f"{k}={v}" for k, v in row.workload.items() if k in "MNBCHWK")
-        cells = " | ".join(_cell(row.trials[strategy]) for strategy in strategies)
-        lines.append(f"| {row.operator} {shape} | {row.configurations} | {row.good} | {cells} |")
-    lines += [
+        f"`{GUIDED}` begins with what a ranker expects that has learnt from all recorded shapes "
+        f"but this one and those like it; `{ALONE}` knows nothing before its first trial. The warm "
+        f"ones are told {EARLIER_TRIALS} trials of an earlier job of each other shape of the same "
+        f"table and operator, if there is one within a distance of {FARTHEST:g} "
+        "(`tuner/plan/warm.py`).",
         "",
-        f"Bars: `{COLD}` needs at most half of what `random` needs, `{WARM}` at most half of "
-        f"`{COLD}`.",
+        "## Shapes that nothing was chosen on",
         "",
-        "| space | xgb / random | warm / cold | |",
+        *_table(judged),
+        "",
+        f"![Regret]({picture})",
+        "",
+        f"Bar: `{GUIDED}` needs at most half of what `{ALONE}` needs, for nine seeds of ten.",
+        "",
+        "| space | trials | share | |",
         "|---|---|---|---|",
-    ]
-    for row in rows:
-        ratios = row.median(COLD) / row.median("random"), row.median(WARM) / row.median(COLD)
-        held = "held" if max(ratios) <= AT_MOST else "**missed**"
-        lines.append(f"| {row.name} | {ratios[0]:.2f} | {ratios[1]:.2f} | {held} |")
-    lines += [
+        *_bars(judged),
         "",
-        "| space | recorded fastest, µs | median, µs | failed |",
-        "|---|---|---|---|",
-        *(f"| {r.name} | {r.best_us:.2f} | {r.median_us:.2f} | {r.failed} |" for r in rows),
+        "## Shapes that constants were chosen on",
+        "",
+        *_table(chosen),
+        "",
+        "## Whole spaces, searched on the device",
+        "",
+        "    python -m tests.benchmarks.strategies live NAME --target cuda --builders 16",
+        "",
+        "Trials until one is within 5 % of the fastest that any of these searches has seen, one "
+        "number a seed, in the order of the seeds; – if the time was up before. The ranker has "
+        "learnt from no shape like it.",
+        "",
+        "| space | configurations | fastest, µs | with a ranker | without | device |",
+        "|---|---|---|---|---|---|",
+        *map(_live, live),
+        "",
+        "## Recordings",
+        "",
+        "| space | recorded | within 5 % | fastest, µs | median, µs | failed |",
+        "|---|---|---|---|---|---|",
     ]
+    for r in rows:
+        lines.append(
+            f"| {_named(r)} | {r.configurations} | {r.good} | {r.best_us:.2f} | "
+            f"{r.median_us:.2f} | {r.failed} |"
+        )
     return "\n".join(lines) + "\n"
 
 
-def _cell(trials: list[int]) -> str:
-    tenth, ninetieth = (trials[round(share * (len(trials) - 1))] for share in (0.1, 0.9))
-    middle = (trials[(len(trials) - 1) // 2] + trials[len(trials) // 2]) / 2
-    return f"**{middle:g}** ({tenth}–{ninetieth})"
+def mean_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Of each strategy that has one on all spaces: the geometric mean over them."""
+    return {
+        name: [float(each) for each in np.exp(np.mean(np.log([r.regret[name] for r in rows]), 0))]
+        for name in STRATEGIES
+        if all(name in row.regret for row in rows)
+    }
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    lines = [
+        "| space | " + " | ".join(STRATEGIES) + " |",
+        "|---|" + "---|" * len(STRATEGIES),
+    ]
+    for row in rows:
+        cells = " | ".join(_cell(row, name) for name in STRATEGIES)
+        lines.append(f"| {_named(row)} | {cells} |")
+    means = " | ".join(_mean(rows, name) for name in STRATEGIES)
+    return [*lines, f"| geometric mean | {means} |"]
+
+
+def _cell(row: Row, name: str) -> str:
+    return f"**{row.median(name):g}** ({row.ninth(name)})" if name in row.trials else "–"
+
+
+def _mean(rows: Sequence[Row], name: str) -> str:
+    if not all(name in row.trials for row in rows):
+        return "–"
+    medians = np.exp(np.mean(np.log([row.median(name) for row in rows])))
+    ninths = np.exp(np.mean(np.log([row.ninth(name) for row in rows])))
+    return f"**{medians:.1f}** ({ninths:.1f})"
+
+
+def _bars(rows: Sequence[Row]) -> list[str]:
+    ways = [[row.ninth(name) for row in rows] for name in (GUIDED, ALONE)]
+    means = [float(np.exp(np.mean(np.log(way)))) for way in ways]
+    lines = [_bar(_named(row), *pair) for row, *pair in zip(rows, *ways, strict=True)]
+    return [*lines, _bar("geometric mean", *means)]
+
+
+def _bar(name: str, guided: float, alone: float) -> str:
+    held = "held" if guided <= AT_MOST * alone else "**missed**"
+    return f"| {name} | {guided:.3g} of {alone:.3g} | {guided / alone:.2f} | {held} |"
+
+
+def _named(row: Row) -> str:
+    return f"{row.kind} {row.name}"
+
+
+def _live(search: dict[str, Any]) -> str:
+    shape = " ".join(f"{k}={v}" for k, v in search["workload"].items())
+    fastest = min(t for run in search["runs"] for t in run["times"] if t is not None)
+    ways = [
+        ", ".join("–" if n is None else str(n) for n in found_after(search, guided=guided))
+        for guided in (True, False)
+    ]
+    device = f"{search['device']['name']}, {search['date']}"
+    return (
+        f"| {search['operator']} {shape} | {search['configurations']} | {fastest:.2f} | "
+        f"{ways[0]} | {ways[1]} | {device} |"
+    )

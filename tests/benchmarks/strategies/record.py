@@ -6,10 +6,10 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import templates
+from tests.benchmarks.strategies import shapes
 from tests.benchmarks.strategies.recording import Recording
+from tests.benchmarks.strategies.shapes import CHOSEN_ON
 from tests.benchmarks.strategies.space_json import to_json
 from tuner.build.builder import Builder
 from tuner.compare.runner import Runner
@@ -22,18 +22,11 @@ AGAIN, ROUNDS = 1.5, 3
 """What is at most so many times slower than the fastest is timed again, so many times, and its
 least time is kept: what else the machine does only ever adds."""
 
-SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "conv1d-1024x64": ("conv1d", {"M": 1024, "N": 64}),
-    "conv1d-2048x101": ("conv1d", {"M": 2048, "N": 101, "mode": "valid"}),
-    "depthwise-7x7k5": ("depthwise_conv2d", {"B": 2, "C": 4, "H": 7, "W": 7, "K": 5}),
-    "depthwise-14x14k7": ("depthwise_conv2d", {"B": 1, "C": 8, "H": 14, "W": 14, "K": 7}),
-}
-
 
 def record(name: str, device: Device, builders: int) -> Recording:
     """All of a shape's space on this machine: hundreds of builds, a few minutes."""
-    operator, fields = SHAPES[name]
-    workload = templates.operator(operator).workload.model_validate(fields)
+    operator, fields = CHOSEN_ON["cpu"][name]
+    workload = shapes.workload(operator, fields)
     plan = Plan(workload, device, "grid", 0)
     with (
         tempfile.TemporaryDirectory(prefix="convtune-record-") as folder,

@@ -1,9 +1,10 @@
-"""Recorded spaces: every configuration of a workload on one device with its time."""
+"""Recorded spaces: configurations of a workload on one device, each with its time."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,35 +12,49 @@ from typing import Any
 
 import templates
 from templates.limits import DeviceLimits
+from templates.spaces.searched import SearchSpace
 from templates.spaces.union import UnionSpace
+from templates.workload import Workload
+from tests.benchmarks.predicted.known import SAMPLES
+from tests.benchmarks.predicted.trials import Recorded, Recordings
+from tests.benchmarks.strategies.recorded_space import RecordedSpace
 from tests.benchmarks.strategies.replay import good_enough
 from tests.benchmarks.strategies.space_json import from_json
 
 FOLDER = Path(__file__).parents[1] / "spaces"
 
 
-@dataclass(frozen=True)
-class Recording:
-    """``times`` has one a configuration, in the order of ``space``, None where it failed. The space
-    is stored with it: it stays what it was when the templates change."""
+class Known(ABC):
+    """What a replay needs. ``times`` has one a configuration, in the order of ``space``, None if it
+    failed."""
 
     operator: str
     workload: dict[str, Any]
     device: dict[str, Any]  # fingerprint
     date: str
-    versions: dict[str, str]
-    space_json: dict[str, Any]
     times: list[float | None]
 
-    @cached_property
-    def space(self) -> UnionSpace:
-        return from_json(self.space_json)
+    @property
+    @abstractmethod
+    def space(self) -> SearchSpace: ...
 
     @property
     def good(self) -> int:
         """How many are within 5 % of the optimum."""
         limit = good_enough(self.times)
         return sum(time is not None and time <= limit for time in self.times)
+
+    @cached_property
+    def shape(self) -> Workload:
+        return templates.operator(self.operator).workload.model_validate(self.workload)
+
+    @cached_property
+    def limits(self) -> DeviceLimits:
+        return DeviceLimits.from_json(self.device["limits"])
+
+    @cached_property
+    def _templates(self) -> dict[str, Any]:
+        return {each.name: each for each in templates.templates_for(self.shape, self.limits)}
 
     @cached_property
     def _features(self) -> dict[str, dict[str, float]]:
@@ -49,21 +64,47 @@ class Recording:
         """What today's template derives from the configuration."""
         name = json.dumps(config)
         if name not in self._features:
-            workload = templates.operator(self.operator).workload.model_validate(self.workload)
-            limits = DeviceLimits.from_json(self.device["limits"])
-            [template] = [
-                each
-                for each in templates.templates_for(workload, limits)
-                if each.name == config["template"]
-            ]
-            derived = template.features(workload, config, limits)
-            self._features[name] = derived | {"bytes": workload.bytes, "flops": workload.flops}
+            derived = self._templates[config["template"]].features(self.shape, config, self.limits)
+            own = {"bytes": self.shape.bytes, "flops": self.shape.flops}
+            self._features[name] = derived | own
         return self._features[name]
+
+
+@dataclass(frozen=True)
+class Recording(Known):
+    """A whole space, which is stored with it: it stays what it was when the templates change."""
+
+    operator: str
+    workload: dict[str, Any]
+    device: dict[str, Any]
+    date: str
+    versions: dict[str, str]
+    space_json: dict[str, Any]
+    times: list[float | None]
+
+    @cached_property
+    def space(self) -> UnionSpace:
+        return from_json(self.space_json)
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(asdict(self), separators=(",", ":"))
         path.write_bytes(gzip.compress(text.encode(), mtime=0))  # equal bytes for equal content
+
+
+class Sample(Known):
+    """Part of a space."""
+
+    def __init__(self, recorded: Recorded, device: Recordings) -> None:
+        self.operator, self.workload = recorded.operator, recorded.workload
+        self.device, self.date = device.device, device.date
+        trials = sorted(recorded, key=lambda trial: str(trial[0]["template"]))
+        self._configs = [config for config, _ in trials]
+        self.times = [time_us for _, time_us in trials]
+
+    @cached_property
+    def space(self) -> RecordedSpace:
+        return RecordedSpace(self._configs)
 
 
 @cache
@@ -74,3 +115,14 @@ def load(name: str) -> Recording:
 
 def names() -> list[str]:
     return sorted(path.name.removesuffix(".json.gz") for path in FOLDER.glob("*.json.gz"))
+
+
+@cache
+def samples() -> dict[str, Sample]:
+    """All that are stored, by the key of their workload and the kind of their device."""
+    devices = [Recordings.load(path) for path in sorted(SAMPLES.glob("*.json.gz"))]
+    return {
+        f"{device.device['kind']} {each.shape.key}": Sample(each, device)
+        for device in devices
+        for each in device.shapes
+    }

@@ -19,7 +19,8 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.compare import stage
 from tuner.compare.comparison import Comparison, Entry
 from tuner.errors import ChildCrashed
-from tuner.job.final import _baselines, _FinalRound, _measured
+from tuner.job.baselines import baselines
+from tuner.job.final import _measured
 from tuner.measure.kernel import Kernel
 from tuner.measure.trial import Measured, RunOrder, write_cases
 from tuner.terminal.report import show_best
@@ -55,8 +56,7 @@ TIMING = {"warm": {"median_us": 2.0}, "call": {"median_us": 4.0}}
 
 
 def rows_of_all() -> list[dict[str, Any]]:
-    final = _FinalRound({"finalist 0": {}}, {}, ROUND)
-    return _baselines(final, ROUND.entries["finalist 0"], PEERS, TIMING, 1e-5)
+    return baselines(ROUND, ROUND.entries["finalist 0"], PEERS, TIMING, 1e-5)
 
 
 def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
@@ -119,6 +119,10 @@ def test_people_are_told_too() -> None:
     assert lines["cupy"].split() == ["cupy", "ImportError:", "[libcudart]"]
     assert lines["right"].split() == ["right", "8.00", "2.0", "1.0e-05"]
     assert lines["old"].split() == ["old", "9.00", "4.5"]
+    earlier = {"name": "cudnn", "time_us": 9.0, "speedup": 4.5, "measured_at": "2026-03-01T10:00"}
+    assert shown(baselines=[earlier])["cudnn"].split() == [
+        *("cudnn", "9.00", "4.5", "timed", "2026-03-01")
+    ]
     assert not any("was faster" in line for line in lines)
 
 

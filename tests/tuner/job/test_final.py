@@ -3,11 +3,13 @@ stand-ins that say what the real ones would of each library."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from db.results.peer_times import PeerTimes
 from templates import templates_for
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -19,7 +21,7 @@ from tuner.compare.measuring import Delivered
 from tuner.compare.stage import of
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
-from tuner.job.final import Winner, decide
+from tuner.job.final import Decision, Winner, decide
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Plan
 
@@ -60,7 +62,9 @@ class Runner:
         *broken: str,
         dropped: dict[str, str] | None = None,
         delivered: dict[str, float] | None = None,
+        load: float = 0.0,
     ) -> None:
+        self._load = load
         self._broken, self._dropped = set(broken), dropped or {}
         self._delivered = TIMES | (delivered or {})
         self.rounds: list[tuple[list[str], list[str]]] = []
@@ -83,7 +87,7 @@ class Runner:
             if name in TIMES and name not in self._dropped
         }
         entries["empty"] = entry("empty", 0.1)
-        return Comparison(entries, self._dropped, {})
+        return Comparison(entries, self._dropped, {}, self._load)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
         self.rounds.append(([*delivered], [*groups]))
@@ -118,11 +122,23 @@ def all_decided(
     template: Template[Any] | None = None,
     chosen: Sequence[dict[str, Any]] = CHOSEN,
 ) -> list[Winner]:
+    return decision(folder, runner, builder, beside, template, chosen).winners
+
+
+def decision(
+    folder: Path,
+    runner: Runner,
+    builder: Any = None,
+    beside: dict[str, Built] | None = None,
+    template: Template[Any] | None = None,
+    chosen: Sequence[dict[str, Any]] = CHOSEN,
+    kept: PeerTimes | None = None,
+) -> Decision:
     device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
     among = [template or Planted()]
     plan = Plan(WORKLOAD, device, "grid", 1, among=among)
     given: Any = builder or Builder(), runner
-    return decide(plan, *given, folder, chosen, beside or {})
+    return decide(plan, *given, folder, chosen, beside or {}, kept=kept)
 
 
 def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: Path) -> None:
@@ -214,6 +230,48 @@ def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path:
     slow = Runner("finalist 0", "finalist 1", "default", "naive")
     with pytest.raises(NothingWorked):
         decided(tmp_path, slow, beside=beside)
+
+
+KEPT_ROW = {
+    "name": "numpy.convolve",
+    "time_us": 20.0,
+    "max_error": 1e-7,
+    "error": None,
+    "level": "call",
+}
+
+
+def test_peers_are_told_as_later_jobs_take_them_over(tmp_path: Path) -> None:
+    beside = {"metaschedule": Built("ok", BuildOrder("", "", None, {}, tmp_path / "meta.so"))}
+    found = decision(tmp_path, Runner(), beside=beside)
+    assert "metaschedule" in {row["name"] for row in found.winners[0].baselines}
+    assert found.peers == [KEPT_ROW]
+
+
+def test_peers_that_might_be_timed_another_time_are_not_kept(tmp_path: Path) -> None:
+    failed = {"scipy.oaconvolve": "MemoryError: 8 GiB"}
+    assert decision(tmp_path, Runner(dropped=failed)).peers == []
+    lasting = {"scipy.oaconvolve": "TooSlow: a call would take about 2 s; at most 1 is timed"}
+    kept = decision(tmp_path, Runner(dropped=lasting)).peers
+    assert [row["name"] for row in kept] == ["numpy.convolve", "scipy.oaconvolve"]
+
+
+def test_nothing_is_kept_of_a_noisy_round(tmp_path: Path) -> None:
+    assert decision(tmp_path, Runner(load=1.5)).peers == []
+
+
+def test_kept_peers_are_not_timed_again(tmp_path: Path) -> None:
+    runner, day = Runner(), datetime(2026, 3, 1, tzinfo=UTC)
+    slow = {"name": "scipy", "time_us": None, "max_error": None, "error": "TooSlow", "level": None}
+    found = decision(tmp_path, runner, kept=PeerTimes([KEPT_ROW, slow], day))
+    assert [groups for _, groups in runner.rounds] == [[]]
+    assert found.peers == []
+    rows = {row["name"]: row for row in found.winners[0].baselines}
+    assert list(rows) == ["default", "numpy.convolve", "naive", "scipy"]
+    dated = {"measured_at": day.isoformat()}
+    assert rows["numpy.convolve"] == KEPT_ROW | dated | {"speedup": 20 / 6}  # over our call of now
+    assert rows["scipy"] == slow | dated | {"speedup": None}
+    assert "measured_at" not in rows["naive"]
 
 
 def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
     workload: Workload, tmp_path: Path
 ) -> None:
     found = written(workload, tmp_path)
-    assert [case.name for case in found] == ["normal", "positive", "impulse"]
+    assert [case.name for case in found] == ["normal", "positive", "impulse", "decaying", "offset"]
     for case in found:
         for array, argument in zip(case.given, workload.given, strict=True):
             assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
@@ -46,7 +46,7 @@ def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_p
 
 @WORKLOADS
 def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path) -> None:
-    normal, positive, _ = written(workload, tmp_path)
+    normal, positive, *_ = written(workload, tmp_path)
     x = normal.given[0]
     assert (x < 0).any() and (x > 0).any() and (x != 0).all()
     assert all((array > 0).all() for array in (*positive.given, positive.reference))
@@ -65,6 +65,55 @@ def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("dtype", "large"), [("float32", 1e20), ("bfloat16", 1e20), ("float16", 16.0)]
+)
+def test_one_tensor_is_as_large_as_the_other_is_small(
+    dtype: str, large: float, tmp_path: Path
+) -> None:
+    workload = Conv1dWorkload.model_validate({"M": 3000, "N": 500, "mode": "valid", "dtype": dtype})
+    *_, decaying, offset = written(workload, tmp_path)
+    for case, big, small in ((decaying, 0, 1), (offset, 1, 0)):
+        sizes = [np.abs(array.astype(np.float64)).max() for array in case.given]
+        assert large < sizes[big] < 10 * large
+        assert 0.4 < sizes[small] * large < np.sqrt(workload.N)
+        assert np.sqrt(workload.N) < case.scale < 6 * np.sqrt(workload.N)
+
+
+def test_a_decaying_filter_begins_with_a_spike(tmp_path: Path) -> None:
+    decaying = written(Conv1dWorkload(M=3000, N=500), tmp_path)[3]
+    w = np.abs(decaying.given[1])
+    assert w[0] > 3 * w[1:].max()
+    assert w[400:].mean() < 0.01 * w[1:100].mean()
+
+
+def test_an_offset_is_far_above_what_stands_on_it(tmp_path: Path) -> None:
+    given = written(Conv1dWorkload(M=3000, N=500), tmp_path)[4].given
+    x, w = (array.astype(np.float64) for array in given)
+    assert x.mean() > 500 * x.std()
+    assert w.sum() > np.linalg.norm(w)  # so sums do not vanish
+
+
+def halves(array: cases.Array, scale: float) -> cases.Array:
+    with np.errstate(over="ignore"):
+        return (array * np.float32(scale)).astype(np.float16).astype(np.float64) / scale
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
+    """One product of float16 keeps a contract of 1e-3, if nothing leaves its range."""
+    workload = Conv1dWorkload(M=3000, N=500, max_error=1e-3)
+
+    def error(case: cases.Case) -> float:
+        scales = [1 / np.abs(array).max() if scaled else 1.0 for array in case.given]
+        x, w = (halves(*each) for each in zip(case.given, scales, strict=True))
+        with np.errstate(invalid="ignore"):
+            return check.relative_error(np.convolve(x, w), case.reference)
+
+    found = [error(case) for case in written(workload, tmp_path)]
+    assert [each <= workload.max_error for each in found] == [True] * 3 + [scaled] * 2
+
+
+@pytest.mark.parametrize(
     "workload",
     [
         Conv1dWorkload(M=1, N=1),
@@ -77,7 +126,7 @@ def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None
 )
 def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
-        assert np.abs(case.reference).max() > 0.01
+        assert np.abs(case.reference).max() > (0.001 if case.name == "decaying" else 0.01)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

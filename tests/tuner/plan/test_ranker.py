@@ -97,3 +97,19 @@ def test_the_floor_is_the_larger_of_what_peaks_allow() -> None:
     assert floor_us(workload, slow) == pytest.approx(1e6 * workload.flops / 1e12)
     assert floor_us(shape("conv1d"), known) == 0.7
     assert 0.7 < floor_us(workload, H200) < 100
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_search_by_xgb_begins_with_what_is_expected(name: str) -> None:
+    asked = plan(name, H200, "xgb").ask(8)
+    best = plan(name, H200).ask(1)
+    assert best[0] in asked
+
+
+def test_a_gradient_is_searched_without_a_ranker() -> None:
+    fields = SHAPES["depthwise_conv2d"] | {"direction": "backward_weight", "layout": "NHWC"}
+    gradient = operator("depthwise_conv2d").workload.model_validate(fields)
+    device = Device(H200.kind, "a device", H200.arch, 0, "", H200, {})
+    assert Plan(gradient, device, "xgb", 0).search.prior is None
+    assert plan("depthwise_conv2d", H200, "xgb").search.prior is not None
+    assert plan("depthwise_conv2d", H200, "random").search.prior is None

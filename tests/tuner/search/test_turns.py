@@ -9,3 +9,8 @@ def test_who_had_the_fewest_goes_first_until_all_are_level() -> None:
 
 def test_who_has_nothing_left_is_passed_over() -> None:
     assert turns(5, {A: 0, B: 0, C: 0}, {A: 3, B: 1, C: 0}) == [A, B, A, A]
+
+
+def test_who_is_worth_less_waits_longer() -> None:
+    tried, left, worth = {A: 4, B: 0, C: 2}, {A: 6, B: 2, C: 9}, {A: 1.0, B: 0.25, C: 0.25}
+    assert turns(6, tried, left, worth) == [B, A, B, A, A, A]

@@ -51,8 +51,8 @@ def optimize_(
     ``filter_fn(module, name)`` says which layers may be replaced; ``max_error`` is the accuracy
     that is asked for. ``on_missing`` says what is done about workloads that are not tuned: leave
     them to PyTorch ("fallback"), have a worker verify the "nearest" tuned shape's configuration, or
-    one that is "predicted" to be fast, "tune" them, within ``budget_seconds`` together, or "raise"
-    NotTuned before anything is replaced.
+    one that is "predicted" to be fast, "tune" them, or "raise" NotTuned before anything is
+    replaced. ``budget_seconds`` is for all searches together; each job's last round comes on top.
 
     Keys of the ``state_dict`` stay, and so do parameters and the modes of modules; :func:`restore_`
     undoes it. A model that is optimised already is restored first. A layer with a batch norm in it

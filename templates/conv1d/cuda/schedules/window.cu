@@ -18,13 +18,12 @@ __device__ __forceinline__ float window_weight(const word (&w)[N / VW][element_w
   return element_at(w[place / VW], place % VW);
 }
 
-__device__ __forceinline__ void window_leave(float (&sum)[R], float offset, const char* residual, char* y, int i) {
+__device__ __forceinline__ void window_leave(const float (&sum)[R], const char* residual, char* y, int i) {
 #pragma unroll
   for (int o = 0; o < R; o += VO) {
     if (L % (TOGETHER * R * STEPS) != 0)
       if (i + o >= L) return;
-    epilogue_finish<VO>(sum + o, offset, residual + (long long)(i + o) * SIZE);
-    element_store<VO>(y + (long long)(i + o) * SIZE, sum + o);
+    epilogue_store<VO>(y + (long long)(i + o) * SIZE, sum + o, residual + (long long)(i + o) * SIZE);
   }
 }
 
@@ -35,15 +34,19 @@ __device__ __forceinline__ void window_plain(const char* row, const char* weight
   for (int each = 0; each < R * STEPS; ++each) {
     const int i = first + each / R * NEXT + each % R;
     if (i >= L) continue;
-    float sum = 0.0f;
+    float sum = offset;
 #pragma unroll 1
     for (int t = 0; t < N; ++t) {
       const int at = i * STRIDE + t * DILATION - LEFT;
       if (at >= 0 && at < M) sum = fmaf(element_load(row, at), element_load(weights, FLIP ? N - 1 - t : t), sum);
     }
-    epilogue_finish<1>(&sum, offset, residual + (long long)i * SIZE);
-    element_store<1>(y + (long long)i * SIZE, &sum);
+    epilogue_store<1>(y + (long long)i * SIZE, &sum, residual + (long long)i * SIZE);
   }
+}
+
+__device__ __forceinline__ void window_begin(float (&sum)[R], float offset) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) sum[r] = offset;
 }
 
 // What all steps of a thread sum, from the first one's first output on.

@@ -34,7 +34,8 @@ __device__ __forceinline__ void window_sums(const char* row, const char* weights
       const word next = step + 1 < STEPS ? v[step + 1 < STEPS ? step + 1 : step][b] : behind[b];
       all[BEFORE + WORDS + b] = __shfl_sync(0xffffffffu, lane == 0 ? next : v[step][b], lane + 1);
     }
-    float sum[R] = {};
+    float sum[R];
+    window_begin(sum, offset);
 #pragma unroll
     for (int k = 0; k < N; ++k)
 #pragma unroll
@@ -42,6 +43,6 @@ __device__ __forceinline__ void window_sums(const char* row, const char* weights
         const int e = BEFORE * (4 / SIZE) - LEFT + r + k * DILATION;
         sum[r] = fmaf(element_at(all, e), window_weight(w, k), sum[r]);
       }
-    window_leave(sum, offset, residual, y, first + step * NEXT);
+    window_leave(sum, residual, y, first + step * NEXT);
   }
 }

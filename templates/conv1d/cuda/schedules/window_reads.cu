@@ -67,13 +67,14 @@ __device__ __forceinline__ void window_sums(const char* row, const char* weights
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     const int i = first + step * NEXT;
-    float sum[R] = {};
+    float sum[R];
+    window_begin(sum, offset);
     if (WINDOW) {
       if (step + 1 < STEPS) window_fetch<0>(v[(step + 1) % 2], row, i + NEXT);
       window_add<0>(sum, v[step % 2], taps);
     } else {
       window_taps<0>(sum, row, i, taps);
     }
-    window_leave(sum, offset, residual, y, i);
+    window_leave(sum, residual, y, i);
   }
 }

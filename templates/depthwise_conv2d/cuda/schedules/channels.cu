@@ -61,21 +61,21 @@ __device__ __forceinline__ void channels_fetch(word (&v)[COLUMNS][WORDS], const 
                                   ((WO - V) * STRIDE - LEFT + e < W || left + e < W));
 }
 
+// What sums of a row begin with.
+__device__ __forceinline__ void channels_begin(float (&sum)[V][N], const word (&biases)[WORDS]) {
+#pragma unroll
+  for (int c = 0; c < V; ++c)
+#pragma unroll
+    for (int n = 0; n < N; ++n) sum[c][n] = HAS_BIAS ? element_at(biases, n) : 0.0f;
+}
+
 // Sums of a row to memory, with the epilogue; `place` is the first one's.
-__device__ __forceinline__ void channels_leave(float (&sum)[V][N], const word (&biases)[WORDS], const char* residual,
-                                               char* y, long long place) {
+__device__ __forceinline__ void channels_leave(const float (&sum)[V][N], const char* residual, char* y,
+                                               long long place) {
 #pragma unroll
   for (int c = 0; c < V; ++c) {
     const long long at = (place + c * C) * SIZE;
-    word residuals[WORDS];
-    if (HAS_RESIDUAL) element_fetch<N * SIZE>(residuals, residual + at, true);
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      if (HAS_BIAS) sum[c][n] += element_at(biases, n);
-      if (HAS_RESIDUAL) sum[c][n] += element_at(residuals, n);
-      sum[c][n] = epilogue_activation(sum[c][n]);
-    }
-    element_store<N>(y + at, sum[c]);
+    epilogue_store<N>(y + at, sum[c], residual + at);
   }
 }
 

@@ -103,6 +103,8 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   word rows[AHEAD + 1][COLUMNS][WORDS];
 #pragma unroll
   for (int i = 0; i < AHEAD && i < ROWS; ++i) fetch(i, rows[i]);
+  word biases[WORDS];
+  if (HAS_BIAS) element_fetch<N * SIZE>(biases, bias_of + mine.channel * SIZE, true);
   const char* const from = (const char*)w + (long long)mine.first * (KERNEL * SIZE);
 #pragma unroll 4
   for (int i = threadIdx.x; i < STAGED / PIECE; i += THREADS) {
@@ -113,10 +115,11 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   }
   __syncthreads();
   if (!mine.any) return;
-  word weights[WEIGHT_WORDS], biases[WORDS];
+  word weights[WEIGHT_WORDS];
   channels_weights(weights, (const char*)shared + (mine.channel - mine.first) * (KERNEL * SIZE));
-  if (HAS_BIAS) element_fetch<N * SIZE>(biases, bias_of + mine.channel * SIZE, true);
-  float sum[R][V][N] = {};
+  float sum[R][V][N];
+#pragma unroll
+  for (int r = 0; r < R; ++r) channels_begin(sum[r], biases);
 #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
     if (i + AHEAD < ROWS) fetch(i + AHEAD, rows[(i + AHEAD) % (AHEAD + 1)]);
@@ -126,7 +129,7 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
       if (i >= r * STRIDE && (i - r * STRIDE) % DILATION == 0 && ky < TAPS_H && !channels_above_or_below(i))
         channels_row(sum[r], rows[i % (AHEAD + 1)], weights, ky);
       if (i == r * STRIDE + (TAPS_H - 1) * DILATION)
-        channels_leave(sum[r], biases, residual_of, (char*)y, place + r * (WO * C));
+        channels_leave(sum[r], residual_of, (char*)y, place + r * (WO * C));
     }
   }
 }

@@ -31,7 +31,8 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
 
   word biases[WORDS];
   if (HAS_BIAS && mine.any) element_fetch<N * SIZE>(biases, bias_of + mine.channel * SIZE, true);
-  float sum[V][N] = {};
+  float sum[V][N];
+  channels_begin(sum, biases);
   stage(0);
   __syncthreads();
 #pragma unroll 1
@@ -58,5 +59,5 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
     __syncthreads();
   }
   const long long place = ((long long)(mine.image * HO + mine.row) * WO + mine.column) * C + mine.channel;
-  if (mine.any) channels_leave(sum, biases, residual_of, (char*)y, place);
+  if (mine.any) channels_leave(sum, residual_of, (char*)y, place);
 }

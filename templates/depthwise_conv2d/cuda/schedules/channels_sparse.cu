@@ -141,6 +141,10 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
     for (int f = 0; f < 2; ++f) element_fetch<SIZE>(&both[f], from + f * (KERNEL * SIZE), number < PAIRS * TAPS);
     share[i] = __byte_perm(both[0], both[1], 0x5410);
   }
+  float biases[EACH][2];
+#pragma unroll
+  for (int i = 0; i < 2 * EACH; ++i)
+    biases[i / 2][i % 2] = epilogue_bias(bias_of, mine.channel + 2 * (warp + i / 2 * WARPS) + i % 2);
 
 #pragma unroll 4
   for (int i = threadIdx.x; i < PAIRS * PLANE / 4; i += THREADS) ((uint4*)shared)[i] = make_uint4(0, 0, 0, 0);
@@ -185,12 +189,8 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
   // The taps of this warp's pairs. In a product's k axis this lane's words are columns 2 q and 2 q + 1 of two rows; its
   // two elements of a row of the first operand are of lanes 2 q % 4 and 2 q % 4 + 1, of the first or the second column.
   word taps[EACH][DOWN][ACROSS][4];
-  float biases[EACH][2];
 #pragma unroll
   for (int each = 0; each < EACH; ++each) {
-#pragma unroll
-    for (int f = 0; f < 2; ++f)
-      biases[each][f] = epilogue_bias(bias_of, mine.channel + 2 * (warp + each * WARPS) + f);
     const int kx = 4 * q - (q < 2 ? 0 : 7) - g % TW, ky = -(g / TW);
     const word* const first = matrix + (warp + each * WARPS) * TAPS + ky * TAPS_W + kx;
 #pragma unroll
@@ -218,7 +218,9 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
 #pragma unroll 1
       for (int group = 0; group < LINES; group += 8) {
         const int line = min(group + g, LINES - 1), place = line / TILES * WALK + line % TILES * TW;
-        float sums[STACK][4] = {};
+        float sums[STACK][4];
+#pragma unroll
+        for (int e = 0; e < 4 * STACK; ++e) sums[e / 4][e % 4] = biases[each][e % 4 / 2];
 #pragma unroll
         for (int pair = 0; pair < (STEP - TH) / 2 + DOWN; ++pair)
 #pragma unroll
@@ -238,12 +240,8 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
         word* const to = plane + g / TW * PITCH + g % TW;
 #pragma unroll
         for (int s = 0; s < STACK; ++s) {
-          float v[4];
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            v[e] = epilogue_activation(HAS_BIAS ? sums[s][e] + biases[each][e / 2] : sums[s][e]);
-          to[first + s * (TH * PITCH)] = element_pack(v[0], v[2]);
-          to[second + s * (TH * PITCH)] = element_pack(v[1], v[3]);
+          to[first + s * (TH * PITCH)] = epilogue_pack(sums[s][0], sums[s][2]);
+          to[second + s * (TH * PITCH)] = epilogue_pack(sums[s][1], sums[s][3]);
         }
         __syncwarp();
       }

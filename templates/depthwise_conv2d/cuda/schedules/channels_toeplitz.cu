@@ -279,12 +279,12 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
       if (toeplitz_meets(row)) {
         const int ky = toeplitz_met(row - g / 2 / TW * STRIDE, TAPS_H);
         const int kx = toeplitz_met(4 * part + q - g / 2 % TW * STRIDE, TAPS_W);
-        const int at = (first + g % 2) * KERNEL + (ky < 0 || kx < 0 ? 0 : toeplitz_tap(ky, kx));
+        const bool is_tap = ky >= 0 && kx >= 0;
+        const int at = (first + g % 2) * KERNEL + (is_tap ? toeplitz_tap(ky, kx) : 0);
+        const word scale = !is_tap ? 0 : g % 2 ? 1 << 16 : 1;  // a shift, or nothing
 #pragma unroll
-        for (int pair = 0; pair < PAIRS; ++pair) {
-          const word tap = ((const unsigned short*)weights)[at + pair * (2 * KERNEL)];
-          taps[row][part][pair] = ky < 0 || kx < 0 ? 0 : g % 2 ? tap << 16 : tap;
-        }
+        for (int pair = 0; pair < PAIRS; ++pair)
+          taps[row][part][pair] = ((const unsigned short*)weights)[at + pair * (2 * KERNEL)] * scale;
       }
 
   const word none = blockIdx.y;  // 0, unknown to the compiler, which else moves an operand again for each product
@@ -355,9 +355,8 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
                   v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
                   if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
                   if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
-                  v[e] = epilogue_activation(v[e]);
                 }
-                packed[pair] = element_pack(v[0], v[1]);
+                packed[pair] = epilogue_pack(v[0], v[1]);
               }
               toeplitz_write(place, packed);
             }

@@ -1,0 +1,78 @@
+"""What the peers of a workload took on a device. They are timed by its first job, for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from db.contract.order import Baselines
+from db.sql.columns import now, upsert, utc
+from db.sql.models import peer_times, workloads
+from db.sql.transaction import reading, writing
+
+
+@dataclass(frozen=True)
+class PeerTimes:
+    """Rows of a best's baselines without its speed-up over them: name, time_us, max_error, level,
+    and error if a peer could not be timed or is wrong."""
+
+    rows: list[dict[str, Any]]
+    measured_at: datetime
+
+
+def keep(
+    engine: Engine,
+    workload_key: str,
+    device_id: int,
+    baselines: Baselines,
+    versions: Mapping[str, str],
+    rows: Sequence[Mapping[str, Any]],
+) -> None:
+    """Keep the times of all peers that orders with these ``baselines`` want, in place of earlier
+    ones; ``versions`` are of what they depend on. The workload has been ordered."""
+    workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
+    values = {
+        "workload_id": workload_id,
+        "device_id": device_id,
+        "baselines": baselines,
+        "versions": dict(versions),
+        "rows": [dict(row) for row in rows],
+        "measured_at": now(),
+    }
+    identity = [peer_times.c.workload_id, peer_times.c.device_id, peer_times.c.baselines]
+    with writing(engine) as connection:
+        statement = upsert(connection, peer_times).values(**values)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=identity,
+                set_={name: values[name] for name in ("versions", "rows", "measured_at")},
+            )
+        )
+
+
+def kept(
+    engine: Engine,
+    workload_key: str,
+    device_id: int,
+    baselines: Baselines,
+    versions: Mapping[str, str],
+) -> PeerTimes | None:
+    """What was kept, if it was measured with the same versions."""
+    query = (
+        select(peer_times.c.versions, peer_times.c.rows, peer_times.c.measured_at)
+        .join(workloads, workloads.c.id == peer_times.c.workload_id)
+        .where(
+            workloads.c.key == workload_key,
+            peer_times.c.device_id == device_id,
+            peer_times.c.baselines == baselines,
+        )
+    )
+    with reading(engine) as connection:
+        row = connection.execute(query).one_or_none()
+    if row is None or row.versions != dict(versions):
+        return None
+    return PeerTimes(row.rows, utc(row.measured_at))

@@ -1,0 +1,1 @@
+"""What the references of all operators share. They compute in float64."""

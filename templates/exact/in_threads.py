@@ -1,0 +1,33 @@
+"""Work of NumPy's on every processor: most of its time it lets other threads run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Piece = TypeVar("Piece")
+
+MOST = 16
+"""Each thread has a few arrays of a block's size in memory."""
+
+
+def in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
+    """Call ``work`` on each piece, several at once. Raises what a call raises."""
+    listed = list(pieces)
+    threads = min(MOST, _processors(), len(listed))
+    if threads < 2:
+        for piece in listed:
+            work(piece)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, listed):
+            pass
+
+
+def _processors() -> int:
+    """Those that this process may use, if the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,43 @@
+"""What is known of which shapes: recorded trials, from which rankers are trained."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from templates.workload import Workload
+from tests.benchmarks.predicted.finalists import is_judged
+from tests.benchmarks.predicted.train import Example, examples
+from tests.benchmarks.predicted.trials import FOLDER, Recordings
+
+SAMPLES = Path(__file__).parents[1] / "strategies/samples"
+"""Parts of large spaces."""
+EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
+
+
+def known(operator: str, kind: str) -> list[Example]:
+    """What the package's rankers learn from: all but shapes that are kept for judging."""
+    sampled = [each for each in _of(SAMPLES, operator, kind) if not is_judged(each.shape.shape)]
+    return _of(FOLDER, operator, kind) + sampled
+
+
+def others(workload: Workload, kind: str) -> list[Example]:
+    """All trials of shapes that are not like a workload."""
+    found = _of(FOLDER, workload.operator, kind) + _of(SAMPLES, workload.operator, kind)
+    return [each for each in found if extents(each.shape.shape) != extents(workload)]
+
+
+def extents(workload: Workload) -> tuple[Any, ...]:
+    """What makes shapes alike, whatever their batch, layout, dtype and epilogue."""
+    fields = workload.model_dump()
+    return tuple(fields.get(name) for name in EXTENTS[workload.operator])
+
+
+@cache
+def _recorded(folder: Path) -> list[Recordings]:
+    return [Recordings.load(path) for path in sorted(folder.glob("*.json.gz"))]
+
+
+def _of(folder: Path, operator: str, kind: str) -> list[Example]:
+    return examples([r for r in _recorded(folder) if r.device["kind"] == kind], operator)

@@ -1,0 +1,84 @@
+"""Shapes that search strategies are replayed on. Constants and models are chosen on some; what a
+page says of a strategy is measured on the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import templates
+from templates.workload import Workload
+from tests.benchmarks.strategies.recording import Known, load, names, samples
+
+Shapes = dict[str, tuple[str, dict[str, Any]]]
+
+CHOSEN_ON: dict[str, Shapes] = {
+    "cuda": {
+        "conv1d-16384x32": ("conv1d", {"M": 16384, "N": 32}),
+        "conv1d-1.5Mx127": ("conv1d", {"M": 1_500_000, "N": 127, "mode": "valid"}),
+        "depthwise-96x56x56k7-nhwc-bf16": (
+            "depthwise_conv2d",
+            {"B": 32, "C": 96, "H": 56, "W": 56, "K": 7, "layout": "NHWC", "dtype": "bfloat16"},
+        ),
+        "depthwise-384x14x14k3": (
+            "depthwise_conv2d",
+            {"B": 32, "C": 384, "H": 14, "W": 14, "K": 3},
+        ),
+    },
+    "cpu": {
+        "conv1d-1024x64": ("conv1d", {"M": 1024, "N": 64}),
+        "conv1d-2048x101": ("conv1d", {"M": 2048, "N": 101, "mode": "valid"}),
+        "depthwise-7x7k5": ("depthwise_conv2d", {"B": 2, "C": 4, "H": 7, "W": 7, "K": 5}),
+        "depthwise-14x14k7": ("depthwise_conv2d", {"B": 1, "C": 8, "H": 14, "W": 14, "K": 7}),
+    },
+}
+JUDGED_ON: dict[str, Shapes] = {
+    "cuda": {
+        "depthwise-128x56x56k31": (
+            "depthwise_conv2d",
+            {"B": 32, "C": 128, "H": 56, "W": 56, "K": 31},
+        ),
+        "conv1d-1Mx2047": ("conv1d", {"M": 1_000_000, "N": 2047, "mode": "valid"}),
+        "conv1d-4096x4096": ("conv1d", {"M": 4096, "N": 4096}),
+        "conv1d-2048x8192x4-bf16": (
+            "conv1d",
+            {
+                "C": 2048, "M": 8192, "N": 4, "mode": "causal", "kind": "correlate",
+                "dtype": "bfloat16", "bias": True, "activation": "silu",
+            },
+        ),
+        "depthwise-1152x7x7k5": ("depthwise_conv2d", {"B": 32, "C": 1152, "H": 7, "W": 7, "K": 5}),
+        "depthwise-72x56x56k5s2": (
+            "depthwise_conv2d",
+            {"B": 32, "C": 72, "H": 56, "W": 56, "K": 5, "stride": 2},
+        ),
+    },
+    "cpu": {
+        "conv1d-8192x31": ("conv1d", {"M": 8192, "N": 31, "mode": "same"}),
+        "depthwise-32x28x28k5": (
+            "depthwise_conv2d",
+            {"B": 1, "C": 32, "H": 28, "W": 28, "K": 5},
+        ),
+    },
+}  # fmt: skip
+
+
+def listed() -> list[tuple[str, str]]:
+    """Kind of device and name of each, those that are judged on first."""
+    return [
+        (kind, name)
+        for shapes in (JUDGED_ON, CHOSEN_ON)
+        for kind in shapes
+        for name in shapes[kind]
+    ]
+
+
+def workload(operator: str, fields: dict[str, Any]) -> Workload:
+    return templates.operator(operator).workload.model_validate(fields)
+
+
+def recorded(kind: str, name: str) -> Known:
+    """What is recorded of a shape: the whole space if it was."""
+    operator, fields = (CHOSEN_ON[kind] | JUDGED_ON[kind])[name]
+    if name in names():
+        return load(name)
+    return samples()[f"{kind} {workload(operator, fields).key}"]

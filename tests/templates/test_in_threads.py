@@ -1,0 +1,24 @@
+import threading
+
+import pytest
+
+from templates.exact.in_threads import in_threads
+
+
+def test_every_piece_is_worked_on_once() -> None:
+    seen: list[int] = []
+    in_threads(seen.append, range(1000))
+    assert sorted(seen) == list(range(1000))
+    in_threads(seen.append, [])
+
+
+def test_what_a_piece_raises_is_raised_and_no_thread_is_left() -> None:
+    before = threading.active_count()
+
+    def work(piece: int) -> None:
+        if piece == 7:
+            raise ValueError(piece)
+
+    with pytest.raises(ValueError, match="7"):
+        in_threads(work, range(100))
+    assert threading.active_count() == before

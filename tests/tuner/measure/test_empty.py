@@ -1,0 +1,41 @@
+"""The program that does nothing, beside the same in TVMScript."""
+
+from typing import Any
+
+import pytest
+import tvm
+from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
+
+from tuner.build.compile import EMPTY_WORKLOAD
+from tuner.measure.empty import empty
+
+
+def on_cpu() -> Any:
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((1,), "float32"), w: T.Buffer((1,), "float32"), y: T.Buffer((1,), "float32")
+    ):
+        T.evaluate(0)
+
+    return main
+
+
+def on_cuda() -> Any:
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((1,), "float32"), w: T.Buffer((1,), "float32"), y: T.Buffer((1,), "float32")
+    ):
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            with T.sblock("empty"):
+                T.reads()
+                T.writes()
+                T.evaluate(T.tvm_storage_sync("shared"))
+
+    return main
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("llvm", on_cpu), ("cuda", on_cuda)])
+def test_it_is_a_function_of_three_samples_with_one_block(kind: str, expected: Any) -> None:
+    (function,) = empty(EMPTY_WORKLOAD, kind).mod.functions.values()
+    (same,) = tvm.s_tir.Schedule(expected()).mod.functions.values()
+    tvm.ir.assert_structural_equal(function, same)

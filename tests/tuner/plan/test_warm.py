@@ -1,0 +1,76 @@
+"""Whose trials a search begins with, from a real database."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import Engine
+
+import templates
+from db import queue
+from db.fleet import devices
+from db.results import trials
+from db.sql.engine import open_engine
+from db.sql.schema import migrate
+from templates.workload import Workload
+from tests.templates.devices import H200
+from tuner.device.device import Device
+from tuner.measure.versions import TVM
+from tuner.plan.plan import Plan
+from tuner.plan.warm import FARTHEST, distance, warm_up
+
+DEVICE = Device("cuda", "a GPU", H200.arch, 2**34, "a driver", H200, {})
+
+
+def depthwise(**fields: object) -> Workload:
+    shape = {"B": 32, "C": 96, "H": 28, "W": 28, "K": 5} | fields
+    return templates.operator("depthwise_conv2d").workload.model_validate(shape)
+
+
+HERE = depthwise()
+
+
+def tried(engine: Engine, workload: Workload, device_id: int) -> None:
+    """A job of it with one trial."""
+    order = queue.JobOrder(
+        operator=workload.operator,
+        workload_key=workload.key,
+        workload=workload.told,
+        target="cuda",
+        trials=1,
+    )
+    queue.submit(engine, order)
+    job = queue.claim(engine, "worker", ["cuda"], 30)
+    assert job is not None
+    template = templates.templates_for(workload, H200)[0]
+    config = template.default(workload, H200)
+    made = trials.NewTrial(
+        device_id, config, template.name, template.version, TVM, "ok", 1.5, {}, 0.0, None, {}
+    )
+    trials.add(engine, job.id, job.attempt, [made])
+    queue.progress(
+        engine, job.id, job.attempt, measured=1, ok=1, failed=0, best=None, eta_seconds=None,
+        device_id=device_id,
+    )  # fmt: skip
+    queue.finish(engine, job.id, job.attempt, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("workload", "jobs"),
+    [
+        (depthwise(B=1, C=240), 1),
+        (depthwise(H=56, W=56, K=7), 1),
+        (depthwise(H=14, W=14, K=3, layout="NHWC", dtype="float16"), 0),
+    ],
+)
+def test_trials_of_a_shape_that_is_not_far_are_used(
+    tmp_path: Path, workload: Workload, jobs: int
+) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    migrate(engine)
+    device = devices.upsert_device(engine, DEVICE.fingerprint())
+    tried(engine, workload, device.id)
+    plan = Plan(HERE, DEVICE, "xgb", 0)
+    assert warm_up(engine, plan, device.id) == (jobs, jobs)
+    assert (distance(HERE, workload) <= FARTHEST) == bool(jobs)
+    assert len(plan.ask(8)) == 8
+    engine.dispose()

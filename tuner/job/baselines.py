@@ -1,0 +1,102 @@
+"""What a best is compared with: rows of its last round, and of peers that were timed earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from db.results.fastest import own_time
+from db.results.peer_times import PeerTimes
+from tuner.compare.comparison import Comparison, Entry
+from tuner.compare.stage import EMPTY
+
+Row = dict[str, Any]
+
+LASTING = ("TooSlow", "NotServed", "ImportError", "ModuleNotFoundError")
+"""Why a peer can't be timed here, and could not at another time either."""
+
+
+def baselines(
+    final: Comparison,
+    winner: Entry,
+    peers: Comparison,
+    timing: Mapping[str, Any],
+    allowed: float,
+    kept: PeerTimes | None = None,
+) -> list[Row]:
+    """The baselines, fastest first, then those that could not be timed. ``error`` says why a row
+    is no fair comparison: the baseline failed, or its error exceeds ``allowed``. ``speedup`` is
+    relative to the winner's time of the same ``level`` and the same round; or, if the row has
+    ``measured_at``, to its time now."""
+    rows = []
+    kernel_us = float(timing["warm"]["median_us"])
+    for entry in final.entries.values():
+        if _is_compared(entry.name):
+            rows.append(_row(entry, winner.time_us, allowed))
+    for entry in peers.entries.values():
+        rows.append(_row(entry, own_time(timing, kernel_us, {"level": entry.level}), allowed))
+    failed = [
+        _failed(name, reason)
+        for name, reason in (final.dropped | peers.dropped).items()
+        if _is_compared(name)
+    ]
+    for row in _dated(kept) if kept else []:
+        if row["time_us"] is None:
+            failed.append(row | {"speedup": None})
+        else:
+            rows.append(row | {"speedup": row["time_us"] / own_time(timing, kernel_us, row)})
+    return sorted(rows, key=lambda row: float(row["time_us"])) + failed
+
+
+def for_later(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
+    """The rows of peers, as they are kept for later jobs; ``ours`` are the names of other rows.
+    Empty if one of them may be timed another time: it would be missing from then on."""
+    peers = [
+        {name: value for name, value in row.items() if name != "speedup"}
+        for row in rows
+        if row["name"] not in ours
+    ]
+    untimed = [row["error"] for row in peers if row["time_us"] is None]
+    return peers if all(error.startswith(LASTING) for error in untimed) else []
+
+
+def _dated(kept: PeerTimes) -> list[Row]:
+    return [row | {"measured_at": kept.measured_at.isoformat()} for row in kept.rows]
+
+
+def _failed(name: str, reason: str) -> Row:
+    return {
+        "name": name,
+        "time_us": None,
+        "speedup": None,
+        "max_error": None,
+        "error": reason,
+        "level": None,
+    }
+
+
+def _row(entry: Entry, own_us: float, allowed: float) -> Row:
+    return {
+        "name": entry.name,
+        "time_us": entry.time_us,
+        "speedup": entry.time_us / own_us,
+        "max_error": _finite(entry.max_error),
+        "error": _wrong(entry.max_error, allowed),
+        "level": entry.level,
+    }
+
+
+def _is_compared(name: str) -> bool:
+    return name != EMPTY and not name.startswith("finalist")
+
+
+def _wrong(error: float | None, allowed: float) -> str | None:
+    if error is None or error <= allowed:
+        return None
+    return f"wrong: error {error:.3g}, allowed {allowed:.3g}"
+
+
+def _finite(error: float | None) -> float | None:
+    """JSON has no NaN."""
+    return error if error is not None and isfinite(error) else None

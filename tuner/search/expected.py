@@ -1,0 +1,45 @@
+"""What is expected of a space's configurations, each computed once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates.spaces.searched import SearchSpace
+from tuner.search.strategy import Prior
+
+SCORE_ALL = 1_500
+"""A template with more configurations is scored by a sample and the neighbours of its best."""
+CLIMBS, LEADERS = 4, 8
+
+
+class Expected:
+    """A prior over the indices of a space, less for what is faster; 0 for all without a prior."""
+
+    def __init__(self, space: SearchSpace, prior: Prior | None) -> None:
+        self._space, self._prior = space, prior
+        self._known: dict[int, float] = {}
+
+    def of(self, indices: Sequence[int]) -> NDArray[np.float32]:
+        """(len(indices),)."""
+        if self._prior is None:
+            return np.zeros(len(indices), np.float32)
+        new = [index for index in dict.fromkeys(indices) if index not in self._known]
+        if new:
+            expected = self._prior([self._space[index] for index in new])
+            self._known |= zip(new, expected.tolist(), strict=True)
+        return np.array([self._known[index] for index in indices], np.float32)
+
+    def leading(self, rng: np.random.Generator, part: range) -> list[int]:
+        """Indices of a template, what is expected to be fastest first: all of a small one."""
+        if len(part) <= SCORE_ALL:
+            return self._ranked(part)
+        found = self._ranked(self._space.sample(rng, SCORE_ALL, (), part))
+        for _ in range(CLIMBS):
+            near = {near for index in found[:LEADERS] for near in self._space.neighbours(index)}
+            found = self._ranked(sorted(near.union(found)))
+        return found
+
+    def _ranked(self, indices: Sequence[int]) -> list[int]:
+        order = np.argsort(self.of(indices), kind="stable")
+        return [indices[place] for place in order.tolist()]
