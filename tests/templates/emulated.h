@@ -1,5 +1,5 @@
-// Enough of CUDA to run a program's source on a CPU: the threads of a cluster's blocks are fibers, which take turns at barriers.
-// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
+// Enough of CUDA to run a program's source on a CPU: the threads of a cluster's blocks are fibers, which take turns at
+// barriers. What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
 // No header of C++: to parse those would take longer than all that follows.
 #include <ucontext.h>
 
