@@ -28,7 +28,7 @@ template <typename T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
-constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = false, HAS_BIAS = false;
+constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = false;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
 static emulated_index threadIdx, blockIdx;
