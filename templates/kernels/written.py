@@ -27,7 +27,7 @@ _RESIDENT = """
 // TVM bounds a block's threads, not the blocks of a unit, and ptxas then keeps to as few registers
 // as let a unit hold all the threads it can; bounded to one block it takes what the code asks for.
 #undef __launch_bounds__
-#define __launch_bounds__(threads) __attribute__((launch_bounds(threads, @RESIDENT@)))@CLUSTERS@
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads, @RESIDENT@)))
 """
 
 
@@ -40,11 +40,10 @@ def filled(values: Mapping[str, object], *paths: Path) -> str:
     return source
 
 
-def resident(blocks: int, cluster: int = 1) -> str:
+def resident(blocks: int) -> str:
     """For the end of a source: a thread may take as many registers as let a unit hold that many
-    blocks at the same time, and so many blocks make a cluster."""
-    clusters = f" __attribute__((cluster_dims({cluster}, 1, 1)))" if cluster > 1 else ""
-    return _RESIDENT.replace("@RESIDENT@", str(blocks)).replace("@CLUSTERS@", clusters)
+    blocks at the same time."""
+    return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
 def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:

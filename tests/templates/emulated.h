@@ -1,5 +1,5 @@
-// Enough of CUDA to run a program's source on a CPU: the threads of a cluster's blocks are fibers, which take turns at
-// barriers. What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
+// Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers, which take turns at barriers.
+// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
 // No header of C++: to parse those would take longer than all that follows.
 #include <ucontext.h>
 
@@ -36,22 +36,10 @@ static ucontext_t emulated_caller;
 static ucontext_t* emulated_threads;
 static bool* emulated_ended;
 static void (*emulated_body)();
-static word *emulated_shared, *emulated_all;  // of a block, and of its cluster
-static int emulated_cluster, emulated_block, emulated_words, emulated_size, emulated_arrived;
+static word* emulated_shared;
 
-static void emulated_yield() {
-  swapcontext(&emulated_threads[emulated_block * emulated_size + threadIdx.x], &emulated_caller);
-}
+static void emulated_yield() { swapcontext(&emulated_threads[threadIdx.x], &emulated_caller); }
 static void __syncthreads() { emulated_yield(); }
-// Of all threads of a cluster, whose blocks may have met other barriers as often as they like.
-static void emulated_meet() {
-  const int all = emulated_cluster * emulated_size, until = (emulated_arrived++ / all + 1) * all;
-  do emulated_yield();
-  while (emulated_arrived < until);
-}
-static float emulated_of_block(const float* from, int block) {
-  return ((const float*)emulated_all)[block * emulated_words + (from - (const float*)emulated_shared)];
-}
 static void __syncwarp() { emulated_yield(); }
 
 static float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -112,21 +100,20 @@ static word __shfl_xor_sync(word, word v, int mask) {
 
 static void emulated_entry() {
   emulated_body();
-  emulated_ended[emulated_block * emulated_size + threadIdx.x] = true;
+  emulated_ended[threadIdx.x] = true;
   emulated_yield();
 }
 
-static void emulated_launch(int blocks, int threads, int words, int cluster, void (*body)()) {
-  emulated_body = body, emulated_cluster = cluster, emulated_words = words, emulated_size = threads;
+static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
+  emulated_body = body;
   constexpr int stack = 1 << 16;
-  const int all = cluster * threads;
-  char* stacks = new char[all * stack];
-  emulated_threads = new ucontext_t[all];
-  emulated_ended = new bool[all];
-  emulated_all = new word[cluster * words];
-  for (int first = 0; first < blocks; first += cluster) {
-    for (int i = 0; i < cluster * words; ++i) emulated_all[i] = 0x7fc00000u;  // NaN
-    for (int thread = 0; thread < all; ++thread) {
+  char* stacks = new char[threads * stack];
+  emulated_threads = new ucontext_t[threads];
+  emulated_ended = new bool[threads];
+  emulated_shared = new word[words];
+  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    for (int i = 0; i < words; ++i) emulated_shared[i] = 0x7fc00000u;  // NaN
+    for (int thread = 0; thread < threads; ++thread) {
       ucontext_t& context = emulated_threads[thread] = ucontext_t();
       emulated_ended[thread] = false;
       getcontext(&context);
@@ -134,20 +121,17 @@ static void emulated_launch(int blocks, int threads, int words, int cluster, voi
       context.uc_stack.ss_size = stack;
       makecontext(&context, emulated_entry, 0);
     }
-    emulated_arrived = 0;
-    for (int running = all; running > 0;) {
+    for (int running = threads; running > 0;) {
       running = 0;
-      for (int thread = 0; thread < all; ++thread)
-        if (!emulated_ended[thread]) {
-          emulated_block = thread / threads, threadIdx.x = thread % threads, blockIdx.x = first + emulated_block;
-          emulated_shared = emulated_all + emulated_block * words;
-          swapcontext(&emulated_caller, &emulated_threads[thread]);
-          running += !emulated_ended[thread];
+      for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
+        if (!emulated_ended[threadIdx.x]) {
+          swapcontext(&emulated_caller, &emulated_threads[threadIdx.x]);
+          running += !emulated_ended[threadIdx.x];
         }
     }
   }
   delete[] stacks;
   delete[] emulated_threads;
   delete[] emulated_ended;
-  delete[] emulated_all;
+  delete[] emulated_shared;
 }

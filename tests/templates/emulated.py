@@ -19,23 +19,17 @@ HEADER = Path(__file__).with_suffix(".h")
 
 
 def run(
-    workload: Workload,
-    source: str,
-    launches: Sequence[Launch],
-    given: Sequence[Array],
-    floats: int,
-    cluster: int = 1,
+    workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
 ) -> Array:
     """The output of the launches of the source, of a float32 or bfloat16 workload without an
     epilogue, or of a gradient, NaN where nothing was written. The workspace has so many ``floats``,
-    NaN too; a cluster has so many blocks."""
+    NaN too."""
     symbols = [argument.symbol for argument in workload.arguments]
     is_float = f"#define EMULATED_FLOAT {int(workload.dtype == 'float32')}\n"
     library = _library(
         f"{is_float}{HEADER.read_text()}{source}",
         launches,
         [*symbols, *(["workspace"] if floats else [])],
-        cluster,
     )
     output = np.full(workload.output.shape, np.nan, in_numpy(workload.output.dtype))
     tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
@@ -43,13 +37,11 @@ def run(
     return output
 
 
-def _library(
-    source: str, launches: Sequence[Launch], symbols: Sequence[str], cluster: int
-) -> ctypes.CDLL:
+def _library(source: str, launches: Sequence[Launch], symbols: Sequence[str]) -> ctypes.CDLL:
     calls = ""
     for each in launches:
         given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
-        shape = f"{each.blocks}, {each.threads}, {each.words}, {cluster}"
+        shape = f"{each.blocks}, {each.threads}, {each.words}"
         calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
     text = f"""{source}

@@ -52,7 +52,7 @@ def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], given: list[Any
     text = filled(program.numbers(work, config), *program.sources(config))
     launches = program.both(work, config)
     floats = program.work(work, config).workspace
-    output = emulated.run(work, text, launches, given, floats, config["cluster"])
+    output = emulated.run(work, text, launches, given, floats)
     return relative_error(output, templates.operator(work.operator).reference(work, *given), None)
 
 
@@ -84,29 +84,6 @@ def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
     assert error(layer, config, given) <= 2e-6
-
-
-@pytest.mark.parametrize("inputs", ["registers", "shared"])
-@pytest.mark.parametrize("cluster", [1, 4, 8])
-def test_parts_that_a_cluster_adds_up_take_one_launch(inputs: str, cluster: int) -> None:
-    # of the taps some touch no data
-    layer = workload(B=8, C=8, H=1, W=14, K=5, bias=True)
-    space = CudaWeightChannels().space(layer, H200)
-    fields = {"inputs": inputs, "cluster": cluster, "channels": 2, "lanes": 4}
-    config = next(c for c in space if c.items() >= fields.items() and work(layer, c).whole)
-    assert len(program.both(layer, config)) == 1
-    assert work(layer, config).workspace == 0
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
-    assert error(layer, config, given) <= 2e-6
-
-
-def test_clusters_are_of_gpus_that_have_them() -> None:
-    layer = workload(dtype="float16")
-    for limits, sizes in ((T4, {1}), (H200, {1, 2, 4, 8})):
-        for template in templates.templates_for(layer, limits):
-            found = {config["cluster"] for config in template.space(layer, limits)}
-            assert 1 in found <= sizes
 
 
 @pytest.mark.parametrize("inputs", ["registers", "shared"])

@@ -78,8 +78,7 @@ def _program(
     room, workspace = importlib.import_module(type(template).__module__), 0
     if hasattr(room, "work"):
         share = room.work(workload, config)
-        if not share.whole:
-            kernels.append(("main_kernel_1", share.last_blocks, threads, 4 * threads))
+        kernels.append(("main_kernel_1", share.last_blocks, threads, 4 * threads))
         workspace = share.workspace
     return {
         "layer": name,

@@ -5,16 +5,10 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
-    CLUSTERS,
-    COPIED_STEPS,
-    MAX_HELD,
     PARTS,
     Work,
-    clusters,
-    holds,
     ring,
     serves,
-    stages,
     strips,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -47,7 +41,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "weight_channels"
     kind = "cuda"
-    version = 2
+    version = 1
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 
@@ -74,10 +68,9 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("ahead", [0, 1], when=direct)
         if "shared" in places:
             space.knob("images", [n for n in (1, 2, 4, 8) if n <= workload.B], when=shared)
-            space.knob("stages", stages(workload, workload.near[0]), when=shared)
-            space.knob("copied_steps", list(COPIED_STEPS), when=shared)
+            space.knob("stages", [2, 3], when=shared)
+            space.knob("copied_steps", [1, 2, 4], when=shared)
         space.knob("parts", list(PARTS))
-        space.knob("cluster", clusters(limits))
         space.knob("resident", [1, 2, 3])
         space.constraint(
             f"at most {MAX_TAPS} taps",
@@ -124,8 +117,12 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
                 reads=("images",),
             )
             space.constraint(
-                "steps are held for whole turns of the ring, no more than a strip has",
-                lambda c: c["inputs"] == "registers" or holds(workload, c, c["tap_rows"]),
+                "no more steps than a strip has are copied ahead, or one",
+                lambda c: (
+                    c.get("copied_steps", 1) == 1
+                    or (c["stages"] - 1) * c["copied_steps"]
+                    < c["rows"] + ring(workload, c["tap_rows"])
+                ),
                 reads=("copied_steps",),
             )
         space.constraint(
@@ -137,13 +134,6 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "parts for one, two or four blocks of each unit, if there is work for as many",
             lambda c: c["parts"] in work(workload, c).useful(limits.units),
             reads=("parts",),
-        )
-        space.constraint(
-            "no clusters, or those that leave nothing to a second launch",
-            lambda c: (
-                c["cluster"] == 1 or (c["parts"] <= CLUSTERS[-1] and work(workload, c).is_clustered)
-            ),
-            reads=("cluster",),
         )
         space.constraint(
             "the registers and the shared memory of the resident blocks fit",
@@ -173,7 +163,6 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "threads": 128,
             "ahead": 0,
             "parts": 1,
-            "cluster": 1,
             "resident": 1,
         }
         largest = {
@@ -217,7 +206,6 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "steps_per_row": (config["rows"] + share.ring - 1) / config["rows"],
             "steps_ahead": ahead or config.get("ahead", 0),
             "run_bytes": share.channels * BYTES_PER_ELEMENT[workload.dtype],
-            "cluster": config["cluster"],
             "workspace": share.workspace,
             "padded_share": _excess(workload.out_width, config["columns"]),
         }
@@ -236,7 +224,6 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
         points=images * groups if images else config["threads"] // config["lanes"],
         images=images,
         wanted=config["parts"],
-        cluster=config.get("cluster", 1),
     )
 
 
@@ -253,7 +240,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     images, columns = config.get("images", 0), config["columns"]
     groups = ceil_div(workload.out_width, columns)
     points = images * groups if images else config["threads"] // config["lanes"]
-    sums = points * channels * config["tap_columns"] + work(workload, {"parts": 1, **config}).kept
+    sums = points * channels * config["tap_columns"]
     if not images:
         return int(sums)
     s, size = workload.stride, channels * BYTES_PER_ELEMENT[workload.dtype]
@@ -278,8 +265,7 @@ def _can_be_shared(workload: DepthwiseConv2dWorkload) -> bool:
     if workload.layout == "NCHW":
         return False
     vectors = workload.C * BYTES_PER_ELEMENT[workload.dtype] % VECTOR_BYTES == 0
-    held = ring(workload, workload.near[0]) <= MAX_HELD
-    return vectors and held and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
+    return vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
 
 
 def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:

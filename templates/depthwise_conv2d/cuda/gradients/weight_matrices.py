@@ -5,16 +5,10 @@ from __future__ import annotations
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
-    CLUSTERS,
-    COPIED_STEPS,
-    MAX_HELD,
     PARTS,
     Work,
-    clusters,
-    holds,
     ring,
     serves,
-    stages,
     strips,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -28,10 +22,9 @@ SIZE = 2  # bytes of an element
 VECTOR = 8  # channels in 16 bytes
 LINE = 8  # outputs of a line
 LINES = 16  # of a product
-SKEW = 16  # bytes between lines
 CHANNELS = (8, 128)  # of a block
-MAX_REGISTERS = 240  # as estimated
-BESIDE = 28  # registers for addresses and the like
+MAX_REGISTERS = 232  # as estimated
+BESIDE = 36  # registers for addresses and the like
 MAX_RESIDENT = 2048  # threads of a unit
 
 
@@ -46,7 +39,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "weight_matrices"
     kind = "cuda"
-    version = 2
+    version = 1
     arithmetic = TENSOR_CORES
     computes_gradients = True
 
@@ -62,21 +55,18 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             and workload.activation == "none"
             and workload.C % VECTOR == 0
             and (workload.near[1] - 1) * workload.dilation // workload.stride <= LINE
-            and ring(workload, workload.near[0]) <= MAX_HELD
             and _fits(workload, _smallest(workload), limits)
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        few = _few(workload, limits)
         space = ConfigSpace(self.name, self.version)
-        space.knob("warp_channels", [2, 4, 8])
+        space.knob("warp_channels", [2, 4])
         space.knob("channels", _channels(workload))
         space.knob("images", [n for n in (1, 2, 4, 8, 16) if n <= workload.B])
         space.knob("rows", strips(workload))
-        space.knob("stages", stages(workload, workload.near[0]))
-        space.knob("copied_steps", list(COPIED_STEPS))
+        space.knob("stages", [2, 3, 4])
+        space.knob("copied_steps", [1, 2, 4])
         space.knob("parts", list(PARTS))
-        space.knob("cluster", clusters(limits))
         space.knob("resident", [1, 2, 3, 4])
         space.constraint(
             f"at most {MAX_REGISTERS} registers a thread",
@@ -89,16 +79,21 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             reads=("images",),
         )
         space.constraint(
-            "less than a third of a product's lines is missing, or no more can be had",
+            "less than a third of a product's lines is missing, or there are too few",
             lambda c: (
                 _sets(workload, c) * LINES < 1.34 * c["images"] * _groups(workload)
-                or c["images"] == few
+                or c["images"] == 1
+                or 2 * c["images"] * _groups(workload) <= LINES
             ),
             reads=("images",),
         )
         space.constraint(
-            "steps are held for whole turns of the ring, no more than a strip has",
-            lambda c: holds(workload, c, workload.near[0]),
+            "no more steps than a strip has are copied ahead, or one",
+            lambda c: (
+                (c["stages"], c["copied_steps"]) == (2, 1)
+                or (c["stages"] - 1) * c["copied_steps"]
+                < c["rows"] + ring(workload, workload.near[0])
+            ),
             reads=("copied_steps",),
         )
         space.constraint(
@@ -112,13 +107,6 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             reads=("parts",),
         )
         space.constraint(
-            "no clusters, or those that leave nothing to a second launch",
-            lambda c: (
-                c["cluster"] == 1 or (c["parts"] <= CLUSTERS[-1] and work(workload, c).is_clustered)
-            ),
-            reads=("cluster",),
-        )
-        space.constraint(
             "the threads, the registers and the shared memory of the resident blocks fit",
             lambda c: _fits(workload, c, limits),
             reads=("resident",),
@@ -127,7 +115,13 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
         """As many images as have the lines of a product."""
-        config = _smallest(workload) | {"images": _few(workload, limits)}
+        config = _smallest(workload)
+        images = [n for n in (1, 2, 4, 8, 16) if n <= workload.B]
+        for n in images:
+            changed = config | {"images": n}
+            few = n == 1 or n * _groups(workload) <= LINES
+            if few and _fits(workload, changed, limits):
+                config = changed
         for change in ({"channels": _usual(workload)}, {"rows": workload.out_height}):
             if _fits(workload, config | change, limits):
                 config = config | change
@@ -156,7 +150,6 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             "steps_ahead": config["copied_steps"] * (config["stages"] - 1),
             "steps_per_row": steps / config["rows"],
             "run_bytes": config["channels"] * SIZE,
-            "cluster": config["cluster"],
             "workspace": share.workspace,
             "filled": config["images"]
             * workload.out_width
@@ -175,7 +168,6 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
         points=config["images"] * _groups(workload),
         images=config["images"],
         wanted=config["parts"],
-        cluster=config.get("cluster", 1),
     )
 
 
@@ -187,11 +179,10 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """The rows that are held, or a row of taps and the matrices from which it comes."""
     channels, images, s = config["channels"], config["images"], workload.stride
     pitch, groups = 16 * (channels // VECTOR | 1), _groups(workload)
-    inputs = (groups + 1) * (LINE * s * pitch + SKEW)
-    step = images * (s * inputs + groups * (LINE * pitch + SKEW))
+    inputs = (groups + 1) * (LINE * s * pitch + 32)
+    step = images * (s * inputs + groups * (LINE * pitch + 32))
     sets = _sets(workload, config)
     sums = sets * channels * (workload.near[1] + s * LINES * LINE)
-    sums += work(workload, {"parts": 1, **config}).kept
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
 
 
@@ -220,21 +211,6 @@ def _usual(workload: DepthwiseConv2dWorkload) -> int:
     return max(n for n in _channels(workload) if n <= 32)
 
 
-def _few(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> int:
-    """As many images as have the lines of a product."""
-    config, groups = _smallest(workload), _groups(workload)
-    return max(
-        n
-        for n in (1, 2, 4, 8, 16)
-        if n == 1
-        or (
-            n <= workload.B
-            and n * groups <= LINES
-            and _fits(workload, config | {"images": n}, limits)
-        )
-    )
-
-
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
     return {
         "template": CudaWeightMatrices.name,
@@ -242,10 +218,9 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
         "channels": _channels(workload)[0],
         "images": 1,
         "rows": strips(workload)[0],
-        "stages": max(2, ring(workload, workload.near[0])),
+        "stages": 2,
         "copied_steps": 1,
         "parts": 1,
-        "cluster": 1,
         "resident": 1,
     }
 
@@ -262,7 +237,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, the ring, a row's operands and what they are made of, addresses."""
+    """Estimated: sums, the ring, a row's operands, addresses."""
     own, rows = config["warp_channels"], workload.near[0]
     sums = (rows * workload.stride + workload.bias) * own * 4
-    return int(sums + ring(workload, rows) * 2 * own + 8 * own + BESIDE)
+    return int(sums + ring(workload, rows) * 2 * own + 4 * own + BESIDE)

@@ -26,17 +26,17 @@ def program(source: str, resident_blocks: int, work: Work, threads: int, words: 
     once = f"#ifndef DEPTHWISE_WEIGHT\n#define DEPTHWISE_WEIGHT\n{source}"
     return launched(
         work.workload,
-        f"{once}{resident(resident_blocks, work.cluster)}#endif\n",
+        f"{once}{resident(resident_blocks)}#endif\n",
         launches(work, threads, words),
         work.workspace,
     )
 
 
 def launches(work: Work, threads: int, words: int) -> list[Launch]:
-    """The second one only if the first leaves parts."""
-    first = Launch("depthwise_weight_parts", work.blocks, threads, words)
-    second = Launch("depthwise_weight_total", work.last_blocks, threads, threads)
-    return [first] if work.whole else [first, second]
+    return [
+        Launch("depthwise_weight_parts", work.blocks, threads, words),
+        Launch("depthwise_weight_total", work.last_blocks, threads, threads),
+    ]
 
 
 def values(work: Work, threads: int) -> dict[str, object]:
@@ -68,9 +68,6 @@ def values(work: Work, threads: int) -> dict[str, object]:
         "R": work.rows,
         "V": work.columns,
         "WALKS": work.walks,
-        "CLUSTER": work.cluster,
-        "WORKSPACE": "" if work.whole else "void* __restrict__ workspace, ",
-        "PARTS_OF": "y" if work.whole else "workspace",
         "IMAGES": max(1, work.images),
         "THREADS": threads,
     }

@@ -25,59 +25,21 @@ __device__ __noinline__ float weight_plain(const char* x, const char* g, const c
   return sum;
 }
 
-// CLUSTER blocks of one cluster have as many parts, which they add up by way of each other's shared memory.
-constexpr int CLUSTER = @CLUSTER@, LEFT_PARTS = (PARTS + CLUSTER - 1) / CLUSTER;
-constexpr bool WHOLE = LEFT_PARTS == 1 && DOWN * ASIDE == 1;  // nothing is left to a second launch
-constexpr bool SHARED_SUMS = WHOLE || CLUSTER > 1;
-constexpr int TILE_SUMS = TR * TC + HAS_BIAS;
-
-#ifdef __CUDA_ARCH__
-// What all blocks of the cluster wrote to shared memory before can be read behind it.
-__device__ __forceinline__ void weight_meet() {
-#if __CUDA_ARCH__ >= 900
-  if (CLUSTER > 1) asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-  else
-#endif
-    __syncthreads();
-}
-// At the same place in the shared memory of a block of the cluster.
-__device__ __forceinline__ float weight_of_block(const float* from, int block) {
-#if __CUDA_ARCH__ >= 900
-  if (CLUSTER > 1) {
-    word there;
-    float v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((word)__cvta_generic_to_shared(from)), "r"(block));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
-    return v;
-  }
-#endif
-  return *from;
-}
-#else
-inline void weight_meet() { emulated_meet(); }
-inline float weight_of_block(const float* from, int block) { return emulated_of_block(from, block); }
-#endif
-
-// Where the sum of a tap belongs in the output, or behind them of the bias.
-__device__ __forceinline__ long long weight_to(int channel, int tap) {
-  return tap == KERNEL ? (long long)C * KERNEL + channel : (long long)channel * KERNEL + tap;
-}
-
 __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ x_any,
                                                           const void* __restrict__ g_any, @GIVEN@
-                                                          void* __restrict__ y, @WORKSPACE@ word* shared) {
+                                                          void* __restrict__ y, void* __restrict__ workspace,
+                                                          word* shared) {
   const char *const x = (const char*)x_any, *const g = (const char*)g_any, *const z = (const char*)@SUMS@;
-  const int rank = blockIdx.x % CLUSTER, cluster = blockIdx.x / CLUSTER, first = cluster % (C / CHANNELS) * CHANNELS;
-  const int tile = cluster / (C / CHANNELS) % (DOWN * ASIDE), left = cluster / (C / CHANNELS) / (DOWN * ASIDE);
-  const int down = tile / ASIDE, aside = tile % ASIDE, part = left * CLUSTER + rank;
+  const int block = blockIdx.x, first = block % (C / CHANNELS) * CHANNELS;
+  const int tile = block / (C / CHANNELS) % (DOWN * ASIDE), part = block / (C / CHANNELS) / (DOWN * ASIDE);
+  const int down = tile / ASIDE, aside = tile % ASIDE;
   const bool aligned = (((size_t)x | (size_t)g | (size_t)z) & (STAGED ? 15 : N * SIZE - 1)) == 0;
   weight_sums sum = {};
   if (aligned) weight_sum(sum, x, g, z, first, part, down, aside, (char*)shared);
 
   // A row of taps at a time, of all places; behind the rows the bias.
-  float* const mine = (float*)shared;
-  float* const all = mine + (SHARED_SUMS ? TILE_SUMS * CHANNELS : 0);
-  float* const to = (float*)@PARTS_OF@ + (long long)left * SUMS * C + first;
+  float* const all = (float*)shared;
+  float* const to = (float*)workspace + (long long)part * SUMS * C + first;
 #pragma unroll
   for (int t = 0; t < TR + HAS_BIAS; ++t) {
     const int width = t < TR ? TC : 1;
@@ -107,51 +69,31 @@ __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ 
           total += weight_plain(x, g, z, first + i % CHANNELS, p, part, down, aside, t, u, t == TR);
       }
       const int at = t == TR ? TAPS_H * TAPS_W : ky * TAPS_W + kx;
-      if (SHARED_SUMS) mine[t * TC * CHANNELS + i] = total;
-      else if (t == TR || (ky < TAPS_H && kx < TAPS_W)) to[at * C + i % CHANNELS] = total;
+      if (t == TR || (ky < TAPS_H && kx < TAPS_W)) to[at * C + i % CHANNELS] = total;
     }
     __syncthreads();
   }
-  if (!SHARED_SUMS) return;
-
-  weight_meet();
-  for (int i = rank * THREADS + (int)threadIdx.x; i < (WHOLE ? KERNEL + HAS_BIAS : TILE_SUMS) * CHANNELS; i += CLUSTER * THREADS) {
-    // Threads follow each other as what they store does.
-    const int c = !WHOLE ? i % CHANNELS : i < KERNEL * CHANNELS ? i / KERNEL : i % CHANNELS;
-    const int tap = !WHOLE ? i / CHANNELS : i < KERNEL * CHANNELS ? i % KERNEL : KERNEL;
-    const int ky = WHOLE ? tap / KW - FIRST_H : down * TR + tap / TC, kx = WHOLE ? tap % KW - FIRST_W : aside * TC + tap % TC;
-    const bool is_bias = tap == (WHOLE ? KERNEL : TR * TC);
-    const bool any = is_bias ? tile == 0 : (word)ky < (word)TAPS_H && (word)kx < (word)TAPS_W;
-    const float* const from = mine + (is_bias ? TR * TC : WHOLE ? ky * TC + kx : tap) * CHANNELS + c;
-    float total = 0.0f;
-    if (any)
-#pragma unroll
-      for (int block = 0; block < CLUSTER; ++block) total += weight_of_block(from, block);
-    if (WHOLE) element_store<1>((char*)y + weight_to(first + c, tap) * SIZE, &total);
-    else if (any) to[(is_bias ? TAPS_H * TAPS_W : ky * TAPS_W + kx) * C + c] = total;
-  }
-  if (CLUSTER > 1) weight_meet();  // no block may end while another reads its memory
 }
 
 // A block has 32 channels of one tap, or of the bias; a warp has a slice of the parts.
 __device__ __forceinline__ void depthwise_weight_total(const void* __restrict__ x, const void* __restrict__ g,
                                                                 @GIVEN@ void* __restrict__ y,
-                                                                @WORKSPACE@ word* shared) {
+                                                                void* __restrict__ workspace, word* shared) {
   const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, block = blockIdx.x;
   const int channel = block % ((C + 31) / 32) * 32 + lane, tap = block / ((C + 31) / 32);
-  if (tap >= KERNEL + HAS_BIAS) return;  // clusters are whole
   const int ky = tap / KW - FIRST_H, kx = tap % KW - FIRST_W;
   const bool is_bias = tap == KERNEL, any = is_bias || ((word)ky < (word)TAPS_H && (word)kx < (word)TAPS_W);
-  const float* const from = (const float*)@PARTS_OF@ + (is_bias ? TAPS_H * TAPS_W : ky * TAPS_W + kx) * C + channel;
+  const float* const from = (const float*)workspace + (is_bias ? TAPS_H * TAPS_W : ky * TAPS_W + kx) * C + channel;
   float total = 0.0f;
   if (any && channel < C)
 #pragma unroll 8
-    for (int part = slice; part < LEFT_PARTS; part += SLICES) total += from[(long long)part * (SUMS * C)];
+    for (int part = slice; part < PARTS; part += SLICES) total += from[(long long)part * (SUMS * C)];
   float* const all = (float*)shared;
   all[threadIdx.x] = total;
   __syncthreads();
   if (slice > 0 || channel >= C) return;
 #pragma unroll
   for (int s = 1; s < SLICES; ++s) total += all[s * 32 + lane];
-  element_store<1>((char*)y + weight_to(channel, tap) * SIZE, &total);
+  element_store<1>((char*)y + (is_bias ? (long long)C * KERNEL + channel : (long long)channel * KERNEL + tap) * SIZE,
+                   &total);
 }

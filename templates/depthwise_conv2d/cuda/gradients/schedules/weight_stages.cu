@@ -1,15 +1,12 @@
 // By way of shared memory, where the rows of COPIED_STEPS steps come together by asynchronous copies, STAGES - 1 times as
-// many steps before they are used. Rows and columns outside the plane are zeros there, as are rows of the gradient that a
-// strip does not have. The loop over HELD steps is unrolled, so that their places are numbers in the instructions.
-constexpr int STAGES = @STAGES@, COPIED_STEPS = @COPIED_STEPS@, HELD = STAGES * COPIED_STEPS;
-constexpr int VECTORS = CHANNELS * SIZE / 16;   // of a position
-constexpr int COPIED = HAS_DERIVATIVE ? 2 : 1;  // the gradient, and the sums
-static_assert(HELD % RING == 0, "a step's place in the ring is a number too");
+// many steps before they are used. Columns outside the plane are zeros there.
+constexpr int STAGES = @STAGES@, COPIED_STEPS = @COPIED_STEPS@, HELD = STAGES * COPIED_STEPS, VECTORS = CHANNELS * SIZE / 16;  // of a position
+constexpr int COPIED = HAS_DERIVATIVE ? 2 : 1;                    // the gradient, and the sums
 static_assert(DOWN * ASIDE == 1 && CHANNELS * SIZE % 16 == 0, "one tile of taps, whole vectors");
 
-// Bytes from a position to the next: for tensor cores an odd number of vectors, and lines of eight outputs are one more
+// Bytes from a position to the next: for tensor cores an odd number of vectors, and lines of eight outputs are two more
 // apart; else so that neighbouring places of a warp are in different banks, if that can be.
-constexpr int SKEW = TENSOR ? 16 : 0;
+constexpr int SKEW = TENSOR ? 32 : 0;
 constexpr int weight_pitch(int positions) {
   if (TENSOR) return (VECTORS | 1) * 16;
   for (int pad = 0; pad < 8; ++pad)
@@ -33,17 +30,13 @@ __device__ __forceinline__ shared_place weight_place_of(char* shared) {
   asm volatile("mov.b32 %0, %0;" : "+r"(place));
   return place;
 }
-// 16 bytes, or zeros.
-__device__ __forceinline__ void weight_copy(shared_place to, const char* from, bool any) {
+__device__ __forceinline__ void weight_copy(shared_place to, const char* from) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
 #else
-  const uint4 v = any ? *(const uint4*)from : make_uint4(0, 0, 0, 0);
+  const uint4 v = *(const uint4*)from;
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 #endif
-}
-__device__ __forceinline__ void weight_store_zeros(shared_place to) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(to), "r"(0) : "memory");
 }
 // BYTES from there.
 template <int BYTES>
@@ -60,11 +53,7 @@ __device__ __forceinline__ void weight_read(word* v, shared_place from) {
 #else
 typedef char* shared_place;
 inline shared_place weight_place_of(char* shared) { return shared; }
-inline void weight_copy(shared_place to, const char* from, bool any) {
-  if (any) __builtin_memcpy(to, from, 16);
-  else __builtin_memset(to, 0, 16);
-}
-inline void weight_store_zeros(shared_place to) { __builtin_memset(to, 0, 16); }
+inline void weight_copy(shared_place to, const char* from) { __builtin_memcpy(to, from, 16); }
 template <int BYTES>
 void weight_read(word* v, shared_place from) {
   __builtin_memcpy(v, from, BYTES);
@@ -84,45 +73,36 @@ __device__ __forceinline__ void weight_await() {
 #endif
 }
 
-// A step that is copied: its item, the first of its images, its row of the gradient, which of the strip's `row` to `end`
-// are given, and where in the tensors its rows begin.
+// A step: its item, and in that the images, the strip and the row of the gradient, and where the step is held.
 struct weight_turn {
-  int item, image, row, given, end;
-  long long x, g;
+  int item, image, strip, row, held;
 };
 
-__device__ __forceinline__ void weight_enter(weight_turn& turn, int first) {
-  turn.image = turn.item / STRIPS * IMAGES, turn.row = turn.item % STRIPS * R;
-  turn.given = min(turn.row + R, HO), turn.end = turn.row + STEPS;
-  turn.x = ((long long)(turn.image * H + turn.row * STRIDE - TOP) * (W * C) + first) * SIZE;
-  turn.g = ((long long)(turn.image * HO + turn.row) * (WO * C) + first) * SIZE;
+__device__ __forceinline__ void weight_enter(weight_turn& turn) {
+  turn.image = turn.item / STRIPS * IMAGES, turn.strip = turn.item % STRIPS * R, turn.row = turn.strip;
 }
-__device__ __forceinline__ void weight_advance(weight_turn& turn, int first) {
-  turn.x += (long long)STRIDE * W * C * SIZE, turn.g += (long long)WO * C * SIZE;
-  if (++turn.row == turn.end) {
+__device__ __forceinline__ weight_turn weight_first(int part) {
+  weight_turn turn;
+  turn.item = part * WALKS, turn.held = 0;
+  weight_enter(turn);
+  return turn;
+}
+__device__ __forceinline__ void weight_advance(weight_turn& turn) {
+  turn.held = turn.held + 1 == HELD ? 0 : turn.held + 1;
+  if (++turn.row == turn.strip + STEPS) {
     ++turn.item;
-    weight_enter(turn, first);
+    weight_enter(turn);
   }
+}
+// Whether the strip has that row, or is followed by rows without any.
+__device__ __forceinline__ bool weight_is_given(const weight_turn& turn) {
+  return turn.row < min(turn.strip + R, HO);
 }
 
-// Zeros in the columns that no copy reaches, on both sides of the input's and behind the gradient's.
-constexpr __device__ int weight_column(int at) { return at < 0 ? 0 : at < X_WIDTH ? at : X_WIDTH; }
-constexpr int X_FROM = weight_column(LEFT), X_TO = weight_column(LEFT + W);
-constexpr int X_BESIDE = X_FROM + X_WIDTH - X_TO, G_BESIDE = GROUPS * V - WO;
-constexpr int BESIDE = STRIDE * X_BESIDE + COPIED * G_BESIDE;  // of an image
-__device__ __forceinline__ void weight_clear(shared_place shared) {
+__device__ __forceinline__ void weight_clear(char* shared) {
 #pragma unroll 1
-  for (int v = threadIdx.x; v < HELD * IMAGES * BESIDE * VECTORS; v += THREADS) {
-    const int at = v / VECTORS % max(1, BESIDE), image = v / VECTORS / max(1, BESIDE) % IMAGES;
-    const shared_place step = shared + v / VECTORS / max(1, BESIDE) / IMAGES * STEP + v % VECTORS * 16;
-    if (at < STRIDE * X_BESIDE) {
-      const int k = at % max(1, X_BESIDE), column = k < X_FROM ? k : X_TO + k - X_FROM;
-      weight_store_zeros(step + (image * STRIDE + at / max(1, X_BESIDE)) * X_ROW + weight_x(column));
-    } else {
-      const int k = at - STRIDE * X_BESIDE, column = WO + k % max(1, G_BESIDE);
-      weight_store_zeros(step + IMAGES * STRIDE * X_ROW + (image * COPIED + k / max(1, G_BESIDE)) * G_ROW + weight_g(column));
-    }
-  }
+  for (int v = threadIdx.x; v < HELD * STEP / 16; v += THREADS) ((uint4*)shared)[v] = make_uint4(0, 0, 0, 0);
+  __syncthreads();
 }
 
 // What a thread copies of a step: places in shared memory from its step on, none: -1, and in the tensors from its row on.
@@ -154,48 +134,41 @@ __device__ __forceinline__ weight_copies weight_copies_of(int thread) {
 struct weight_copying {
   weight_copies mine;
   weight_turn turn;
-  int left, first;
+  int left;
 };
 
-__device__ __forceinline__ weight_copying weight_begin(int part, int steps, int first) {
-  weight_copying copying = {weight_copies_of(threadIdx.x)};
-  copying.turn.item = part * WALKS, copying.left = steps, copying.first = first;
-  weight_enter(copying.turn, first);
-  return copying;
-}
-
-// The rows of the next COPIED_STEPS steps, if there are any, to places from `slot` on; zeros after the last step.
+// The rows of the next COPIED_STEPS steps.
 __device__ __forceinline__ void weight_fetch(weight_copying& copying, shared_place shared, const char* x, const char* g,
-                                             const char* z, int slot) {
+                                             const char* z, int first) {
   const weight_copies& mine = copying.mine;
-  if (copying.left > 0)
+#pragma unroll 1
+  for (int n = min(COPIED_STEPS, copying.left); n > 0; --n) {
+    const weight_turn& turn = copying.turn;
+    const shared_place to = shared + turn.held * STEP;
+    const int images = B % IMAGES == 0 ? IMAGES : min(IMAGES, B - turn.image);
 #pragma unroll
-    for (int n = 0; n < COPIED_STEPS; ++n) {
-      const weight_turn& turn = copying.turn;
-      const shared_place to = shared + (slot + n) % HELD * STEP;
-      const bool any = copying.left > 0, given = any && turn.row < turn.given;
-      const int images = B - turn.image;
+    for (int s = 0; s < STRIDE; ++s) {
+      const int xr = turn.row * STRIDE + s - TOP;
+      if (weight_meets_row(s) && (word)xr < (word)H) {
+        const char* const from = x + ((long long)(turn.image * H + xr) * (W * C) + first) * SIZE;
 #pragma unroll
-      for (int s = 0; s < STRIDE; ++s)
-        if (weight_meets_row(s)) {
-          const bool inside = any && (word)(turn.row * STRIDE + s - TOP) < (word)H;
-          const char* const from = x + turn.x + s * (W * C * SIZE);
-#pragma unroll
-          for (int k = 0; k < X_COPIES; ++k)
-            if (mine.x_to[k] >= 0)
-              weight_copy(to + s * X_ROW + mine.x_to[k], from + mine.x_from[k],
-                          inside && (B % IMAGES == 0 || k * THREADS + (int)threadIdx.x < images * (W * VECTORS)));
-        }
+        for (int k = 0; k < X_COPIES; ++k)
+          if (mine.x_to[k] >= 0 && (B % IMAGES == 0 || k * THREADS + (int)threadIdx.x < images * (W * VECTORS)))
+            weight_copy(to + s * X_ROW + mine.x_to[k], from + mine.x_from[k]);
+      }
+    }
+    if (weight_is_given(turn)) {
+      const long long at = ((long long)(turn.image * HO + turn.row) * (WO * C) + first) * SIZE;
 #pragma unroll
       for (int k = 0; k < G_COPIES; ++k)
-        if (mine.g_to[k] >= 0) {
+        if (mine.g_to[k] >= 0 && (B % IMAGES == 0 || k * THREADS + (int)threadIdx.x < images * (WO * VECTORS))) {
           const shared_place there = to + IMAGES * STRIDE * X_ROW + mine.g_to[k];
-          const bool is_there = given && (B % IMAGES == 0 || k * THREADS + (int)threadIdx.x < images * (WO * VECTORS));
-          weight_copy(there, g + turn.g + mine.g_from[k], is_there);
-          if (HAS_DERIVATIVE) weight_copy(there + G_ROW, z + turn.g + mine.g_from[k], is_there);
+          weight_copy(there, g + at + mine.g_from[k]);
+          if (HAS_DERIVATIVE) weight_copy(there + G_ROW, z + at + mine.g_from[k]);
         }
-      weight_advance(copying.turn, copying.first);
-      --copying.left;
     }
+    weight_advance(copying.turn);
+    --copying.left;
+  }
   weight_commit();
 }

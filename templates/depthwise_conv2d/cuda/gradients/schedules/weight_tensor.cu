@@ -29,53 +29,57 @@ __device__ __forceinline__ void weight_pair(word (&v)[OWN], shared_place first, 
 
 __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, const char* g, const char* z, int first,
                                            int part, int, int, char* shared) {
-  const int steps = max(0, min(WALKS, ITEMS - part * WALKS)) * STEPS;
+  const int steps = min(WALKS, ITEMS - part * WALKS) * STEPS;
+  weight_clear(shared);
   const shared_place all = weight_place_of(shared);
-  weight_copying copying = weight_begin(part, steps, first);
-#pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) weight_fetch(copying, all, x, g, z, stage * COPIED_STEPS);
-  weight_clear(all);
+  weight_copying copying = {weight_copies_of(threadIdx.x), weight_first(part), steps};
+#pragma unroll 1
+  for (int stage = 0; stage < STAGES - 1; ++stage) weight_fetch(copying, all, x, g, z, first);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
   const int own = warp % (CHANNELS / OWN) * (OWN * SIZE), set = warp / (CHANNELS / OWN);
   // This lane's lines: 2 q, the next one, and those eight lines on. A line that there is not has a gradient of zero.
+  int image[4];
   shared_place of_x[4], of_g[4];
-  word mask[2] = {};
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const int line = set * 16 + k / 2 * 8 + 2 * q + k % 2, held = line < LINES ? line : 0;
-    if (line < LINES) mask[k / 2] |= k % 2 ? 0xffff0000u : 0xffffu;
+    image[k] = line < LINES ? line / GROUPS : B;
     of_x[k] = all + held / GROUPS * STRIDE * X_ROW + held % GROUPS * LINE_X + row * STRIDE * X_PITCH + own;
     of_g[k] = all + IMAGES * STRIDE * X_ROW + held / GROUPS * G_ROW + held % GROUPS * LINE_G + row * G_PITCH + own;
   }
+  weight_turn turn = weight_first(part);
   word kept[RING][2][OWN] = {};
 #pragma unroll 1
-  for (int begin = 0; begin < steps; begin += HELD)
+  for (int begin = 0; begin < steps; begin += RING)
 #pragma unroll
-    for (int slot = 0; slot < HELD; ++slot) {
-      if (slot % COPIED_STEPS == 0) {
-        if (begin + slot >= steps) break;
+    for (int slot = 0; slot < RING; ++slot) {
+      const int step = begin + slot;
+      if (step >= steps) break;
+      if (step % COPIED_STEPS == 0) {
         weight_await();
         __syncthreads();
-        weight_fetch(copying, all, x, g, z, slot + (STAGES - 1) * COPIED_STEPS);
+        weight_fetch(copying, all, x, g, z, first);
       }
-      const int held = slot * STEP;
+      const int held = turn.held * STEP;
+      const bool given = weight_is_given(turn);
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        weight_pair(kept[slot % RING][k], of_g[2 * k] + held, of_g[2 * k + 1] + held);
+        word mask = 0;
+        if (given && turn.image + image[2 * k] < B) mask |= 0xffffu;
+        if (given && turn.image + image[2 * k + 1] < B) mask |= 0xffff0000u;
+        weight_pair(kept[slot][k], of_g[2 * k] + held, of_g[2 * k + 1] + held);
 #pragma unroll
-        for (int c = 0; c < OWN; ++c)
-          if (LINES % 16 != 0) kept[slot % RING][k][c] &= mask[k];
+        for (int c = 0; c < OWN; ++c) kept[slot][k][c] &= mask;
       }
       if (HAS_BIAS) {
         const word one = IS_BF16 ? 0x3f803f80u : 0x3c003c00u;
         const word ones[4] = {one, one, one, one};
 #pragma unroll
-        for (int c = 0; c < OWN; ++c)
-          halves_multiply(sum.bias[c], ones, kept[slot % RING][0][c], kept[slot % RING][1][c]);
+        for (int c = 0; c < OWN; ++c) halves_multiply(sum.bias[c], ones, kept[slot][0][c], kept[slot][1][c]);
       }
 #pragma unroll
       for (int s = 0; s < STRIDE; ++s)
-        if (weight_meets_row(s))
+        if (weight_meets_row(s) && (word)(turn.row * STRIDE + s - TOP) < (word)H)
 #pragma unroll
           for (int phase = 0; phase < STRIDE; ++phase)
             if (weight_has_phase(phase)) {
@@ -90,11 +94,12 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
                 const word a[4] = {in[0][c], in[1][c], in[2][c], in[3][c]};
 #pragma unroll
                 for (int behind = 0; behind < RING; ++behind) {
-                  const int t = weight_met(behind * STRIDE + s, TR), slot_of = (slot - behind + HELD) % RING;
+                  const int t = weight_met(behind * STRIDE + s, TR), slot_of = (slot - behind + RING) % RING;
                   if (t >= 0) halves_multiply(sum.taps[t][phase][c], a, kept[slot_of][0][c], kept[slot_of][1][c]);
                 }
               }
             }
+      weight_advance(turn);
     }
   __syncthreads();
 }
