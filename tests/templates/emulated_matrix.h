@@ -1,7 +1,6 @@
 // What signals_toeplitz_matrix.cu does, on a CPU: the layouts are those of PTX's wgmma, without swizzle or with 128 bytes.
 typedef unsigned long long descriptor;
 constexpr int COLUMNS = @COLUMNS@, SUMS = COLUMNS / 2;
-constexpr bool HAS_BIAS = false;
 
 // Element k of a row of an operand.
 static float matrix_element(descriptor of, int row, int k) {
