@@ -18,6 +18,9 @@ WORKLOADS, TRIALS = 4, 256
 """How many of the nearest workloads are used, and how many of the last trials of each."""
 OTHER_KIND = 8.0
 """The distance for a field that differs and is no number; 256 times the length is as far."""
+OTHER_END = 2.0
+"""The same for a field of the epilogue: what is fast hardly depends on how a program ends."""
+EPILOGUE = frozenset({"bias", "residual", "activation"})
 FARTHEST = 10.0
 """What was fast for a workload that is farther away misleads."""
 
@@ -43,12 +46,13 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
 def distance(one: Workload, other: Workload) -> float:
     """Euclidean, on log2 of numbers."""
     here, there = one.model_dump(), other.model_dump()
-    return math.hypot(*(_apart(here.get(name), there.get(name)) for name in here | there))
+    return math.hypot(*(_apart(name, here.get(name), there.get(name)) for name in here | there))
 
 
-def _apart(one: object, other: object) -> float:
-    if isinstance(one, bool) or isinstance(other, bool):  # an int, to Python
-        return 0.0 if one == other else OTHER_KIND
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.log2(one / other)
-    return 0.0 if one == other else OTHER_KIND
+def _apart(name: str, one: object, other: object) -> float:
+    if one == other:
+        return 0.0
+    # a truth value is an int, to Python
+    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in (one, other)):
+        return OTHER_END if name in EPILOGUE else OTHER_KIND
+    return math.log2(one / other)  # type: ignore[operator]  # both are numbers

@@ -59,6 +59,7 @@ def tried(engine: Engine, workload: Workload, device_id: int) -> None:
     [
         (depthwise(B=1, C=240), 1),
         (depthwise(H=56, W=56, K=7), 1),
+        (depthwise(bias=True, residual=True, activation="silu"), 1),
         (depthwise(H=14, W=14, K=3, layout="NHWC", dtype="float16"), 0),
     ],
 )
