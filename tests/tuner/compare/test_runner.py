@@ -17,12 +17,14 @@ from tuner.compare.runner import Runner
 from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildError
+from tuner.measure.cases import CASES
 from tuner.measure.clock import MORE
 from tuner.measure.trial import ROUGH_SAMPLES, SAMPLES
 from tuner.process.child import Child
 from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
+FILES = 3 * len(CASES)
 LIMIT = 2.0
 
 
@@ -118,7 +120,7 @@ def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[
 def test_the_inputs_are_removed_with_the_runner(device: Device, libraries: dict[str, Path]) -> None:
     runner = Runner(WORKLOAD.key, device)
     folder = runner.order(libraries["right"]).cases
-    assert len(list(folder.iterdir())) == 9
+    assert len(list(folder.iterdir())) == FILES
     runner.close()
     assert not folder.exists()
 
@@ -154,7 +156,7 @@ def test_the_inputs_are_drawn_while_others_work(
     with Runner(WORKLOAD.key, device) as runner:
         assert not runner._written.done()
         go.touch()
-        assert len(list(runner.order(libraries["right"]).cases.iterdir())) == 9
+        assert len(list(runner.order(libraries["right"]).cases.iterdir())) == FILES
         pid = runner._child.pid
         assert pid is not None
         assert runner.measure(libraries["right"]).status == "ok"
