@@ -111,18 +111,7 @@ def entry(name: str, time: float, error: float = 1e-7, level: str = "kernel") ->
 def decided(
     folder: Path, runner: Runner, builder: Any = None, beside: dict[str, Built] | None = None
 ) -> Winner:
-    return all_decided(folder, runner, builder, beside)[0]
-
-
-def all_decided(
-    folder: Path,
-    runner: Runner,
-    builder: Any = None,
-    beside: dict[str, Built] | None = None,
-    template: Template[Any] | None = None,
-    chosen: Sequence[dict[str, Any]] = CHOSEN,
-) -> list[Winner]:
-    return decision(folder, runner, builder, beside, template, chosen).winners
+    return decision(folder, runner, builder, beside).winners[0]
 
 
 def decision(
@@ -181,7 +170,7 @@ def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path:
     serial = template.default(WORKLOAD, LIMITS)
     parallel = serial | {"threading": "parallel"}
     runner = Runner()
-    found = all_decided(tmp_path, runner, template=template, chosen=[serial, parallel])
+    found = decision(tmp_path, runner, template=template, chosen=[serial, parallel]).winners
     assert [(each.config, each.threads, each.time_us) for each in found] == [
         (parallel, 2, 5.0),
         (serial, 1, 7.0),
@@ -201,7 +190,7 @@ def test_one_thread_wins_if_several_are_no_faster_as_delivered(
     serial = template.default(WORKLOAD, LIMITS)
     parallel = serial | {"threading": "parallel"}
     runner = Runner(delivered={"default": as_delivered})
-    found = all_decided(tmp_path, runner, template=template, chosen=[serial, parallel])
+    found = decision(tmp_path, runner, template=template, chosen=[serial, parallel]).winners
     assert [(each.threads, each.time_us) for each in found] == [(1, as_delivered), (2, 5.0)]
     assert found[0].timing["warm"]["median_us"] == as_delivered
 
@@ -211,7 +200,7 @@ def test_a_winner_on_one_thread_is_followed_by_the_fastest_on_several(tmp_path: 
     serial = template.default(WORKLOAD, LIMITS)
     parallel = serial | {"threading": "parallel"}
     runner = Runner()
-    found = all_decided(tmp_path, runner, template=template, chosen=[parallel, serial])
+    found = decision(tmp_path, runner, template=template, chosen=[parallel, serial]).winners
     assert [(each.config, each.threads, each.time_us) for each in found] == [
         (serial, 1, 5.0),
         (parallel, 2, 9.0),
