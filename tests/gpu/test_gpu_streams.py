@@ -43,8 +43,8 @@ def library(request: pytest.FixtureRequest, child: Child, tmp_path_factory: Any)
     return loaded(WORK, template, config, child, path)
 
 
-def given() -> tuple[Any, Any]:
-    return torch.randn(WORK.M, device="cuda"), torch.randn(WORK.N, device="cuda")
+def given(gpu: str = "cuda") -> tuple[Any, Any]:
+    return torch.randn(WORK.M, device=gpu), torch.randn(WORK.N, device=gpu)
 
 
 def error(y: Any, x: Any, w: Any) -> float:
@@ -85,3 +85,29 @@ def test_two_threads_and_a_graph_call_one_library_at_once(library: Library) -> N
         assert len(mine) == ROUNDS
         assert error(mine[0], x, w) < WORK.max_error
         assert all(torch.equal(each, mine[0]) for each in mine[1:])
+
+
+def test_two_gpus_compute_with_one_library_at_once(library: Library) -> None:
+    """Whichever of them is PyTorch's current one."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    inputs = [given("cuda:0"), given("cuda:1")]
+    outputs: list[list[Any]] = [[], []]
+    together = threading.Barrier(2)
+
+    def call(number: int) -> None:
+        together.wait()
+        for _ in range(ROUNDS):
+            outputs[number].append(library(*inputs[number]))
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for gpu, (mine, (x, w)) in enumerate(zip(outputs, inputs, strict=True)):
+        assert len(mine) == ROUNDS
+        assert mine[0].device == torch.device("cuda", gpu)
+        assert error(mine[0], x, w) < WORK.max_error
+        assert all(torch.equal(each, mine[0]) for each in mine[1:])
+    assert torch.cuda.current_device() == 0

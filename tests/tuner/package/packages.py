@@ -25,6 +25,8 @@ from tuner.settings import Settings
 
 ALONE = ("tvm_ffi", "typing_extensions.py")
 """What apache-tvm-ffi installs, and what it and PyTorch require."""
+OTHERS = ("tvm", "tuner", "templates", "db", "numpy", "pydantic")
+"""What a package may not import."""
 
 
 def packed(source: Local) -> Contents:
@@ -104,6 +106,7 @@ def alone(variant: Path, folder: Path, program: str) -> subprocess.CompletedProc
         (folder / name).symlink_to(target)
     pytorch = Path(torch.__file__).parents[1]
     paths = f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path += [{str(pytorch)!r}]\n"
+    paths += f"sys.modules |= dict.fromkeys({OTHERS})\n"  # which may lie beside PyTorch
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", paths + program],
         env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"},
