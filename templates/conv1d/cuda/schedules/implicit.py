@@ -22,6 +22,7 @@ SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
 STREAMED = Path(__file__).with_name("implicit_streamed.cu")
 LAYOUT = Path(__file__).with_name("implicit_layout.cu")
+SCALE = Path(__file__).with_name("implicit_scale.cu")
 SOURCE = Path(__file__).with_name("implicit.cu")
 
 
@@ -64,7 +65,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
-    sources = [ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SOURCE]
+    sources = [ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SCALE, SOURCE]
     if config.get("streamed"):
         sources.insert(-1, STREAMED)
         sums = 4 * config["position_tiles"]  # of the instruction's operands the first

@@ -54,13 +54,14 @@ __device__ __forceinline__ void implicit_pack_row(word (&v)[8]) {
   for (int e = 0; e < 4 && !IS_FLOAT; ++e) v[e] = v[2 * e] | v[2 * e + 1] << 16;
 }
 
-// Writes eight elements, PACKED or each in a word, as halves; the low ones some rows behind.
+// Writes eight elements, PACKED or each in a word, as halves, those of float32 scaled; the low ones some rows behind.
 template <bool PACKED>
-__device__ __forceinline__ void implicit_put_row(uint4* to, int behind, const word (&v)[8]) {
+__device__ __forceinline__ void implicit_put_row(uint4* to, int behind, const word (&v)[8], float scale) {
   word high[4], low[4];
 #pragma unroll
   for (int e = 0; e < 4; ++e)
-    if (IS_FLOAT) halves_split(__uint_as_float(v[2 * e]), __uint_as_float(v[2 * e + 1]), high[e], low[e]);
+    if (IS_FLOAT)
+      halves_split(__uint_as_float(v[2 * e]) * scale, __uint_as_float(v[2 * e + 1]) * scale, high[e], low[e]);
     else high[e] = PACKED ? v[e] : v[2 * e] | v[2 * e + 1] << 16;
   to[0] = {high[0], high[1], high[2], high[3]};
   if (HALVES == 2) to[behind] = {low[0], low[1], low[2], low[3]};

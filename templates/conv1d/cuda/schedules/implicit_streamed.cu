@@ -38,15 +38,17 @@ __device__ __forceinline__ void stream_await() {
 // What was written is seen by the instructions of warpgroups after the next barrier.
 __device__ __forceinline__ void stream_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// 16 filters by 16 taps from `weights` on, as halves, in the order of a fragment.
-__device__ __forceinline__ void stream_split(word (&high)[4], word (&low)[4], const word* weights, int step) {
+// 16 filters by 16 taps from `weights` on, scaled, as halves, in the order of a fragment.
+__device__ __forceinline__ void stream_split(word (&high)[4], word (&low)[4], const word* weights, int step,
+                                             float scale) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int tap = 16 * step + 8 * (i / 2) + lane % 4 * 2;
     const word* const from = weights + (lane / 4 + 8 * (i % 2)) * STREAM_PITCH + (FLIP ? STREAMED - 2 - tap : tap);
     const uint2 pair = *(const uint2*)from;
-    halves_split(__uint_as_float(FLIP ? pair.y : pair.x), __uint_as_float(FLIP ? pair.x : pair.y), high[i], low[i]);
+    halves_split(__uint_as_float(FLIP ? pair.y : pair.x) * scale, __uint_as_float(FLIP ? pair.x : pair.y) * scale,
+                 high[i], low[i]);
   }
 }
 
@@ -68,7 +70,8 @@ __device__ __forceinline__ void stream_finish(float (&sum)[NI][4]) {
 }
 
 // A chunk of taps: its two rows of a step are an even and the next odd distance, which lies behind it.
-__device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word* weights, const word* window, int chunk) {
+__device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word* weights, const word* window, int chunk,
+                                                float scale) {
   const word first = (word)__cvta_generic_to_shared(window) / 16;
   const word* const own = weights + threadIdx.x / 32 * OWN * STREAM_PITCH;
 #pragma unroll
@@ -76,7 +79,7 @@ __device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word*
     const int even = 2 * (chunk * (STREAMED / 16) + k), row = implicit_row(even), behind = implicit_row(even + 1) - row;
     const descriptor rows = first + row | (descriptor)behind << 16 | 8ull << 32;
     word high[4], low[4];
-    stream_split(high, low, own, k);
+    stream_split(high, low, own, k, scale);
     stream_begin();
     stream_add(sum, high, rows);
     if (HALVES == 2) stream_add(sum, high, rows + ITEMS), stream_add(sum, low, rows);

@@ -62,7 +62,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "R": config.get("rows", 1),
         "V": config["columns"],
         "AHEAD": config.get("ahead"),
-        "PACKED": config.get("sums") == "packed",
         "ACROSS": config["lanes"],
         "WORDS": shared_words(workload, config),
         "THREADS": config["threads"],

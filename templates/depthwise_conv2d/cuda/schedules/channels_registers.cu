@@ -1,7 +1,4 @@
-// Weights in registers, by way of shared memory, where they lie as in global memory. PACKED: each row of taps is summed
-// in halves, two channels at a time, and these sums in floats.
-constexpr bool PACKED = @PACKED@;
-static_assert(!PACKED || (N % 2 == 0 && !IS_FLOAT && !IS_BF16), "pairs of halves");
+// Weights in registers, by way of shared memory, where they lie as in global memory.
 constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
 constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
 constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // of a thread's weights
@@ -34,50 +31,19 @@ __device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const 
   }
 }
 
-// The low halves of two words, or the high ones: two neighbours' number i of what was fetched.
-__device__ __forceinline__ word channels_pair(const word* v, int first, int second) {
-  return __byte_perm(v[first / 2], v[second / 2], (first % 2 ? 0x32 : 0x10) | (second % 2 ? 0x7600 : 0x5400));
-}
-
-// Two products of halves, added to two others.
-__device__ __forceinline__ word channels_multiply(word a, word b, word sum, bool is_first) {
-  if (is_first) asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-  else asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
-  return sum;
-}
-
 // A row of taps for V outputs of a row.
 __device__ __forceinline__ void channels_row(float (&sum)[V][N], const word (&x)[COLUMNS][WORDS],
                                              const word (&weights)[WEIGHT_WORDS], int ky) {
-  if constexpr (PACKED) {
 #pragma unroll
-    for (int c = 0; c < V; ++c)
+  for (int kx = 0; kx < TAPS_W; ++kx)
 #pragma unroll
-      for (int n = 0; n < N; n += 2) {
-        word row = 0;
-        bool is_first = true;
+    for (int c = 0; c < V; ++c) {
+      const int e = c * STRIDE + kx * DILATION;
+      if (!channels_outside(e))
 #pragma unroll
-        for (int kx = 0; kx < TAPS_W; ++kx) {
-          const int e = c * STRIDE + kx * DILATION, tap = n * KERNEL + channels_tap(ky, kx);
-          if (!channels_outside(e)) {
-            row = channels_multiply(x[e][n / 2], channels_pair(weights, tap, tap + KERNEL), row, is_first);
-            is_first = false;
-          }
-        }
-        sum[c][n] += element_at(&row, 0), sum[c][n + 1] += element_at(&row, 1);
-      }
-  } else {
-#pragma unroll
-    for (int kx = 0; kx < TAPS_W; ++kx)
-#pragma unroll
-      for (int c = 0; c < V; ++c) {
-        const int e = c * STRIDE + kx * DILATION;
-        if (!channels_outside(e))
-#pragma unroll
-          for (int n = 0; n < N; ++n)
-            sum[c][n] = fmaf(element_at(x[e], n), element_at(weights, n * KERNEL + channels_tap(ky, kx)), sum[c][n]);
-      }
-  }
+        for (int n = 0; n < N; ++n)
+          sum[c][n] = fmaf(element_at(x[e], n), element_at(weights, n * KERNEL + channels_tap(ky, kx)), sum[c][n]);
+    }
 }
 
 __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@

@@ -1,0 +1,55 @@
+// float32 in halves of float16, whose range is small: the powers of two that bring the largest sample which a block
+// stages, and the largest weight of its filters, near the top of it. They hold for all chunks, whose products are summed.
+constexpr bool SCALED = IS_FLOAT && !@IS_BF16@;
+constexpr int STAGED_TAPS = (TAP_CHUNKS - 1) * WT + (ALONG_TAPS ? 16 * INNER : WT);  // zeros beyond N, which samples meet
+
+constexpr long long REACHED = (SPAN + SLACK - 1LL) * STRIDE + (STAGED_TAPS - 1LL) * DILATION + 1;
+constexpr int WINDOW = REACHED < M ? (int)REACHED : M;
+
+// Powers of two, whose exponents' bits a register holds.
+struct Scales {
+  word exponents;
+  __device__ __forceinline__ float x() const { return SCALED ? __uint_as_float((exponents & 0xff) << 23) : 1.0f; }
+  __device__ __forceinline__ float w() const { return SCALED ? __uint_as_float(exponents >> 8 << 23) : 1.0f; }
+  __device__ __forceinline__ float undone(float sum) const {  // by one after the other: their product may underflow
+    return sum * __uint_as_float((254 - (exponents & 0xff)) << 23) * __uint_as_float((254 - (exponents >> 8)) << 23);
+  }
+};
+
+// Of all samples that meet a block's positions.
+__device__ __forceinline__ word implicit_largest_sample(const word* x, int b, int first) {
+  const int begin = WINDOW < M ? (first - SLACK) * STRIDE - LEFT : 0;
+  word largest = 0;
+#pragma unroll 8
+  for (int k = threadIdx.x; k < C * WINDOW; k += THREADS) {
+    const int c = CHANNELS_LAST ? k % C : k / WINDOW, sample = begin + (CHANNELS_LAST ? k / C : k % WINDOW);
+    if ((word)sample < (word)M) largest = max(largest, x[implicit_place(b, c, sample, C, M)] & 0x7fffffff);
+  }
+  return largest;
+}
+
+// Of the filters between a block's first and its last.
+__device__ __forceinline__ word implicit_largest_weight(const word* w, int first_warp) {
+  const int begin = implicit_filter(first_warp / SPACING * SPACING, 0);
+  const int end = min(F, implicit_filter((first_warp + WARPS_F - 1) / SPACING * SPACING + SPACING - 1, OWN - 1) + 1);
+  const word* const from = w + (long long)begin * (C * N);
+  word largest = 0;
+#pragma unroll 8
+  for (int k = threadIdx.x; k < (end - begin) * (C * N); k += THREADS) largest = max(largest, from[k] & 0x7fffffff);
+  return largest;
+}
+
+__device__ __forceinline__ Scales implicit_scales(const void* x, const void* w, word* slots, int b, int first,
+                                                  int first_warp) {
+  if (!SCALED) return {0};
+  if (threadIdx.x < 2) slots[threadIdx.x] = 0;
+  word largest_x = implicit_largest_sample((const word*)x, b, first);
+  word largest_w = implicit_largest_weight((const word*)w, first_warp);
+  largest_x = halves_warp_max(largest_x), largest_w = halves_warp_max(largest_w);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) atomicMax(slots, largest_x), atomicMax(slots + 1, largest_w);
+  __syncthreads();
+  const Scales scales = {(word)(halves_exponent(slots[0]) + 127 | (halves_exponent(slots[1]) + 127) << 8)};
+  __syncthreads();  // before what is staged takes the slots' place
+  return scales;
+}
