@@ -139,14 +139,22 @@ def test_sums_stay_in_registers(limits: Any) -> None:
         assert (registers <= 255, stack) == (True, 0)
 
 
-@pytest.mark.parametrize(
-    "template", [CudaWeightChannels(), CudaWeightMatrices()], ids=lambda each: each.name
-)
-def test_units_have_as_much_work_as_each_other(template: Any) -> None:
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
+    layer, template = workload(dtype="float16", K=5, activation="relu"), CudaWeightChannels()
+    config = next(c for c in template.space(layer, limits) if c["inputs"] == "private")
+    text = source(template, layer, config, limits)
+    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    assert (registers <= 255, stack) == (True, 0)
+
+
+@pytest.mark.parametrize("form", [CudaWeightChannels, CudaWeightMatrices])
+def test_units_have_as_much_work_as_each_other(form: Any) -> None:
     layer = workload(B=32, C=96, H=56, W=56, dtype="bfloat16")
     room = importlib.import_module(form.__module__)
     for config in list(form().space(layer, H200))[::97]:
         share = room.work(layer, config)
-        least = share.across * ceil_div(share.groups, share.points)  # a range's, of which is a part
+        # a range has all columns, of which a block may have some
+        least = share.across * ceil_div(share.groups, share.points)
         assert share.ranges <= share.rows
         assert config["blocks"] - 2 * least < share.blocks <= max(config["blocks"], least)

@@ -76,7 +76,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         if "shared" in inputs:
             space.knob("copied_steps", [1, 2, 4], when={"inputs": "shared"})
         space.knob("blocks", blocks(workload, limits.units))
-        space.knob("resident", [1, 2, 3, 4])
+        space.knob("resident", [1, 2, 3])
         space.constraint(
             f"at most {MAX_TAPS} taps",
             lambda c: c["tap_rows"] * c["tap_columns"] <= MAX_TAPS,
@@ -278,11 +278,12 @@ def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
 def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     share = work(workload, config)
     most = share.rows if share.images else ceil_div(share.rows * share.groups, share.points)
-    ahead = config.get("copied_steps", 1) * (config.get("stages", 1) - 1)
-    return (
-        config["blocks"] == blocks(workload, limits.units)[0]
-        or share.across * most >= config["blocks"]
-    ) and (config.get("copied_steps", 1) == 1 or ahead < share.steps)
+    least = blocks(workload, limits.units)[0]
+    copied = config.get("copied_steps", 1)
+    return bool(
+        (config["blocks"] == least or share.across * most >= config["blocks"])
+        and (copied == 1 or (config["stages"] - 1) * copied < share.steps)
+    )
 
 
 def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
-WAVES = (1, 2, 3, 4, 6, 8)  # blocks of a unit
+WAVES = (1, 2, 3, 4)  # blocks of a unit
 UNEVEN_WAVES = (2, 4, 8, 16, 32)  # if tiles of taps meet more or less of the planes
 MAX_SIDE = 9  # of a tile, in taps
 SLICES = 16  # of the parts, at most: warps of a block of the second launch
