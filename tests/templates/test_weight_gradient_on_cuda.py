@@ -1,6 +1,7 @@
 """The gradient of a weight, channels last, on CUDA: what it computes, emulated on the CPU, what it
 serves, and what it needs."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import templates
+from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
-from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels, work
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import filled
@@ -56,7 +59,7 @@ def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], given: list[Any
     return relative_error(output, templates.operator(work.operator).reference(work, *given), None)
 
 
-@pytest.mark.parametrize("inputs", ["registers", "shared"])
+@pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
 @BOUNDED
 @given(data=st.data())
 def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
@@ -86,7 +89,7 @@ def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
     assert error(layer, config, given) <= 2e-6
 
 
-@pytest.mark.parametrize("inputs", ["registers", "shared"])
+@pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
 def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> None:
     layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
     space = CudaWeightChannels().space(layer, H200)
@@ -136,9 +139,22 @@ def test_sums_stay_in_registers(limits: Any) -> None:
         assert (registers <= 255, stack) == (True, 0)
 
 
-def test_parts_are_as_many_as_units_ask_for() -> None:
-    layer, template = workload(B=32, C=96, H=56, W=56), CudaWeightChannels()
-    for config in list(template.space(layer, H200))[::997]:
-        share = work(layer, config)
-        assert share.parts * share.walks >= share.items > share.parts * (share.walks - 1)
-        assert share.blocks >= H200.units / 2 or share.parts == share.items
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
+    layer, template = workload(dtype="float16", K=5, activation="relu"), CudaWeightChannels()
+    config = next(c for c in template.space(layer, limits) if c["inputs"] == "private")
+    text = source(template, layer, config, limits)
+    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    assert (registers <= 255, stack) == (True, 0)
+
+
+@pytest.mark.parametrize("form", [CudaWeightChannels, CudaWeightMatrices])
+def test_units_have_as_much_work_as_each_other(form: Any) -> None:
+    layer = workload(B=32, C=96, H=56, W=56, dtype="bfloat16")
+    room = importlib.import_module(form.__module__)
+    for config in list(form().space(layer, H200))[::97]:
+        share = room.work(layer, config)
+        # a range has all columns, of which a block may have some
+        least = share.across * ceil_div(share.groups, share.points)
+        assert share.ranges <= share.rows
+        assert config["blocks"] - 2 * least < share.blocks <= max(config["blocks"], least)

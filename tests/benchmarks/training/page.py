@@ -30,6 +30,7 @@ def markdown(result: dict[str, Any]) -> str:
         "[h200.md](h200.md). PyTorch's, in brackets, are of `aten::convolution` and",
         "`aten::convolution_backward` with one output, in its faster layout; its sum is of the",
         "layout in which that is smaller. What has a dash was not measured.",
+        *result.get("notes", []),
         "",
         "| layer | forward | input gradient | weight gradient | sum | PyTorch's | times as fast |",
         "|---|---|---|---|---|---|---|",

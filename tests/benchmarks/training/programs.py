@@ -78,7 +78,8 @@ def _program(
     room, workspace = importlib.import_module(type(template).__module__), 0
     if hasattr(room, "work"):
         share = room.work(workload, config)
-        kernels.append(("main_kernel_1", share.last_blocks, threads, 4 * threads))
+        last = 32 * share.slices
+        kernels.append(("main_kernel_1", share.last_blocks, last, 4 * last))
         workspace = share.workspace
     return {
         "layer": name,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
-    PARTS,
+    MAX_SIDE,
     Work,
+    blocks,
     ring,
     serves,
-    strips,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
@@ -19,29 +19,31 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 MAX_TAPS = 81  # of a tile
-MAX_SIDE = 9  # of a tile, in taps
 MAX_UNROLLED = 3600  # multiply-adds
 MAX_REGISTERS = 232  # as estimated
 DEFAULT_REGISTERS = 160
 BESIDE = 38  # registers for addresses and the like
 MAX_RESIDENT = 2048  # threads of a unit
 VECTOR_BYTES = 16
+WORD_BYTES = 4  # which an asynchronous copy has at least
 LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
 SECTOR_BYTES = 32  # of memory, which is read as a whole
 
 
 class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     """A thread sums ``tap_rows`` by ``tap_columns`` taps of ``channels`` neighbouring channels over
-    strips of ``rows`` by ``columns`` outputs; a block has ``lanes`` such vectors of channels. What
-    the blocks leave in about ``parts`` parts a second launch adds up. ``inputs`` come straight to
-    ``registers``, with ``ahead`` a row before they are used, or by way of ``shared`` memory: then a
-    block has all columns of ``images``, and copies the rows of ``copied_steps`` together,
-    ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a unit."""
+    rows of ``columns`` outputs; a block has ``lanes`` such vectors of channels. There are about so
+    many ``blocks``; what they leave a second launch adds up. ``inputs`` come straight to
+    ``registers``, with ``ahead`` a row before they are used; or by way of shared memory, to which
+    with ``private`` each thread copies what it reads itself, ``stages`` - 1 rows ahead. With
+    ``shared`` a block has all columns of ``images``, and copies the rows of ``copied_steps``
+    together, ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a
+    unit."""
 
     operator = "depthwise_conv2d"
     name = "weight_channels"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 
@@ -50,38 +52,46 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        widest = (
-            1 if workload.layout == "NCHW" else VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
-        )
-        places = ["registers", *(["shared"] if _can_be_shared(workload) else [])]
-        direct, shared = {"inputs": "registers"}, {"inputs": "shared"}
+        size = BYTES_PER_ELEMENT[workload.dtype]
+        widest = 1 if workload.layout == "NCHW" else VECTOR_BYTES // size
+        inputs = _inputs(workload)
+        copied = [each for each in inputs if each != "registers"]
         columns = [1, 2, 3, 4, 5, 7, 8, 14]
         space = ConfigSpace(self.name, self.version)
-        space.knob("inputs", places)
+        space.knob("inputs", inputs)
         space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
         space.knob("tap_rows", _sides(workload, workload.near[0]))
         space.knob("tap_columns", _sides(workload, workload.near[1]))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
-        space.knob("rows", strips(workload))
         space.knob("lanes", _lanes(workload))
-        space.knob("threads", [64, 96, 128, 192], when=direct)
-        space.knob("ahead", [0, 1], when=direct)
-        if "shared" in places:
-            space.knob("images", [n for n in (1, 2, 4, 8) if n <= workload.B], when=shared)
-            space.knob("stages", [2, 3], when=shared)
-            space.knob("copied_steps", [1, 2, 4], when=shared)
-        space.knob("parts", list(PARTS))
+        last = "copied_steps" if "shared" in inputs else "stages" if copied else "threads"
+        unstaged = [each for each in inputs if each != "shared"]
+        space.knob("threads", [64, 96, 128, 192, 256, 384], when={"inputs": unstaged})
+        space.knob("ahead", [0, 1], when={"inputs": "registers"})
+        if "shared" in inputs:
+            images = [n for n in (1, 2, 4, 8) if n <= workload.B]
+            space.knob("images", images, when={"inputs": "shared"})
+        if copied:
+            space.knob("stages", [2, 3, 4, 6], when={"inputs": copied})
+        if "shared" in inputs:
+            space.knob("copied_steps", [1, 2, 4], when={"inputs": "shared"})
+        space.knob("blocks", blocks(workload, limits.units))
         space.knob("resident", [1, 2, 3])
         space.constraint(
             f"at most {MAX_TAPS} taps",
             lambda c: c["tap_rows"] * c["tap_columns"] <= MAX_TAPS,
             reads=("tap_columns",),
         )
-        if "shared" in places:
+        space.constraint(
+            "whole words of channels if each thread copies its own",
+            lambda c: c["inputs"] != "private" or c["channels"] * size >= WORD_BYTES,
+            reads=("channels",),
+        )
+        if "shared" in inputs:
             space.constraint(
                 "all taps in one tile if rows come by way of shared memory",
                 lambda c: (
-                    c["inputs"] == "registers" or (c["tap_rows"], c["tap_columns"]) == workload.near
+                    c["inputs"] != "shared" or (c["tap_rows"], c["tap_columns"]) == workload.near
                 ),
                 reads=("tap_columns",),
             )
@@ -110,30 +120,21 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             ),
             reads=("threads",),
         )
-        if "shared" in places:
+        if "shared" in inputs:
             space.constraint(
                 "a block has no more than 512 threads, most of which have outputs",
-                lambda c: c["inputs"] == "registers" or _is_filled(workload, c, limits),
+                lambda c: c["inputs"] != "shared" or _is_filled(workload, c, limits),
                 reads=("images",),
-            )
-            space.constraint(
-                "no more steps than a strip has are copied ahead, or one",
-                lambda c: (
-                    c.get("copied_steps", 1) == 1
-                    or (c["stages"] - 1) * c["copied_steps"]
-                    < c["rows"] + ring(workload, c["tap_rows"])
-                ),
-                reads=("copied_steps",),
             )
         space.constraint(
             f"at most {limits.shared_memory} bytes of shared memory",
             lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
-            reads=("copied_steps" if "shared" in places else "threads",),
+            reads=(last,),
         )
         space.constraint(
-            "parts for one, two or four blocks of each unit, if there is work for as many",
-            lambda c: c["parts"] in work(workload, c).useful(limits.units),
-            reads=("parts",),
+            "no more blocks than there are rows for, and no more steps ahead than a block has",
+            lambda c: _has_work(workload, c, limits),
+            reads=("blocks",),
         )
         space.constraint(
             "the registers and the shared memory of the resident blocks fit",
@@ -158,11 +159,10 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "tap_rows": _sides(workload, workload.near[0])[0],
             "tap_columns": _sides(workload, workload.near[1])[0],
             "columns": 1,
-            "rows": workload.out_height,
             "lanes": lanes,
             "threads": 128,
             "ahead": 0,
-            "parts": 1,
+            "blocks": blocks(workload, limits.units)[0],
             "resident": 1,
         }
         largest = {
@@ -179,7 +179,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
                 and _unrolled(workload, changed) <= MAX_UNROLLED // 2
             ):
                 config = changed
-        return config | {"parts": work(workload, config).useful(limits.units)[0]}
+        return config
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
@@ -193,7 +193,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             max(1, MAX_RESIDENT // count),
         )
         read = _input_columns(workload, config) + config["columns"]
-        ahead = config["copied_steps"] * (config["stages"] - 1) if "stages" in config else 0
+        ahead = config.get("copied_steps", 1) * (config["stages"] - 1) if "stages" in config else 0
         return {
             **occupancy(share.blocks, count, resident, limits),
             "shared_bytes": shared,
@@ -202,8 +202,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "sums_per_thread": taps * config["channels"],
             "products_per_step": taps * config["columns"] * config["channels"],
             "loads_per_product": read / (taps * config["columns"]),
-            "steps": share.walks * (config["rows"] + share.ring - 1),
-            "steps_per_row": (config["rows"] + share.ring - 1) / config["rows"],
+            "steps": share.steps,
+            "steps_per_row": share.steps * share.ranges / share.rows,
             "steps_ahead": ahead or config.get("ahead", 0),
             "run_bytes": share.channels * BYTES_PER_ELEMENT[workload.dtype],
             "workspace": share.workspace,
@@ -217,13 +217,12 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
     return Work(
         workload,
         columns=config["columns"],
-        rows=config["rows"],
         tap_rows=config["tap_rows"],
         tap_columns=config["tap_columns"],
         channels=config["lanes"] * config["channels"],
         points=images * groups if images else config["threads"] // config["lanes"],
         images=images,
-        wanted=config["parts"],
+        blocks_wanted=config["blocks"],
     )
 
 
@@ -235,17 +234,21 @@ def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """A row of taps of all places, or the rows that are held."""
+    """The rows that are held, or at least a row of taps of all places."""
     channels = config["lanes"] * config["channels"]
     images, columns = config.get("images", 0), config["columns"]
     groups = ceil_div(workload.out_width, columns)
     points = images * groups if images else config["threads"] // config["lanes"]
     sums = points * channels * config["tap_columns"]
-    if not images:
+    if config["inputs"] == "registers":
         return int(sums)
     s, size = workload.stride, channels * BYTES_PER_ELEMENT[workload.dtype]
-    wide = (groups - 1) * columns * s + _span(workload, config)
     gradients = 2 if workload.activation != "none" else 1
+    if config["inputs"] == "private":
+        vectors = s * _span(workload, config) + gradients * columns
+        own = vectors * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
+        return int(max(sums, config["stages"] * config["threads"] * own // 4))
+    wide = (groups - 1) * columns * s + _span(workload, config)
     step = images * (
         s * wide * _pitch(size, columns * s) + gradients * groups * columns * _pitch(size, columns)
     )
@@ -260,18 +263,33 @@ def _pitch(size: int, positions: int) -> int:
     return size
 
 
-def _can_be_shared(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether channels are last and whole ones in 16 bytes, and one tile has all taps."""
+def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
+    """How they can come: by way of shared memory if channels are last and fill words; shared by a
+    block if they fill vectors and one tile has all taps."""
+    size = BYTES_PER_ELEMENT[workload.dtype]
     if workload.layout == "NCHW":
-        return False
-    vectors = workload.C * BYTES_PER_ELEMENT[workload.dtype] % VECTOR_BYTES == 0
-    return vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
+        return ["registers"]
+    private = ["private"] if workload.C * size % WORD_BYTES == 0 else []
+    vectors = workload.C * size % VECTOR_BYTES == 0
+    can_be_shared = vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
+    return ["registers", *private, *(["shared"] if can_be_shared else [])]
+
+
+def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    share = work(workload, config)
+    most = share.rows if share.images else ceil_div(share.rows * share.groups, share.points)
+    least = blocks(workload, limits.units)[0]
+    copied = config.get("copied_steps", 1)
+    return bool(
+        (config["blocks"] == least or share.across * most >= config["blocks"])
+        and (copied == 1 or (config["stages"] - 1) * copied < share.steps)
+    )
 
 
 def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     size = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
     count = threads(workload, config)
-    used = work(workload, config | {"parts": 1}).points * config["lanes"]
+    used = work(workload, config | {"blocks": 1}).points * config["lanes"]
     return bool(
         size % VECTOR_BYTES == 0
         and count <= min(512, limits.threads_per_block)
@@ -289,11 +307,15 @@ def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors of the channels; one of planes."""
+    """Divisors of the vectors of channels; one of planes."""
     if workload.layout == "NCHW":
         return [1]
-    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
-    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+    found = set()
+    for channels in (n for n in (1, 2, 4, 8) if workload.C % n == 0):
+        vectors = workload.C // channels
+        divisors = [n for n in range(1, LANES[-1] + 1) if vectors % n == 0]
+        found |= {max(n for n in divisors if n <= most) for most in LANES}
+    return sorted(found)
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:

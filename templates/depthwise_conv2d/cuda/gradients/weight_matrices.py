@@ -5,11 +5,10 @@ from __future__ import annotations
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
-    PARTS,
     Work,
+    blocks,
     ring,
     serves,
-    strips,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import capability
@@ -31,15 +30,15 @@ MAX_RESIDENT = 2048  # threads of a unit
 class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     """Channels last in 16 bits: for each channel and row of taps a product of input columns and
     columns of the gradient, summed over lines of eight outputs (``schedules/weight_tensor.cu``). A
-    block has all lines of ``images`` in strips of ``rows``, of ``channels``, of which a warp has
-    ``warp_channels``. The rows of ``copied_steps`` come together, ``stages`` - 1 times as far
-    ahead. What the blocks leave in about ``parts`` parts a second launch adds up; ``resident``
+    block has all lines of ``images``, which go down side by side, and ``channels``, of which a warp
+    has ``warp_channels``. The rows of ``copied_steps`` come together, ``stages`` - 1 times as far
+    ahead. There are about so many ``blocks``; what they leave a second launch adds up. ``resident``
     blocks at least have room on a unit."""
 
     operator = "depthwise_conv2d"
     name = "weight_matrices"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
     computes_gradients = True
 
@@ -55,18 +54,17 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             and workload.activation == "none"
             and workload.C % VECTOR == 0
             and (workload.near[1] - 1) * workload.dilation // workload.stride <= LINE
-            and _fits(workload, _smallest(workload), limits)
+            and _fits(workload, _smallest(workload, limits), limits)
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
-        space.knob("warp_channels", [2, 4])
+        space.knob("warp_channels", [2, 4, 8])
         space.knob("channels", _channels(workload))
         space.knob("images", [n for n in (1, 2, 4, 8, 16) if n <= workload.B])
-        space.knob("rows", strips(workload))
         space.knob("stages", [2, 3, 4])
         space.knob("copied_steps", [1, 2, 4])
-        space.knob("parts", list(PARTS))
+        space.knob("blocks", blocks(workload, limits.units))
         space.knob("resident", [1, 2, 3, 4])
         space.constraint(
             f"at most {MAX_REGISTERS} registers a thread",
@@ -88,23 +86,14 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             reads=("images",),
         )
         space.constraint(
-            "no more steps than a strip has are copied ahead, or one",
-            lambda c: (
-                (c["stages"], c["copied_steps"]) == (2, 1)
-                or (c["stages"] - 1) * c["copied_steps"]
-                < c["rows"] + ring(workload, workload.near[0])
-            ),
-            reads=("copied_steps",),
-        )
-        space.constraint(
             f"at most {limits.shared_memory} bytes of shared memory",
             lambda c: 4 * shared_words(workload, c) <= limits.shared_memory,
             reads=("copied_steps",),
         )
         space.constraint(
-            "parts for one, two or four blocks of each unit, if there is work for as many",
-            lambda c: c["parts"] in work(workload, c).useful(limits.units),
-            reads=("parts",),
+            "no more blocks than there are rows for, and no more steps ahead than a block has",
+            lambda c: _has_work(workload, c, limits),
+            reads=("blocks",),
         )
         space.constraint(
             "the threads, the registers and the shared memory of the resident blocks fit",
@@ -115,17 +104,15 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
         """As many images as have the lines of a product."""
-        config = _smallest(workload)
+        config = _smallest(workload, limits)
         images = [n for n in (1, 2, 4, 8, 16) if n <= workload.B]
         for n in images:
             changed = config | {"images": n}
             few = n == 1 or n * _groups(workload) <= LINES
             if few and _fits(workload, changed, limits):
                 config = changed
-        for change in ({"channels": _usual(workload)}, {"rows": workload.out_height}):
-            if _fits(workload, config | change, limits):
-                config = config | change
-        return config | {"parts": work(workload, config).useful(limits.units)[0]}
+        changed = config | {"channels": _usual(workload)}
+        return changed if _fits(workload, changed, limits) else config
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
@@ -137,18 +124,17 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             max(1, 4 * limits.shared_memory_per_block // shared),
             max(1, MAX_RESIDENT // count),
         )
-        steps = config["rows"] + share.ring - 1
         products = workload.near[0] * _phases(workload) * config["warp_channels"]
         return {
             **occupancy(share.blocks, count, resident, limits),
             "shared_bytes": shared,
             "least_resident_threads": config["resident"] * count,
             "registers": registers,
-            "steps": share.walks * steps,
+            "steps": share.steps,
             "products_per_step": products,
-            "products": share.blocks * share.walks * steps * products * count // 32,
+            "products": share.blocks * share.steps * products * count // 32,
             "steps_ahead": config["copied_steps"] * (config["stages"] - 1),
-            "steps_per_row": steps / config["rows"],
+            "steps_per_row": share.steps * share.ranges / share.rows,
             "run_bytes": config["channels"] * SIZE,
             "workspace": share.workspace,
             "filled": config["images"]
@@ -161,13 +147,12 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
     return Work(
         workload,
         columns=LINE,
-        rows=config["rows"],
         tap_rows=workload.near[0],
         tap_columns=workload.near[1],
         channels=config["channels"],
         points=config["images"] * _groups(workload),
         images=config["images"],
-        wanted=config["parts"],
+        blocks_wanted=config["blocks"],
     )
 
 
@@ -181,8 +166,9 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     pitch, groups = 16 * (channels // VECTOR | 1), _groups(workload)
     inputs = (groups + 1) * (LINE * s * pitch + 32)
     step = images * (s * inputs + groups * (LINE * pitch + 32))
-    sets = _sets(workload, config)
-    sums = sets * channels * (workload.near[1] + s * LINES * LINE)
+    # a set's sums of all taps, and each warp's matrices of a row of taps
+    taps = workload.near[0] + workload.bias
+    sums = _sets(workload, config) * channels * (taps * workload.near[1] + s * LINES * LINE)
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
 
 
@@ -211,18 +197,26 @@ def _usual(workload: DepthwiseConv2dWorkload) -> int:
     return max(n for n in _channels(workload) if n <= 32)
 
 
-def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+def _smallest(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
     return {
         "template": CudaWeightMatrices.name,
         "warp_channels": 2,
         "channels": _channels(workload)[0],
         "images": 1,
-        "rows": strips(workload)[0],
         "stages": 2,
         "copied_steps": 1,
-        "parts": 1,
+        "blocks": limits.units,
         "resident": 1,
     }
+
+
+def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    share = work(workload, config)
+    few = config["blocks"] == limits.units
+    ahead = (config["stages"] - 1) * config["copied_steps"]
+    return (few or share.across * share.rows >= config["blocks"]) and (
+        (config["stages"], config["copied_steps"]) == (2, 1) or ahead < share.steps
+    )
 
 
 def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
-PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # about
-STRIPS = (1, 2, 3, 4, 8)  # of a plane
+WAVES = (1, 2, 3, 4)  # blocks of a unit
+UNEVEN_WAVES = (2, 4, 8, 16, 32)  # if tiles of taps meet more or less of the planes
+MAX_SIDE = 9  # of a tile, in taps
+SLICES = 16  # of the parts, at most: warps of a block of the second launch
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
@@ -23,41 +24,44 @@ def serves(workload: DepthwiseConv2dWorkload) -> bool:
 
 @dataclass(frozen=True)
 class Work:
-    """As ``schedules/weight_places.cu`` shares it out. An item is what a block sums together: all
-    columns of a strip of ``images``, or if that is 0 any ``points`` places of ``columns``."""
+    """As ``schedules/weight_places.cu`` shares it out: the rows of all images, one after the other,
+    in ranges. A block sums all columns of a range together, of ``images`` that go down side by
+    side, or if that is 0 any ``points`` places of ``columns``. There are as many ranges as about
+    so many ``blocks_wanted`` take, but none has less than a row."""
 
     workload: DepthwiseConv2dWorkload
     columns: int
-    rows: int
     tap_rows: int
     tap_columns: int
     channels: int  # of a block
     points: int
     images: int
-    wanted: int  # parts
+    blocks_wanted: int
 
     @property
     def groups(self) -> int:
         return ceil_div(self.workload.out_width, self.columns)
 
     @property
-    def strips(self) -> int:
-        return ceil_div(self.workload.out_height, self.rows)
+    def rows(self) -> int:
+        return ceil_div(self.workload.B, max(1, self.images)) * self.workload.out_height
 
     @property
-    def items(self) -> int:
-        if self.images:
-            return ceil_div(self.workload.B, self.images) * self.strips
-        return ceil_div(self.workload.B * self.strips * self.groups, self.points)
-
-    @property
-    def walks(self) -> int:
-        """Items of a block, one after the other."""
-        return ceil_div(self.items, self.wanted)
+    def ranges(self) -> int:
+        wanted = self.blocks_wanted // self.across
+        if not self.images:
+            wanted = wanted * self.points // self.groups
+        return max(1, min(wanted, self.rows))
 
     @property
     def parts(self) -> int:
-        return ceil_div(self.items, self.walks)
+        return self.ranges if self.images else ceil_div(self.ranges * self.groups, self.points)
+
+    @property
+    def steps(self) -> float:
+        """Of a range, about: its rows, and in each image those that take the ring to its end."""
+        rows = self.rows / self.ranges
+        return rows + (rows / self.workload.out_height + 1) * (self.ring - 1)
 
     @property
     def tiles(self) -> int:
@@ -65,8 +69,13 @@ class Work:
         return ceil_div(down, self.tap_rows) * ceil_div(across, self.tap_columns)
 
     @property
+    def across(self) -> int:
+        """Blocks of a part."""
+        return self.tiles * (self.workload.C // self.channels)
+
+    @property
     def blocks(self) -> int:
-        return self.parts * self.tiles * (self.workload.C // self.channels)
+        return self.parts * self.across
 
     @property
     def sums(self) -> int:
@@ -84,9 +93,10 @@ class Work:
         taps = self.workload.kernel[0] * self.workload.kernel[1]
         return ceil_div(self.workload.C, 32) * (taps + self.workload.bias)
 
-    def useful(self, units: int) -> tuple[int, ...]:
-        """How many parts may be wanted on a device of so many units."""
-        return _useful(self.items, self.tiles * (self.workload.C // self.channels), units)
+    @property
+    def slices(self) -> int:
+        """Of the parts, in the second launch: a warp adds up one of them."""
+        return min(SLICES, self.parts)
 
     @property
     def ring(self) -> int:
@@ -94,19 +104,11 @@ class Work:
         return ring(self.workload, self.tap_rows)
 
 
-@cache
-def _useful(items: int, across: int, units: int) -> tuple[int, ...]:
-    """For one, two or four blocks of each unit, of which so many share a part, or as many as there
-    are items."""
-    asked = (min(items, ceil_div(n * units, across)) for n in (1, 2, 4))
-    return tuple(sorted({next((n for n in PARTS if n >= each), PARTS[-1]) for each in asked}))
-
-
 def ring(workload: DepthwiseConv2dWorkload, tap_rows: int) -> int:
     return ((tap_rows - 1) * workload.dilation + workload.stride) // workload.stride
 
 
-def strips(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Rows of strips that share a plane out evenly."""
-    height = workload.out_height
-    return sorted({ceil_div(height, n) for n in STRIPS if n <= height})
+def blocks(workload: DepthwiseConv2dWorkload, units: int) -> list[int]:
+    """How many there may be, about, on a device of so many units."""
+    waves = WAVES if max(workload.near) <= MAX_SIDE else UNEVEN_WAVES
+    return [n * units for n in waves]

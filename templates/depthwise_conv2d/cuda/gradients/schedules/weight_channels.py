@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import (
+    COPIES,
     PLACES,
     STAGES,
     TOTALS,
@@ -19,6 +20,12 @@ from templates.kernels.written import ELEMENTS, Launch, filled
 
 DIRECT = Path(__file__).with_name("weight_direct.cu")
 STAGED = Path(__file__).with_name("weight_staged.cu")
+PRIVATE = Path(__file__).with_name("weight_private.cu")
+MIDDLE = {
+    "registers": [DIRECT],
+    "private": [COPIES, PRIVATE],
+    "shared": [COPIES, STAGES, STAGED],
+}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -33,8 +40,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 def sources(config: dict[str, Any]) -> list[Path]:
     """What follows the elements."""
-    middle = [STAGES, STAGED] if config["inputs"] == "shared" else [DIRECT]
-    return [*PLACES, *middle, TOTALS]
+    return [*PLACES, *MIDDLE[config["inputs"]], TOTALS]
 
 
 def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:

@@ -1,7 +1,7 @@
 // From global memory to registers. With AHEAD rows are read a step before they are used.
 constexpr bool AHEAD = @AHEAD@;
 
-constexpr int PIECES = POINTS;
+constexpr int PIECES = POINTS, SUM_WORDS = SHARED_WORDS;
 struct weight_sums {
   float taps[TR][TC][N], bias[N];
 };
@@ -13,14 +13,25 @@ struct weight_step {
 
 __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, const char* g, const char* z, int first_channel,
                                            int part, int down, int aside, char* shared) {
-  const int channel = first_channel + threadIdx.x % ACROSS * N, point = threadIdx.x / ACROSS;
+  const int channel = first_channel + threadIdx.x % ACROSS * N;
+  const weight_place place = weight_at(part, threadIdx.x / ACROSS, down, aside);
+  if (!place.any) return;
+  const bool all = HAS_BIAS && down == 0 && aside == 0;
+  if (ASIDE > 1 && !all && (place.left + COLUMNS <= 0 || place.left >= W)) return;
+  const int end = weight_begin(place.range + 1);
+  weight_piece piece;
 #pragma unroll 1
-  for (int walk = 0; walk < WALKS; ++walk) {
-    const weight_place place = weight_at(walk, point, part, down, aside);
-    if (!place.any || point >= POINTS) continue;
+  for (int at = weight_begin(place.range); at < end; at += piece.to - piece.from) {
+    piece = weight_piece_at(at, end);
+    int from = piece.from, to = piece.to;
+    if (DOWN > 1 && !all) {  // rows that meet data
+      from = max(from, (place.above - (TR - 1) * DILATION + STRIDE - 1) / STRIDE);
+      to = min(to, H - 1 + place.above < 0 ? 0 : (H - 1 + place.above) / STRIDE + 1);
+      if (from >= to) continue;
+    }
     const bool whole = place.left >= 0 && place.left + COLUMNS <= W && (WO % V == 0 || place.column + V <= WO);
-    const char* const xs = x + weight_element(place.image, channel, 0, place.left, H, W) * SIZE;
-    const long long first = weight_element(place.image, channel, 0, place.column, HO, WO);
+    const char* const xs = x + weight_element(piece.image, channel, 0, place.left, H, W) * SIZE;
+    const long long first = weight_element(piece.image, channel, 0, place.column, HO, WO);
 
     auto fetch = [&](int row, weight_step& step) {
 #pragma unroll
@@ -42,7 +53,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
       }
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        const bool inside = row < place.to && (WO % V == 0 || place.column + v < WO);
+        const bool inside = row < to && (WO % V == 0 || place.column + v < WO);
         const long long at = (first + (long long)(row * WO + v) * COLUMN) * SIZE;
         element_fetch<N * SIZE>(step.g[v], g + at, inside);
         if (HAS_DERIVATIVE) element_fetch<N * SIZE>(step.z[v], z + at, inside);
@@ -50,15 +61,15 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
     };
 
     float kept[RING][V][N] = {};
-    const int steps = place.to - place.from + RING - 1;
+    const int steps = to - from + RING - 1;
     weight_step next;
-    if (AHEAD) fetch(place.from, next);
+    if (AHEAD) fetch(from, next);
 #pragma unroll 1
     for (int begin = 0; begin < steps; begin += RING)
 #pragma unroll
       for (int turn = 0; turn < RING; ++turn) {
-        const int row = place.from + begin + turn;
-        if (row - place.from >= steps) break;
+        const int row = from + begin + turn;
+        if (row - from >= steps) break;
         weight_step now;
         if (AHEAD) {
           now = next;
@@ -94,14 +105,13 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   }
 }
 
-
-// A row of taps, or the bias, of this thread's place, for the block to add up.
-__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all) {
+// A row of taps, or the bias, of this thread's place, for the block to add up: from there on, so many words a place.
+__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS, width = t < TR ? TC : 1;
   if (point >= POINTS) return;
 #pragma unroll
   for (int u = 0; u < width; ++u)
 #pragma unroll
     for (int n = 0; n < N; ++n)
-      all[(point * width + u) * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
+      all[at + point * pitch + u * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
 }

@@ -16,6 +16,7 @@ from templates.kernels.written import (
 )
 
 PLACES = (DERIVATIVE, Path(__file__).with_name("weight_places.cu"))
+COPIES = Path(__file__).with_name("weight_copies.cu")
 STAGES = Path(__file__).with_name("weight_stages.cu")
 TOTALS = Path(__file__).with_name("weight_parts.cu")
 
@@ -33,9 +34,10 @@ def program(source: str, resident_blocks: int, work: Work, threads: int, words: 
 
 
 def launches(work: Work, threads: int, words: int) -> list[Launch]:
+    last = 32 * work.slices
     return [
         Launch("depthwise_weight_parts", work.blocks, threads, words),
-        Launch("depthwise_weight_total", work.last_blocks, threads, threads),
+        Launch("depthwise_weight_total", work.last_blocks, last, last),
     ]
 
 
@@ -65,9 +67,9 @@ def values(work: Work, threads: int) -> dict[str, object]:
         "LEFT": across.before,
         "TR": work.tap_rows,
         "TC": work.tap_columns,
-        "R": work.rows,
         "V": work.columns,
-        "WALKS": work.walks,
+        "RANGES": work.ranges,
+        "SLICES": work.slices,
         "IMAGES": max(1, work.images),
         "THREADS": threads,
     }

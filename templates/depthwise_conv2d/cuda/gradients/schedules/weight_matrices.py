@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import (
+    COPIES,
     PLACES,
     STAGES,
     TOTALS,
@@ -37,5 +38,5 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         "COPIED_STEPS": config["copied_steps"],
         "WORDS": words,
     }
-    source = filled(numbers, HALVES, ELEMENTS, *PLACES, STAGES, TENSOR, TOTALS)
+    source = filled(numbers, HALVES, ELEMENTS, *PLACES, COPIES, STAGES, TENSOR, TOTALS)
     return program(source, config["resident"], share, count, words)

@@ -7,23 +7,30 @@ __device__ __forceinline__ float weight_gradient(const char* g, const char* z, l
 // One tap's sum, or with `is_bias` the gradient's own, for tensors that start at no vector's boundary.
 __device__ __noinline__ float weight_plain(const char* x, const char* g, const char* z, int channel, int point, int part,
                                            int down, int aside, int t, int u, bool is_bias) {
+  const weight_place place = weight_at(part, point, down, aside);
   float sum = 0.0f;
+  if (!place.any) return sum;
 #pragma unroll 1
-  for (int walk = 0; walk < WALKS; ++walk) {
-    const weight_place place = weight_at(walk, point, part, down, aside);
+  for (int at = weight_begin(place.range); at < weight_begin(place.range + 1); ++at) {
+    const int image = at / HO * IMAGES + place.image, i = at % HO, h = i * STRIDE + t * DILATION - place.above;
 #pragma unroll 1
-    for (int each = 0; place.any && each < (place.to - place.from) * V; ++each) {
-      const int i = place.from + each / V, v = each % V, j = place.column + v;
-      const int h = i * STRIDE + t * DILATION - place.above, w = place.left + v * STRIDE + u * DILATION;
-      if (j >= WO) continue;
-      const float gradient = weight_gradient(g, z, weight_element(place.image, channel, i, j, HO, WO));
+    for (int v = 0; v < V; ++v) {
+      const int j = place.column + v, w = place.left + v * STRIDE + u * DILATION;
+      if (image >= B || j >= WO) continue;
+      const float gradient = weight_gradient(g, z, weight_element(image, channel, i, j, HO, WO));
       if (is_bias) sum += gradient;
       else if ((word)h < (word)H && (word)w < (word)W)
-        sum = fmaf(element_load(x, weight_element(place.image, channel, h, w, H, W)), gradient, sum);
+        sum = fmaf(element_load(x, weight_element(image, channel, h, w, H, W)), gradient, sum);
     }
   }
   return sum;
 }
+
+// Rows of taps that a block adds up at once, of all places, and behind the rows the bias: as many as have room. If these
+// are few sums, each is added up in shares at first.
+constexpr int ROOM = SUM_WORDS / (PIECES * TC * CHANNELS), AT_ONCE = ROOM < TR + HAS_BIAS ? ROOM : TR + HAS_BIAS;
+constexpr int FEW = AT_ONCE * TC * CHANNELS, SHARES = 1 < THREADS / FEW && THREADS / FEW < PIECES ? THREADS / FEW : PIECES;
+static_assert(ROOM > 0, "the template's estimate of shared memory");
 
 __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ x_any,
                                                           const void* __restrict__ g_any, @GIVEN@
@@ -37,39 +44,39 @@ __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ 
   weight_sums sum = {};
   if (aligned) weight_sum(sum, x, g, z, first, part, down, aside, (char*)shared);
 
-  // A row of taps at a time, of all places; behind the rows the bias.
   float* const all = (float*)shared;
   float* const to = (float*)workspace + (long long)part * SUMS * C + first;
 #pragma unroll
-  for (int t = 0; t < TR + HAS_BIAS; ++t) {
-    const int width = t < TR ? TC : 1;
-    if (t == TR && tile > 0) break;
-    if (aligned) weight_give(sum, t, all);
+  for (int begin = 0; begin < TR + HAS_BIAS; begin += AT_ONCE) {
+#pragma unroll
+    for (int t = begin; t < begin + AT_ONCE; ++t)
+      if (aligned && (t < TR || (t < TR + HAS_BIAS && tile == 0)))
+        weight_give(sum, t, all, (t - begin) * (TC * CHANNELS), FEW);
     __syncthreads();
-    // If a block has few channels, most of its threads would wait for those that add.
-    const int few = width * CHANNELS, slices = PLANES && PIECES > THREADS / few ? THREADS / few : PIECES;
-    if (slices < PIECES) {
+    // If a block has few sums, most of its threads would wait for those that add.
+    if (SHARES < PIECES) {
       float total = 0.0f;
       const int thread = threadIdx.x;
-      if (thread < slices * few)
-        for (int p = thread / few; p < PIECES; p += slices) total += all[p * few + thread % few];
+      if (thread < SHARES * FEW)
+        for (int p = thread / FEW; p < PIECES; p += SHARES) total += all[p * FEW + thread % FEW];
       __syncthreads();
-      if (thread < slices * few) all[thread] = total;
+      if (thread < SHARES * FEW) all[thread] = total;
       __syncthreads();
     }
-    for (int i = threadIdx.x; i < width * CHANNELS; i += THREADS) {
-      const int u = i / CHANNELS, ky = down * TR + t, kx = aside * TC + u;
+    for (int i = threadIdx.x; i < FEW; i += THREADS) {
+      const int t = begin + i / (TC * CHANNELS), u = i / CHANNELS % TC, ky = down * TR + t, kx = aside * TC + u;
+      const bool is_bias = t == TR;
+      if (is_bias ? !HAS_BIAS || u > 0 || tile > 0 : t > TR || ky >= TAPS_H || kx >= TAPS_W) continue;
       float total = 0.0f;
       if (aligned) {
 #pragma unroll
-        for (int p = 0; p < slices; ++p) total += all[p * few + i];
+        for (int p = 0; p < SHARES; ++p) total += all[p * FEW + i];
       } else {
 #pragma unroll 1
         for (int p = 0; p < POINTS; ++p)
-          total += weight_plain(x, g, z, first + i % CHANNELS, p, part, down, aside, t, u, t == TR);
+          total += weight_plain(x, g, z, first + i % CHANNELS, p, part, down, aside, t, u, is_bias);
       }
-      const int at = t == TR ? TAPS_H * TAPS_W : ky * TAPS_W + kx;
-      if (t == TR || (ky < TAPS_H && kx < TAPS_W)) to[at * C + i % CHANNELS] = total;
+      to[(is_bias ? TAPS_H * TAPS_W : ky * TAPS_W + kx) * C + i % CHANNELS] = total;
     }
     __syncthreads();
   }

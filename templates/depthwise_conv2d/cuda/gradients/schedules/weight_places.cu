@@ -1,29 +1,31 @@
 // The weight's gradient in two launches. In the first a thread has N neighbouring channels and a tile of
-// TR by TC taps, whose sums it keeps in registers. It goes down strips of R rows by V columns of the output's gradient,
-// of WALKS places one after the other: it reads each input row once and multiplies it into the rows of the gradient that
-// meet it, a ring in registers. A block has ACROSS vectors of channels, which neighbouring lanes take, of POINTS places;
-// it adds up what its places have summed and leaves a part of the result in the workspace. The second launch adds up
-// the parts. Both add in an order that is fixed.
+// TR by TC taps, whose sums it keeps in registers. It goes down rows of V columns of the output's gradient: it reads each
+// input row once and multiplies it into the rows of the gradient that meet it, a ring in registers. The rows of all
+// images, one after the other, are shared out among RANGES, which differ by one row at most. A block has ACROSS vectors of
+// channels, which neighbouring lanes take, of POINTS places; it adds up what its places have summed and leaves a part of
+// the result in the workspace. The second launch adds up the parts. Both add in an order that is fixed.
 // PLANES: channels come first, and a thread has one of them; else they are last.
-// STAGED: a block's rows come by way of shared memory, and its places are all columns of a strip, of IMAGES images.
+// STAGED: a block's rows come by way of shared memory, and its places are all columns of a range, of IMAGES images, which
+// go down together.
 constexpr bool HAS_BIAS = @HAS_BIAS@;
 constexpr int C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST_H = @FIRST_H@, FIRST_W = @FIRST_W@;  // those that can touch data
 constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
-constexpr int N = @N@, TR = @TR@, TC = @TC@, R = @R@, V = @V@, WALKS = @WALKS@, THREADS = @THREADS@, ACROSS = @ACROSS@;
-constexpr int B = @B@, GROUPS = (WO + V - 1) / V, STRIPS = (HO + R - 1) / R, PLACES = B * STRIPS * GROUPS;
+constexpr int N = @N@, TR = @TR@, TC = @TC@, V = @V@, THREADS = @THREADS@, ACROSS = @ACROSS@;
+constexpr int SHARED_WORDS = @WORDS@;
+constexpr int B = @B@, GROUPS = (WO + V - 1) / V, RANGES = @RANGES@;
 constexpr int DOWN = (TAPS_H + TR - 1) / TR, ASIDE = (TAPS_W + TC - 1) / TC;  // tiles of taps
 constexpr int CHANNELS = ACROSS * N;                                          // of a block
 constexpr bool PLANES = @PLANES@, STAGED = @STAGED@, TENSOR = @TENSOR@;
 constexpr int COLUMN = PLANES ? 1 : C;  // elements from a column to the next
 constexpr int IMAGES = @IMAGES@, POINTS = STAGED ? IMAGES * GROUPS : THREADS / ACROSS;
-constexpr int ITEMS = STAGED ? (B + IMAGES - 1) / IMAGES * STRIPS : (PLACES + POINTS - 1) / POINTS;
-constexpr int PARTS = (ITEMS + WALKS - 1) / WALKS;
-constexpr int SUMS = TAPS_H * TAPS_W + HAS_BIAS;                                   // of a channel
+constexpr int ROWS = (B + IMAGES - 1) / IMAGES * HO;  // in all
+constexpr int PARTS = STAGED ? RANGES : (RANGES * GROUPS + POINTS - 1) / POINTS;
+constexpr int SUMS = TAPS_H * TAPS_W + HAS_BIAS;  // of a channel
 constexpr int COLUMNS = (V - 1) * STRIDE + (TC - 1) * DILATION + 1, WORDS = element_words(N);
 constexpr int RING = ((TR - 1) * DILATION + STRIDE) / STRIDE;  // rows of the gradient that an input row meets
-constexpr int SLICES = THREADS / 32;                           // of the parts, in the second launch
+constexpr int SLICES = @SLICES@;                               // of the parts, in the second launch
 static_assert(!PLANES || (N == 1 && ACROSS == 1 && !STAGED), "one channel");
 static_assert(C % CHANNELS == 0 && POINTS > 0 && (TENSOR || POINTS * ACROSS <= THREADS), "whole vectors");
 
@@ -50,28 +52,39 @@ __device__ __forceinline__ long long weight_element(int image, int channel, int 
   return (((long long)image * rows + row) * columns + column) * C + channel;
 }
 
-// A place of the output's gradient, of which a tile of taps is summed over rows `from` to `to`. The input that its first
-// tap meets lies `above` rows and `before` columns ahead of the output's own, at column `left` at first.
+// A place of the output's gradient: a column and those after it, of a range of rows. The input that its first tap meets
+// lies `above` rows ahead of the output's own, at column `left` at first.
 struct weight_place {
-  int image, column, from, to, above, left;
+  int range, image, column, above, left;
   bool any;
 };
 
-__device__ __forceinline__ weight_place weight_at(int walk, int point, int part, int down, int aside) {
-  const int item = part * WALKS + walk, at = item * POINTS + point;
-  const int strip = (STAGED ? item : at / GROUPS) % STRIPS * R;
-  const bool all = HAS_BIAS && down == 0 && aside == 0;
+__device__ __forceinline__ weight_place weight_at(int part, int point, int down, int aside) {
+  const int at = STAGED ? part * GROUPS + point % GROUPS : part * POINTS + point;
   weight_place place;
-  place.image = STAGED ? item / STRIPS * IMAGES + point / GROUPS : at / GROUPS / STRIPS;
+  place.range = at / GROUPS, place.image = STAGED ? point / GROUPS : 0;
   place.column = at % GROUPS * V;
   place.above = TOP - down * TR * DILATION;
   place.left = place.column * STRIDE - LEFT + aside * TC * DILATION;
-  place.from = strip, place.to = min(strip + R, HO);
-  if (DOWN > 1 && !all) {  // rows that meet data
-    place.from = max(place.from, (place.above - (TR - 1) * DILATION + STRIDE - 1) / STRIDE);
-    place.to = min(place.to, H - 1 + place.above < 0 ? 0 : (H - 1 + place.above) / STRIDE + 1);
-  }
-  place.any = item < ITEMS && place.image < B && place.from < place.to &&
-              (ASIDE == 1 || all || (place.left + COLUMNS > 0 && place.left < W));
+  place.any = place.range < RANGES && point < POINTS;
   return place;
+}
+
+// The first row of a range, counted through all images.
+__device__ __forceinline__ int weight_begin(int range) { return range * (ROWS / RANGES) + min(range, ROWS % RANGES); }
+
+// What a range has of an image from a row on.
+struct weight_piece {
+  int image, from, to;
+};
+
+__device__ __forceinline__ weight_piece weight_piece_at(int at, int end) {
+  weight_piece piece;
+  piece.image = at / HO * IMAGES, piece.from = at % HO;
+  piece.to = min(HO, piece.from + end - at);
+  return piece;
+}
+// How many steps a range has: in each image as many more than rows as take the ring to its end.
+__device__ __forceinline__ int weight_steps(int begin, int end) {
+  return end - begin + ((end - 1) / HO - begin / HO + 1) * (RING - 1);
 }

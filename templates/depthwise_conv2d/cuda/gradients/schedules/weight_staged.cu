@@ -1,5 +1,5 @@
 // From shared memory to registers: a thread has N channels of V columns of an image.
-constexpr int PIECES = POINTS;
+constexpr int PIECES = POINTS, SUM_WORDS = SHARED_WORDS;
 struct weight_sums {
   float taps[TR][TC][N], bias[N];
 };
@@ -7,10 +7,10 @@ struct weight_sums {
 __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, const char* g, const char* z, int first,
                                            int part, int, int, char* shared) {
   const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS;
-  const int steps = min(WALKS, ITEMS - part * WALKS) * STEPS;
+  const int start = weight_begin(part), end = weight_begin(part + 1), steps = weight_steps(start, end);
   weight_clear(shared);
   const shared_place all = weight_place_of(shared);
-  weight_copying copying = {weight_copies_of(threadIdx.x), weight_first(part), steps};
+  weight_copying copying = {weight_copies_of(threadIdx.x), weight_first(start, end), steps};
 #pragma unroll 1
   for (int stage = 0; stage < STAGES - 1; ++stage) weight_fetch(copying, all, x, g, z, first);
   const bool mine = point < POINTS;
@@ -18,7 +18,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   const shared_place xs = all + image * STRIDE * X_ROW + group * V * STRIDE * X_PITCH + lane * N * SIZE;
   const shared_place gs =
       all + IMAGES * STRIDE * X_ROW + image * COPIED * G_ROW + group * V * G_PITCH + lane * N * SIZE;
-  weight_turn turn = weight_first(part);
+  weight_turn turn = weight_first(start, end);
   float kept[RING][V][N] = {};
 #pragma unroll 1
   for (int begin = 0; begin < steps; begin += RING)
@@ -71,13 +71,13 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   __syncthreads();
 }
 
-// A row of taps, or the bias, of this thread's place, for the block to add up.
-__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all) {
+// A row of taps, or the bias, of this thread's place, for the block to add up: from there on, so many words a place.
+__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS, width = t < TR ? TC : 1;
   if (point >= POINTS) return;
 #pragma unroll
   for (int u = 0; u < width; ++u)
 #pragma unroll
     for (int n = 0; n < N; ++n)
-      all[(point * width + u) * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
+      all[at + point * pitch + u * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
 }

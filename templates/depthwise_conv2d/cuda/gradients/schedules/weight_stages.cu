@@ -1,7 +1,6 @@
 // By way of shared memory, where the rows of COPIED_STEPS steps come together by asynchronous copies, STAGES - 1 times as
 // many steps before they are used. Columns outside the plane are zeros there.
-constexpr int STAGES = @STAGES@, COPIED_STEPS = @COPIED_STEPS@, HELD = STAGES * COPIED_STEPS, VECTORS = CHANNELS * SIZE / 16;  // of a position
-constexpr int COPIED = HAS_DERIVATIVE ? 2 : 1;                    // the gradient, and the sums
+constexpr int COPIED_STEPS = @COPIED_STEPS@, HELD = STAGES * COPIED_STEPS, VECTORS = CHANNELS * SIZE / 16;  // of a position
 static_assert(DOWN * ASIDE == 1 && CHANNELS * SIZE % 16 == 0, "one tile of taps, whole vectors");
 
 // Bytes from a position to the next: for tensor cores an odd number of vectors, and lines of eight outputs are two more
@@ -19,89 +18,55 @@ constexpr int weight_g(int column) { return column * G_PITCH + column / V * SKEW
 constexpr int X_WIDTH = TENSOR ? (GROUPS + 1) * V * STRIDE : (GROUPS - 1) * V * STRIDE + COLUMNS;
 constexpr int X_ROW = weight_x(X_WIDTH), G_ROW = weight_g(GROUPS * V);
 constexpr int STEP = IMAGES * (STRIDE * X_ROW + COPIED * G_ROW);
-constexpr int STEPS = R + RING - 1;  // of a strip
-static_assert(HELD * STEP / 4 <= @WORDS@, "the template's estimate of shared memory");
+static_assert(HELD * STEP / 4 <= SHARED_WORDS, "the template's estimate of shared memory");
 
-// Places in shared memory are numbers: the compiler would make a pointer anew for each load.
-#ifdef __CUDA_ARCH__
-typedef word shared_place;
-__device__ __forceinline__ shared_place weight_place_of(char* shared) {
-  word place = (word)__cvta_generic_to_shared(shared);
-  asm volatile("mov.b32 %0, %0;" : "+r"(place));
-  return place;
-}
-__device__ __forceinline__ void weight_copy(shared_place to, const char* from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
-#else
-  const uint4 v = *(const uint4*)from;
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-#endif
-}
-// BYTES from there.
-template <int BYTES>
-__device__ __forceinline__ void weight_read(word* v, shared_place from) {
-  if constexpr (BYTES == 16)
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(from));
-  else if constexpr (BYTES == 8)
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(from));
-  else if constexpr (BYTES == 4)
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v[0]) : "r"(from));
-  else
-    asm volatile("{.reg .u16 h; ld.shared.u16 h, [%1]; cvt.u32.u16 %0, h;}" : "=r"(v[0]) : "r"(from));
-}
-#else
-typedef char* shared_place;
-inline shared_place weight_place_of(char* shared) { return shared; }
-inline void weight_copy(shared_place to, const char* from) { __builtin_memcpy(to, from, 16); }
-template <int BYTES>
-void weight_read(word* v, shared_place from) {
-  __builtin_memcpy(v, from, BYTES);
-}
-#endif
-
-// Ends a group of copies.
-__device__ __forceinline__ void weight_commit() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Until the copies of the next COPIED_STEPS steps have come.
-__device__ __forceinline__ void weight_await() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-#endif
-}
-
-// A step: its item, and in that the images, the strip and the row of the gradient, and where the step is held.
+// A step: its images, the row of the gradient and the first behind what the range has of these images, where the step is
+// held, and where the range ends.
 struct weight_turn {
-  int item, image, strip, row, held;
+  int image, row, to, held, end;
 };
 
-__device__ __forceinline__ void weight_enter(weight_turn& turn) {
-  turn.image = turn.item / STRIPS * IMAGES, turn.strip = turn.item % STRIPS * R, turn.row = turn.strip;
+__device__ __forceinline__ void weight_enter(weight_turn& turn, int at) {
+  const weight_piece piece = weight_piece_at(at, turn.end);
+  turn.image = piece.image, turn.row = piece.from, turn.to = piece.to;
 }
-__device__ __forceinline__ weight_turn weight_first(int part) {
+__device__ __forceinline__ weight_turn weight_first(int start, int end) {
   weight_turn turn;
-  turn.item = part * WALKS, turn.held = 0;
-  weight_enter(turn);
+  turn.held = 0, turn.end = end;
+  weight_enter(turn, start);
   return turn;
 }
 __device__ __forceinline__ void weight_advance(weight_turn& turn) {
   turn.held = turn.held + 1 == HELD ? 0 : turn.held + 1;
-  if (++turn.row == turn.strip + STEPS) {
-    ++turn.item;
-    weight_enter(turn);
-  }
+  if (++turn.row == turn.to + RING - 1) weight_enter(turn, turn.image / IMAGES * HO + turn.to);
 }
-// Whether the strip has that row, or is followed by rows without any.
-__device__ __forceinline__ bool weight_is_given(const weight_turn& turn) {
-  return turn.row < min(turn.strip + R, HO);
-}
+// Whether the range has that row, or has none any more of these images.
+__device__ __forceinline__ bool weight_is_given(const weight_turn& turn) { return turn.row < turn.to; }
 
+// Columns outside the plane, of all steps that are held.
+constexpr int X_FROM = LEFT < 0 ? 0 : LEFT < X_WIDTH ? LEFT : X_WIDTH;
+constexpr int X_TO = LEFT + W < X_FROM ? X_FROM : LEFT + W < X_WIDTH ? LEFT + W : X_WIDTH;
+constexpr int X_OUTSIDE = X_WIDTH - (X_TO - X_FROM), G_OUTSIDE = GROUPS * V - WO;
 __device__ __forceinline__ void weight_clear(char* shared) {
+  const uint4 zero = make_uint4(0, 0, 0, 0);
+  if (TENSOR && B % IMAGES != 0) {  // products take images that there are not, and multiply them by zero
 #pragma unroll 1
-  for (int v = threadIdx.x; v < HELD * STEP / 16; v += THREADS) ((uint4*)shared)[v] = make_uint4(0, 0, 0, 0);
+    for (int v = threadIdx.x; v < HELD * STEP / 16; v += THREADS) ((uint4*)shared)[v] = zero;
+    __syncthreads();
+    return;
+  }
+#pragma unroll 1
+  for (int v = threadIdx.x; v < HELD * IMAGES * STRIDE * X_OUTSIDE * VECTORS; v += THREADS) {
+    const int outside = v / VECTORS % max(1, X_OUTSIDE), row = v / VECTORS / max(1, X_OUTSIDE);
+    const int column = outside < X_FROM ? outside : outside + X_TO - X_FROM, held = row / (IMAGES * STRIDE);
+    *(uint4*)(shared + held * STEP + row % (IMAGES * STRIDE) * X_ROW + weight_x(column) + v % VECTORS * 16) = zero;
+  }
+#pragma unroll 1
+  for (int v = threadIdx.x; v < HELD * IMAGES * COPIED * G_OUTSIDE * VECTORS; v += THREADS) {
+    const int column = WO + v / VECTORS % max(1, G_OUTSIDE), row = v / VECTORS / max(1, G_OUTSIDE);
+    const int at = row / (IMAGES * COPIED) * STEP + IMAGES * STRIDE * X_ROW + row % (IMAGES * COPIED) * G_ROW;
+    *(uint4*)(shared + at + weight_g(column) + v % VECTORS * 16) = zero;
+  }
   __syncthreads();
 }
 

@@ -3,6 +3,7 @@
 // columns apart. The sum of a tap are all of D with the same distance of a and b. A warp has OWN channels of 16 lines,
 // and as many such matrices as there are rows of taps: an input row meets a ring of rows of the gradient.
 constexpr int OWN = @OWN@, LINES = IMAGES * GROUPS, SETS = (LINES + 15) / 16, PIECES = SETS;
+constexpr int MATRICES = STRIDE * OWN * 128, SUM_WORDS = SHARED_WORDS - THREADS / 32 * MATRICES;  // MATRICES: words of a warp
 constexpr int LINE_X = weight_x(V * STRIDE), LINE_G = weight_g(V);
 static_assert(V == 8 && !IS_FLOAT && !HAS_DERIVATIVE && (TC - 1) * DILATION / STRIDE <= 8, "what a matrix holds");
 static_assert(CHANNELS / OWN * SETS * 32 == THREADS, "a warp for so many channels of 16 lines");
@@ -29,10 +30,10 @@ __device__ __forceinline__ void weight_pair(word (&v)[OWN], shared_place first, 
 
 __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, const char* g, const char* z, int first,
                                            int part, int, int, char* shared) {
-  const int steps = min(WALKS, ITEMS - part * WALKS) * STEPS;
+  const int start = weight_begin(part), end = weight_begin(part + 1), steps = weight_steps(start, end);
   weight_clear(shared);
   const shared_place all = weight_place_of(shared);
-  weight_copying copying = {weight_copies_of(threadIdx.x), weight_first(part), steps};
+  weight_copying copying = {weight_copies_of(threadIdx.x), weight_first(start, end), steps};
 #pragma unroll 1
   for (int stage = 0; stage < STAGES - 1; ++stage) weight_fetch(copying, all, x, g, z, first);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
@@ -47,7 +48,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
     of_x[k] = all + held / GROUPS * STRIDE * X_ROW + held % GROUPS * LINE_X + row * STRIDE * X_PITCH + own;
     of_g[k] = all + IMAGES * STRIDE * X_ROW + held / GROUPS * G_ROW + held % GROUPS * LINE_G + row * G_PITCH + own;
   }
-  weight_turn turn = weight_first(part);
+  weight_turn turn = weight_first(start, end);
   word kept[RING][2][OWN] = {};
 #pragma unroll 1
   for (int begin = 0; begin < steps; begin += RING)
@@ -104,11 +105,11 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   __syncthreads();
 }
 
-// A row of taps, or the bias, of this warp's lines, for the block to add up.
-__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all) {
+// A row of taps, or the bias, of this warp's lines, for the block to add up: from there on, so many words a set.
+__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
   const int own = warp % (CHANNELS / OWN) * OWN, set = warp / (CHANNELS / OWN), width = t < TR ? TC : 1;
-  float* const matrices = all + SETS * TC * CHANNELS + warp * (STRIDE * OWN * 128);
+  float* const matrices = all + SUM_WORDS + warp * MATRICES;
 #pragma unroll
   for (int phase = 0; phase < STRIDE; ++phase)
 #pragma unroll
@@ -123,7 +124,7 @@ __device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float
     float total = 0.0f;
 #pragma unroll
     for (int b = 0; b < 8; ++b) total += matrices[(phase * OWN + c) * 128 + (t < TR ? b + apart : 0) * 8 + b];
-    all[(set * width + u) * CHANNELS + own + c] = total;
+    all[at + set * pitch + u * CHANNELS + own + c] = total;
   }
   __syncwarp();
 }
