@@ -124,8 +124,8 @@ def compare(
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Comparison:
     """Time the subjects of all stages in turns. After the first twenty turns the round goes on, up
-    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest. With 0 it has
-    four turns.
+    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest: with those
+    alone that may still be. With 0 it has four turns.
 
     Raises ChildFailed if a process ends.
     """
@@ -136,9 +136,10 @@ def compare(
     shares = {name: (_turns(subject, turns), turns) for name, subject in ready.items()}
     _take(stages, samples, shares, range(turns + 1))
     left, turn = settle_seconds, turns + 1
-    seconds = FURTHER_TURNS * sum(c.seconds for c in ready.values())
     while not _is_settled(samples, finalists) and left > 0:
-        _take(stages, samples, shares, range(turn, turn + FURTHER_TURNS))
+        close = {name: shares[name] for name in _contenders(samples, finalists)}
+        _take(stages, samples, close, range(turn, turn + FURTHER_TURNS))
+        seconds = FURTHER_TURNS * sum(ready[name].seconds for name in close)
         left, turn = left - max(seconds, 1e-3), turn + FURTHER_TURNS
     entries = {
         name: Entry(
@@ -166,16 +167,18 @@ def _take(
     shares: dict[str, tuple[int, int]],
     turns: range,
 ) -> None:
-    """Add to ``samples``, by turn; a subject takes so many of so many turns. A single process is
-    asked for all turns at once, because a GPU would idle between them."""
-    blocks = [turns] if len(stages) == 1 else [range(turn, turn + 1) for turn in turns]
+    """Add to ``samples``, by turn; a subject takes its share, so many of so many turns, one without
+    a share none. A single process is asked for all turns at once, because a GPU would idle between
+    them."""
+    taking = [stage for stage in stages if stage.subjects.keys() & shares.keys()]
+    blocks = [turns] if len(taking) == 1 else [range(turn, turn + 1) for turn in turns]
     for block in blocks:
-        for stage in stages:
+        for stage in taking:
             asked = [
                 (name, turn)
                 for turn in block
                 for name in stage.subjects
-                if _is_in(turn, *shares[name])
+                if name in shares and _is_in(turn, *shares[name])
             ]
             if not asked:
                 continue
@@ -193,23 +196,44 @@ def _is_in(turn: int, wanted: int, turns: int) -> bool:
 
 
 def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> bool:
-    """Whether it is settled which finalist is fastest. It is if the 95 % interval of the median
-    ratio of the first two, turn by turn, leaves out 1, or if it lies within SAME of 1. The interval
-    is that of order statistics (Conover, "Practical Nonparametric Statistics", 3.2), in the normal
-    approximation."""
+    """Whether it is settled which finalist is fastest. It is if the interval of the ratio of the
+    first two leaves out 1, or if it lies within SAME of 1."""
+    ranked = _ranked(samples, finalists)
+    if len(ranked) < 2:
+        return True
+    low, high = _ratio(ranked[0][1], ranked[1][1])
+    return low > 1 or (low > 1 - SAME and high < 1 + SAME)
+
+
+def _contenders(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> list[str]:
+    """The fastest of the finalists, and those whose ratio to it may be 1."""
+    (fastest, first), *others = _ranked(samples, finalists)
+    return [fastest, *[name for name, times in others if _ratio(first, times)[0] <= 1]]
+
+
+def _ranked(
+    samples: dict[str, dict[int, Sample]], finalists: Collection[str]
+) -> list[tuple[str, dict[int, float]]]:
+    """The finalists that were timed, the fastest median first, with seconds by turn. The first turn
+    does not count."""
     times = {
         name: {turn: s.seconds for turn, s in samples[name].items() if turn > 0}
         for name in finalists
         if len(samples.get(name, {})) > 1
     }
-    if len(times) < 2:
-        return True
-    first, second = sorted(times.values(), key=lambda taken: float(np.median([*taken.values()])))[
-        :2
-    ]
+    return sorted(times.items(), key=lambda each: float(np.median([*each[1].values()])))
+
+
+def _ratio(first: dict[int, float], second: dict[int, float]) -> tuple[float, float]:
+    """The 95 % interval of the median ratio of the second to the first, turn by turn: that of order
+    statistics (Conover, "Practical Nonparametric Statistics", 3.2), in the normal
+    approximation."""
     ratios = sorted(second[turn] / first[turn] for turn in first.keys() & second.keys())
     count = len(ratios)
+    if not count:
+        return 0.0, math.inf
     margin = 1.96 * math.sqrt(count) / 2
-    low = ratios[max(0, math.floor(count / 2 - margin))] if count else 0.0
-    high = ratios[min(count - 1, math.ceil(count / 2 + margin))] if count else math.inf
-    return low > 1 or (low > 1 - SAME and high < 1 + SAME)
+    return (
+        ratios[max(0, math.floor(count / 2 - margin))],
+        ratios[min(count - 1, math.ceil(count / 2 + margin))],
+    )

@@ -90,8 +90,20 @@ def test_finalists_that_are_close_take_further_turns() -> None:
     compare(stages, ["a", "far"])
     assert len(log) == 3 * (TURNS + 1)
     log.clear()
-    compare(stages, ["a", "b", "far"])
+    found = compare(stages, ["a", "b", "far"])
     assert len(log) > 3 * (TURNS + 1)
+    taken = {name: entry.timing["warm"]["samples"] for name, entry in found.entries.items()}
+    assert taken["a"] == taken["b"] > taken["far"] == TURNS
+
+
+def test_only_what_may_still_be_the_fastest_takes_further_turns() -> None:
+    random.seed(0)
+    log: list[str] = []
+    kernels = {name: lambda: random.gauss(1.0, 0.1) for name in ("a", "b")}
+    stages = [staged(log, 1e-3, **kernels, peer=always(1.0)), staged(log, beside=always(0.5))]
+    compare(stages, ["a", "b"])
+    assert log.count("a") == log.count("b") > TURNS + 1
+    assert log.count("peer") == log.count("beside") == TURNS + 1
 
 
 def test_finalists_that_are_as_good_as_equal_do_not() -> None:
