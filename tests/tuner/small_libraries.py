@@ -77,12 +77,20 @@ GRADIENTS = {
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
 """Those of ``depthwise`` and of what takes a bias too."""
+FEW = {
+    "negative": (
+        "conv1d",
+        {"M": 2, "N": 2, "mode": "valid", "kind": "correlate"} | {"activation": "relu"},
+    ),
+    "padding": ("conv1d", {"M": 7, "N": 2, "stride": 65536, "padding": [3, 4]}),
+}
+"""What has one output: zero for the most part, and always."""
 THREADING = ("serial", "parallel")
 SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = (WORKLOADS | BIASED | GRADIENTS)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -94,18 +102,18 @@ def build_all(folder: Path) -> dict[str, Path]:
     try:
         device = child.call(detect, "cpu", timeout=60)
         return {
-            f"{name}-{threading}": _build(child, folder / f"{name}-{threading}.so", device)
+            f"{name}-{threading}": built(child, folder / f"{name}-{threading}.so", device)
             for name in (*WORKLOADS, *BIASED)
             for threading in THREADING
         } | {
-            f"{name}-serial": _build(child, folder / f"{name}-serial.so", device)
+            f"{name}-serial": built(child, folder / f"{name}-serial.so", device)
             for name in GRADIENTS
         }
     finally:
         child.close()
 
 
-def _build(child: Child, path: Path, device: Device) -> Path:
+def built(child: Child, path: Path, device: Device) -> Path:
     name, threading = path.stem.split("-")
     work = workload(name)
     found = templates.templates_for(work, device.limits)
@@ -113,8 +121,8 @@ def _build(child: Child, path: Path, device: Device) -> Path:
     config = template.config() if not found else template.default(work, device.limits)
     config = {**config, "threading": threading}
     order = BuildOrder(work.key, program_of(template), config, device.target, path)
-    built = child.call(build, order, Settings().build_cache, timeout=60)
-    assert built.status == "ok", built.error
+    done = child.call(build, order, Settings().build_cache, timeout=60)
+    assert done.status == "ok", done.error
     described = artifact.manifest(
         work,
         device,

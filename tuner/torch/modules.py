@@ -75,8 +75,8 @@ class Conv1d(Tuned):
         if mode is not None and padding is not None:
             raise WrongArgument("give mode or padding, not both")
         self.mode = mode or ("full" if padding is None else None)
-        self.padding, self.kind, self.groups = padding, kind, groups
-        self.stride, self.dilation = stride, dilation
+        self._padding, self.kind, self.groups = padding, kind, groups
+        self._stride, self._dilation = stride, dilation
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
@@ -105,14 +105,14 @@ class Conv1d(Tuned):
     def becomes_causal(self) -> bool:
         """Have the output end with the input, if what is cut off is all that the zeros behind gave.
         Whether it is."""
-        zeros = (self.taps - 1) * self.dilation
-        if self.padding != (zeros, zeros) or self.stride != 1:
+        zeros = (self.taps - 1) * self._dilation
+        if self._padding != (zeros, zeros) or self._stride != 1:
             return False
-        self.mode, self.padding = "causal", None
+        self.mode, self._padding = "causal", None
         return True
 
     def extra_repr(self) -> str:
-        where = f"mode={self.mode}" if self.padding is None else f"padding={self.padding}"
+        where = f"mode={self.mode}" if self._padding is None else f"padding={self._padding}"
         channels = f"{self.channels} to {self.filters} channels, groups={self.groups}, "
         one = (self.channels, self.filters) == (1, 1)
         parts = f"{'' if one else channels}{self.taps} taps, {where}, kind={self.kind}"
@@ -123,15 +123,15 @@ class Conv1d(Tuned):
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
             weight = weight.flip(-1)
-        causal = self.mode == "causal" and self.stride == 1
-        zeros = (self.taps - 1) * self.dilation
+        causal = self.mode == "causal" and self._stride == 1
+        zeros = (self.taps - 1) * self._dilation
         y = convolutions.conv1d(
             x[None] if x.ndim == 1 else x,
             weight,
             bias,
-            self.stride,
+            self._stride,
             (zeros, zeros) if causal else self._ends_for(x),
-            self.dilation,
+            self._dilation,
             self.groups,
         )
         if causal:  # as models write it, without a copy of the input with zeros before it
@@ -146,15 +146,15 @@ class Conv1d(Tuned):
         taps = taps.flip(-1) if self.kind == "convolve" else taps
         one = x.ndim == 1
         ends = self._ends_for(x)
-        if self.mode == "causal" and self.stride == 1:
+        if self.mode == "causal" and self._stride == 1:
             g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
         dx, dw = convolutions.gradients(
             g[None] if one else g,
             x[None] if one else x,
             taps,
-            self.stride,
+            self._stride,
             ends,
-            self.dilation,
+            self._dilation,
             self.groups,
             wanted,
         )
@@ -164,9 +164,9 @@ class Conv1d(Tuned):
 
     def _ends_for(self, x: Any) -> tuple[int, int]:
         """Zeros before and behind that input."""
-        span = (self.taps - 1) * self.dilation + 1
+        span = (self.taps - 1) * self._dilation + 1
         if self.mode is None:
-            return self.padding or (0, 0)
+            return self._padding or (0, 0)
         return padding_of(self.mode, x.shape[-1], span, self.kind)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
@@ -182,11 +182,11 @@ class Conv1d(Tuned):
             "F": self.filters,
             "N": self.taps,
             "mode": self.mode,
-            "padding": self.padding,
+            "padding": self._padding,
             "kind": self.kind,
             "groups": self.groups,
-            "stride": self.stride,
-            "dilation": self.dilation,
+            "stride": self._stride,
+            "dilation": self._dilation,
             "layout": "NCW" if x.is_contiguous() else "NWC",
         }
 
@@ -238,12 +238,12 @@ class DepthwiseConv2d(Tuned):
             raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
         if stride not in STRIDES:
             raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
-        self.stride, self.dilation = stride, dilation
+        self._stride, self._dilation = stride, dilation
         self.channels = channels or shape[0]
         self.multiplier = shape[0] // self.channels
         self.size: tuple[int, int] = shape[2:]
         height, width = self.size
-        self.padding = padding or (height // 2, width // 2, height // 2, width // 2)
+        self._padding = padding or (height // 2, width // 2, height // 2, width // 2)
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
@@ -278,11 +278,11 @@ class DepthwiseConv2d(Tuned):
 
     def extra_repr(self) -> str:
         size = "x".join(map(str, self.size))
-        return f"{self.channels} channels, kernel {size}, stride={self.stride}{self._extra}"
+        return f"{self.channels} channels, kernel {size}, stride={self._stride}{self._extra}"
 
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
         return convolutions.depthwise_conv2d(
-            x, weight, bias, self.stride, self._sides_for(x), self.dilation, self.channels
+            x, weight, bias, self._stride, self._sides_for(x), self._dilation, self.channels
         )
 
     def differentiated(
@@ -292,19 +292,19 @@ class DepthwiseConv2d(Tuned):
             g,
             x,
             weight,
-            self.stride,
+            self._stride,
             self._sides_for(x),
-            self.dilation,
+            self._dilation,
             self.channels,
             wanted,
         )
 
     def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
         """Zeros at the top, left, bottom and right of that input."""
-        if self.padding != "same":
-            return self.padding
+        if self._padding != "same":
+            return self._padding
         height, width = (
-            max(0, (taps - 1) * self.dilation - (size - 1) % self.stride)
+            max(0, (taps - 1) * self._dilation - (size - 1) % self._stride)
             for size, taps in zip(x.shape[-2:], self.size, strict=True)
         )
         return (height // 2, width // 2, height - height // 2, width - width // 2)
@@ -319,9 +319,9 @@ class DepthwiseConv2d(Tuned):
             "W": x.shape[-1],
             "KH": self.size[0],
             "KW": self.size[1],
-            "stride": self.stride,
+            "stride": self._stride,
             "padding": self._sides_for(x),
-            "dilation": self.dilation,
+            "dilation": self._dilation,
             "multiplier": self.multiplier,
             "layout": "NCHW" if x.is_contiguous() else "NHWC",
         }

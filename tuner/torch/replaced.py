@@ -52,7 +52,10 @@ def hooks_of(module: Module) -> list[Any]:
 
 def take_over(module: Module, replacement: Module) -> None:
     """Give the replacement, made with the module's weight and bias, the module's parametrisations
-    and mode."""
+    and mode, and what says of its shape: a model may ask for ``conv.stride[0]``."""
+    names: Any = module.__constants__
+    for name in names:
+        setattr(replacement, name, getattr(module, name))
     parametrize.transfer_parametrizations_and_params(module, replacement)
     replacement.train(module.training)
 

@@ -105,7 +105,8 @@ class Tuned(LooksUp):
         Tuned.__setstate__(copied, deepcopy(Tuned.__getstate__(self), memo))
         return copied
 
-    def forward(self, x: Any, residual: Any = None) -> Any:
+    def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
+        x = input
         # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag:
             return self.plain(x, self.weight, self.bias, residual)

@@ -132,6 +132,11 @@ class _Watch(TorchFunctionMode):
                 hooks.register_module_forward_pre_hook(self._enter),
                 hooks.register_module_forward_hook(self._leave),
                 hooks.register_module_forward_hook(self._close, always_call=True),
+                # a global hook that gets what is given by name leaves something behind
+                *(
+                    each.register_forward_hook(self._convolve, with_kwargs=True)
+                    for each in self._convolutions
+                ),
             ):
                 stack.callback(hook.remove)
             yield
@@ -184,14 +189,18 @@ class _Watch(TorchFunctionMode):
         if module in self._own:
             self._stack.pop()
 
-    def _leave(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-        if module in self._convolutions and given and isinstance(output, torch.Tensor):
-            x = given[0]
+    def _convolve(
+        self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], output: Any
+    ) -> None:
+        x = given[0] if given else named.get("input")
+        if isinstance(x, torch.Tensor) and isinstance(output, torch.Tensor):
             without = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
             call = Called(without, x.device, x.requires_grad)
             self.flow.calls.setdefault(module, []).append(call)
             self._keep(output, call)
-        elif self._inside and self._inside[-1][0] is module:
+
+    def _leave(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+        if self._inside and self._inside[-1][0] is module:
             _, taken = self._inside.pop()
             before = self._outputs[taken]
             if isinstance(output, torch.Tensor) and output.shape == before.shape:
