@@ -18,8 +18,8 @@ from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.cuda.seeds.blocks import CudaBlocks
 from templates.conv1d.cuda.seeds.splits import CudaSplits
 from templates.conv1d.cuda.seeds.strategies import CudaStrategies
+from templates.conv1d.cuda.sharing.signals_fourier import CudaSignalsFourier
 from templates.conv1d.cuda.signals import CudaSignals
-from templates.conv1d.cuda.signals_fourier import CudaSignalsFourier
 from templates.conv1d.cuda.signals_toeplitz import CudaSignalsToeplitz
 from templates.conv1d.cuda.toeplitz import CudaToeplitz
 from templates.conv1d.cuda.warpgroup import CudaWarpgroup

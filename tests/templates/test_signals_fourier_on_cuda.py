@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from templates import templates_for
-from templates.conv1d.cuda.schedules import signals_fourier
-from templates.conv1d.cuda.signals_fourier import CudaSignalsFourier, workspace
+from templates.conv1d.cuda.sharing.schedules import signals_fourier
+from templates.conv1d.cuda.sharing.signals_fourier import CudaSignalsFourier, workspace
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import filled
 from tests.templates import emulated

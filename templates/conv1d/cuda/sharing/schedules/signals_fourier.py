@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.signals_fourier import (
+from templates.conv1d.cuda.sharing.signals_fourier import (
     TAPS_WORDS,
     THREADS,
     blocks,
