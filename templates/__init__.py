@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from templates import conv1d, depthwise_conv2d
-from templates.arithmetic import DIRECT, FFT, Arithmetic
+from templates.arithmetic import DIRECT, Arithmetic
 from templates.errors import UnknownOperator, UnknownTemplate
 from templates.operator import Operator as Operator
 from templates.workload import Workload
@@ -43,7 +43,7 @@ def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any
     known = operator(workload.operator).templates
     asked = (t for t in known if not (workload.is_forward and t.computes_gradients))
     found = [t for t in (serving(each, workload) for each in asked) if t.applies(workload, limits)]
-    return [t for t in found if t.arithmetic is FFT or not workload.must_transform]
+    return [t for t in found if t.arithmetic.kind == "fft" or not workload.must_transform]
 
 
 def template_names(name: str, kind: str = "auto") -> list[str]:

@@ -35,6 +35,13 @@ FFT = Arithmetic(
     "makes the whole block NaN, and errors are about 1e-7 of the block's largest output, not of "
     "each (beside a click of 1e6 quiet outputs are off by some 1e-2)",
 )
+FFT_IN_HALVES = Arithmetic(
+    "fft",
+    True,
+    "signals and taps are transformed on tensor cores, in float16 that is scaled by the largest "
+    "sample, summed in float32: a NaN or an infinity of the input spoils its whole signal, and "
+    "errors are about 5e-4 of a signal's largest output, not of each",
+)
 TENSOR_CORES = Arithmetic(
     "tensor cores",
     True,

@@ -18,6 +18,7 @@ from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.cuda.seeds.blocks import CudaBlocks
 from templates.conv1d.cuda.seeds.splits import CudaSplits
 from templates.conv1d.cuda.seeds.strategies import CudaStrategies
+from templates.conv1d.cuda.sharing.signals_fourier import CudaSignalsFourier
 from templates.conv1d.cuda.signals import CudaSignals
 from templates.conv1d.cuda.signals_toeplitz import CudaSignalsToeplitz
 from templates.conv1d.cuda.toeplitz import CudaToeplitz
@@ -39,6 +40,7 @@ TEMPLATES = (
     CudaWindow(),
     CudaHankel(),
     CudaSignalsToeplitz(),
+    CudaSignalsFourier(),
     CudaBank(),
     CudaImplicit(),
     CudaImplicitWarpgroup(),

@@ -1,0 +1,1 @@
+"""Templates for signals that share kernels."""

@@ -1,0 +1,304 @@
+// Signals of a channel share a long kernel: a signal of BLOCKS blocks of BLOCK samples, whose blocks are transformed, so
+// that the blocks of one frequency k meet one BLOCK by BLOCK matrix of the taps' spectrum, T_k[row - column]. All three
+// steps are products of matrices in half precision, summed in float32, and what lies between stays in shared memory.
+//
+// Values at the 4 BLOCKS-th roots of unity z_k, k + 1/4 turns of BLOCKS, say all of a real polynomial in X modulo
+// X^(2 BLOCKS) + 1. A signal and taps of BLOCKS blocks wrap around into the imaginary part of what is transformed back,
+// which is left out. With blocks counted from 1/2, cosines and sines are each other's mirror image: of C and S, their sums,
+// P = C + S and Q = C - S are even and odd in the blocks, so half of a table serves either. (P + iQ) T stays of that form.
+//
+// A signal's mean, if it is large, is left out: its outputs are the sums of all taps up to one, which are exact.
+constexpr int SAMPLES = BLOCKS * BLOCK, TURNS = @ITEMS@, GROUP_BYTES = BLOCKS * 128;
+constexpr int COEFFICIENTS_AT = 4 * GROUP_BYTES, TABLES_AT = COEFFICIENTS_AT + 8 * GROUP_BYTES;
+constexpr int NUMBERS_AT = TABLES_AT + 2 * 64 * BLOCKS * 2;
+constexpr int SIGNAL_GROUPS = (B + SIGNALS - 1) / SIGNALS, ITEMS = F * SIGNAL_GROUPS;
+constexpr int USED = M < SAMPLES ? M : SAMPLES;
+constexpr int BYTES = NUMBERS_AT + 4 * (2 * 16 * EACH + 3 * SIGNALS);
+static_assert(1024 + BYTES <= 4 * @WORDS@, "the template's estimate of shared memory");
+
+// Words k of four lanes become the four words of lane k.
+__device__ __forceinline__ void transpose_of_four(word (&v)[4], int quarter) {
+#pragma unroll
+  for (int far = 1; far < 4; far *= 2)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if ((i & far) == 0) {
+        const bool upper = quarter & far;
+        const word got = __shfl_xor_sync(0xffffffffu, upper ? v[i] : v[i + far], far);
+        v[i] = upper ? got : v[i];
+        v[i + far] = upper ? v[i + far] : got;
+      }
+}
+
+__device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
+                                                       void* __restrict__ y, void* __restrict__ workspace,
+                                                       word* unaligned) {
+  const word shared = ((word)__cvta_generic_to_shared(unaligned) + 1023) & ~1023u;
+  char* const memory = (char*)unaligned + (shared - (word)__cvta_generic_to_shared(unaligned));
+  float* const numbers = (float*)(memory + NUMBERS_AT);
+  float *const sums = numbers, *const largest = sums + 16 * EACH;  // of a warp's samples of a signal
+  float *const means = largest + 16 * EACH, *const scales = means + SIGNALS, *const factors = scales + SIGNALS;
+  int thread = threadIdx.x;
+
+  // A warpgroup copies the samples of EACH signals, a block of each to a line, and goes over those that a thread copied.
+  const bool copied = M % 8 == 0 && (size_t)x % 16 == 0;
+  auto each_piece = [&](auto&& of) {
+#pragma unroll
+    for (int piece = 0; piece < 8; ++piece) {
+      const int block = piece * 16 + thread % 128 / 8, octet = thread % 8;
+      of(block * BLOCK + octet % CHUNKS * 8, thread / 128 * GROUP_BYTES + block * 128 + (octet ^ block % 8) * 16);
+    }
+  };
+  auto load = [&](int item) {
+    const int f = item / SIGNAL_GROUPS, of = thread / 128 * EACH + thread % 8 / CHUNKS;
+    const int signal = item % SIGNAL_GROUPS * SIGNALS + of;
+    const char* const from = (const char*)x + ((long long)signal * C + f / SEVERAL) * M * SIZE;
+    each_piece([&](int sample, int to) {
+      const int left = signal < B && item < ITEMS ? min(max(USED - sample, 0), 8) : 0;
+      if (copied) {
+        copy_begin(shared + to, left ? from + sample * SIZE : (const char*)x, SIZE * left);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          word v[1];
+          element_fetch<SIZE>(v, from + (sample + e) * SIZE, e < left);
+          ((unsigned short*)(memory + to))[e] = (unsigned short)v[0];
+        }
+      }
+    });
+  };
+  const int first = blockIdx.x * TURNS;
+  load(first);
+
+  // The table of the transform back.
+#pragma unroll 1
+  for (int pair = thread; pair < 64 * BLOCKS / 2; pair += 512) {
+    const int j = pair / (BLOCKS / 2), k = pair % (BLOCKS / 2) * 2;
+    char* const to = memory + TABLES_AT + k / 64 * 8192 + j * 128 + (k % 64 / 8 ^ j % 8) * 16 + k % 8 * 2;
+    *(word*)to = half_pack(fourier_table<true>(k, j), fourier_table<true>(k + 1, j));
+    *(word*)(to + 128 * BLOCKS) = half_pack(fourier_table<false>(k, j), fourier_table<false>(k + 1, j));
+  }
+
+  // Descriptors: addresses and strides in units of 16 bytes; eight lines of 128 bytes are swizzled.
+  const descriptor lines_at = (64ull << 16) | (64ull << 32) | (1ull << 62);
+#pragma unroll 1
+  for (int turn = 0; turn < TURNS; ++turn) {
+    const int item = first + turn, f = item / SIGNAL_GROUPS, signal = item % SIGNAL_GROUPS * SIGNALS;
+    if (item >= ITEMS) return;
+    // What follows from it is worked out in each turn: kept over all, it would take more registers than there are.
+    asm volatile("" : "+r"(thread));
+    const int warp = thread / 32, group = warp / 4, lane = thread % 32;
+    const int line = lane / 4, quarter = lane % 4, row = warp % 4 * 16 + line;
+
+    // The table of the transform there, and sums of its rows.
+    word there[BLOCKS / 16][4];
+    const word* const table = (const word*)workspace + TABLE_AT;
+#pragma unroll
+    for (int step = 0; step < BLOCKS / 16; ++step)
+      element_fetch<16>(there[step], (const char*)(table + (step * 512 + thread) * 4), true);
+    const float2 of_mean = ((const float2*)(table + BLOCKS / 16 * 512 * 4))[thread];
+
+    // The mean and the range of each signal.
+    copy_wait();
+    float sum = 0.0f;
+    word mosts = 0;
+    each_piece([&](int, int at) {
+      const word* const v = (const word*)(memory + at);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) mosts = halves_larger(mosts, v[i] & 0x7fff7fffu);
+      sum += element_at(v, 0) + element_at(v, 5);  // any number near the mean will do
+    });
+    const word larger = max(mosts & 0xffffu, mosts >> 16);
+    float most = element_at(&larger, 0);
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+      if (lanes > 4 || lanes < CHUNKS) sum = lanes_sum(sum, lanes), most = lanes_largest(most, lanes);
+    if (lane < 8 && lane % CHUNKS == 0) {
+      sums[warp * EACH + lane / CHUNKS] = sum;
+      largest[warp * EACH + lane / CHUNKS] = most;
+    }
+    __syncthreads();
+    if (thread < SIGNALS) {
+      float sum = 0.0f, most = 0.0f;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int of = (thread / EACH * 4 + i) * EACH + thread % EACH;
+        sum += sums[of], most = max(most, largest[of]);
+      }
+      const float mean = sum * (4.0f / SAMPLES);
+      const int exponent = fourier_exponent(most);
+      means[thread] = 16.0f * max(mean, -mean) > most ? mean : 0.0f;
+      scales[thread] = fourier_power(-exponent);
+      factors[thread] = fourier_power(exponent + (int)((const float*)workspace)[EXPONENTS_AT + f] - SCALED);
+    }
+    publish();
+    __syncthreads();
+    if (IS_BF16) {  // samples as numbers of half precision below 1
+      const float scale = scales[group * EACH + thread % 8 / CHUNKS];
+      each_piece([&](int, int at) {
+        word* const v = (word*)(memory + at);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) v[i] = half_pack(element_at(v, 2 * i) * scale, element_at(v, 2 * i + 1) * scale);
+      });
+      publish();
+      __syncthreads();
+    }
+
+    // There: 64 rows of P or Q a warpgroup, from the samples of all.
+#pragma unroll 1
+    for (int s = 0; s < 4; ++s) {
+      float sum[32];
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        const int e = s * EACH + i / 4 / CHUNKS;
+        sum[i] = -means[e] * (i / 2 % 2 ? of_mean.y : of_mean.x) * (IS_BF16 ? scales[e] : 1.0f);
+      }
+      matrix_begin();
+      const descriptor samples_at = lines_at | (shared + s * GROUP_BYTES) >> 4;
+#pragma unroll
+      for (int step = 0; step < BLOCKS / 16; ++step) matrix_multiply(sum, there[step], samples_at + 128 * step);
+      matrix_commit();
+      matrix_wait(sum);
+      const int column = 2 * s + group / 2;
+      char* const to = memory + COEFFICIENTS_AT + column * GROUP_BYTES + (group % 2 * 64 + row) * 128 + 4 * quarter;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float scale = IS_BF16 ? 1.0f : scales[s * EACH + i / CHUNKS];
+        char* const at = to + ((i ^ line ^ column) & 7) * 16;
+        *(word*)at = half_pack(sum[4 * i] * scale, sum[4 * i + 1] * scale);
+        *(word*)(at + 8 * 128) = half_pack(sum[4 * i + 2] * scale, sum[4 * i + 3] * scale);
+      }
+    }
+    __syncthreads();
+    if (turn + 1 < TURNS) load(item + 1);
+
+    // The products of a frequency: a column each for P and Q of each signal, by the real part of the spectrum and by the
+    // imaginary.
+    constexpr int DIAGONALS = 2 * CHUNKS - 1;
+    const int diagonal = line / 2 - quarter + 3;  // of the first pair, counted in steps of 2
+    const char* const spectra = (const char*)workspace + ((long long)f * BLOCKS * 4 * BLOCK +
+                                                          line % 2 * 16 + diagonal % 4 * 4) * 4;
+    word taps[2][2 * CHUNKS];
+    auto load_taps = [&](int k) {
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+#pragma unroll
+        for (int i = 0; i < CHUNKS / 2; ++i)
+          element_fetch<16>(&taps[part][4 * i], spectra + ((k * 2 + part) * 2 * BLOCK + 32 * i) * 4, true);
+    };
+    load_taps(warp);
+#pragma unroll 1
+    for (int k = warp; k < BLOCKS; k += 16) {
+      word real[DIAGONALS], imaginary[DIAGONALS], v[2][4];
+#pragma unroll
+      for (int i = 0; i < DIAGONALS; ++i) {
+        real[i] = diagonal < 4 ? taps[0][i] : taps[0][i + 1];
+        imaginary[i] = diagonal < 4 ? taps[1][i] : taps[1][i + 1];
+      }
+      load_taps(min(k + 16, BLOCKS - 1));
+      // Lane l names the line of column l % 8, chunks l / 8 and those four on.
+      const word chunk = lane / 8 ^ k ^ lane, of_k = shared + COEFFICIENTS_AT + lane % 8 * GROUP_BYTES + k * 128;
+      const word at[2] = {of_k + (chunk & 7) * 16, of_k + ((chunk ^ 4) & 7) * 16};
+      tile_load(v[0], at[0]);
+      tile_load(v[1], at[1]);
+#pragma unroll
+      for (int e = 0; e < EACH; ++e) {
+        float by_real[CHUNKS / 2][4] = {}, by_imaginary[CHUNKS / 2][4] = {};
+        const int begin = e * CHUNKS;
+#pragma unroll
+        for (int c = 0; c < CHUNKS / 2; ++c)
+#pragma unroll
+          for (int r = 0; r < CHUNKS / 2; ++r) {
+            const int at = 2 * (r - c) + CHUNKS - 1, of = begin + 2 * c;
+            const word b0 = v[of / 4][of % 4], b1 = v[of / 4][of % 4 + 1];
+            tile_multiply(by_real[r], real[at], real[at + 1], real[at - 1], real[at], b0, b1);
+            tile_multiply(by_imaginary[r], imaginary[at], imaginary[at + 1], imaginary[at - 1], imaginary[at], b0, b1);
+          }
+#pragma unroll
+        for (int r = 0; r < CHUNKS; ++r) {
+          const float* const a = &by_real[r / 2][r % 2 * 2];
+          const float* const b = &by_imaginary[r / 2][r % 2 * 2];
+          v[(begin + r) / 4][(begin + r) % 4] = half_pack(a[0] - b[1], a[1] + b[0]);
+        }
+      }
+      tile_store(at[0], v[0]);
+      tile_store(at[1], v[1]);
+    }
+    publish();
+    __syncthreads();
+
+    // Back: the signals of a warpgroup, blocks of the first half from P + Q and their mirror images from P - Q.
+    float even[32], odd[32];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) even[i] = odd[i] = 0.0f;
+    matrix_begin();
+#pragma unroll
+    for (int step = 0; step < BLOCKS / 16; ++step) {
+      const descriptor table = lines_at | (shared + TABLES_AT + step / 4 * 8192 + step % 4 * 32) >> 4;
+      const descriptor from = lines_at | (shared + COEFFICIENTS_AT + 2 * group * GROUP_BYTES + step * 2048) >> 4;
+      matrix_multiply(even, table, from);
+      matrix_multiply(odd, table + 128 * BLOCKS / 16, from + GROUP_BYTES / 16);
+    }
+    matrix_commit();
+    matrix_wait(even);
+    matrix_wait(odd);
+
+    const float offset = epilogue_bias(@BIAS@, f);
+    const char* const residual_of = (const char*)@RESIDUAL@;
+    const bool is_vector = L % 8 == 0 && ((size_t)y | (size_t)residual_of) % 16 == 0;
+    const float* const prefix = (const float*)workspace + PREFIXES_AT + (long long)f * SAMPLES;
+    const float factor = factors[group * EACH], mean = means[group * EACH];  // if EACH is 1
+#pragma unroll
+    for (int half = 0; half < 4; ++half) {  // of the rows; from 2 on the mirror images
+      const int j = row + half % 2 * 8, block = half < 2 ? j : BLOCKS - 1 - j;
+#pragma unroll
+      for (int four = 0; four < 8; four += 4) {
+        asm volatile("" ::: "memory");  // ptxas keeps loads where they are, or they would take registers
+        word packed[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int at = four + i, chunk = at ^ 2 * group, e = group * EACH + (EACH > 1 ? chunk / CHUNKS : 0);
+          const int sample = block * BLOCK + chunk % CHUNKS * 8 + 2 * quarter;
+          const float scale = EACH > 1 ? factors[e] : factor, left_out = EACH > 1 ? means[e] : mean;
+          float pair[2];
+#pragma unroll
+          for (int n = 0; n < 2; ++n) {
+            const float a = even[4 * at + half % 2 * 2 + n], b = odd[4 * (at ^ 1) + half % 2 * 2 + n];
+            pair[n] = (half < 2 ? a + b : a - b) * scale;
+          }
+          if (left_out != 0.0f) {
+            const float2 upto = *(const float2*)(prefix + sample);
+            pair[0] = fmaf(left_out, upto.x, pair[0]), pair[1] = fmaf(left_out, upto.y, pair[1]);
+          }
+          if (HAS_RESIDUAL) {
+            const long long place = ((long long)(signal + e) * F + f) * L + sample;
+#pragma unroll
+            for (int n = 0; n < 2; ++n) {
+              word added[1];
+              element_fetch<SIZE>(added, residual_of + (place + n) * SIZE,
+                                  signal + e < B && sample + n < L);
+              pair[n] += element_at(added, 0);
+            }
+          }
+          if (HAS_BIAS) pair[0] += offset, pair[1] += offset;
+          packed[i] = element_pack(epilogue_activation(pair[0]), epilogue_activation(pair[1]));
+        }
+        transpose_of_four(packed, quarter);  // lane q has chunk four + q
+        const int chunk = (four + quarter) ^ 2 * group, of = signal + group * EACH + chunk / CHUNKS;
+        const int to = block * BLOCK + chunk % CHUNKS * 8;
+        char* const into = (char*)y + (((long long)of * F + f) * L + to) * SIZE;
+        if (of < B && to < L) {
+          if (is_vector) {
+            element_put<16>(into, packed);
+          } else {
+#pragma unroll
+            for (int e = 0; e < 8; ++e) {
+              const word element = packed[e / 2] >> 16 * (e % 2);
+              if (to + e < L) element_put<SIZE>(into + e * SIZE, &element);
+            }
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,60 @@
+"""Signals that share long kernels, on CUDA: see ``signals_fourier.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.sharing.signals_fourier import (
+    TAPS_WORDS,
+    THREADS,
+    blocks,
+    shared_words,
+    workspace,
+)
+from templates.conv1d.shape import shape
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import (
+    ELEMENTS,
+    EPILOGUE,
+    Launch,
+    elements,
+    filled,
+    launched,
+    resident,
+)
+
+SOURCE = Path(__file__).with_suffix(".cu")
+TAPS = Path(__file__).with_name("signals_fourier_taps.cu")
+MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TAPS, SOURCE)
+    # once for both launches
+    once = f"#ifndef CONV1D_SIGNALS_FOURIER\n#define CONV1D_SIGNALS_FOURIER\n{source}"
+    return launched(
+        workload,
+        f"{once}{resident(1)}#endif\n",
+        launches(workload, config),
+        workspace(workload, config),
+    )
+
+
+def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
+    taps = Launch("conv1d_tap_spectra", workload.out_channels, THREADS, TAPS_WORDS[config["block"]])
+    signals = blocks(workload, config), THREADS, shared_words(config)
+    return [taps, Launch("conv1d_signals_fourier", *signals)]
+
+
+def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **elements(workload.dtype, config["stores"], kept=False),
+        **shape(workload),
+        "BLOCK": config["block"],
+        "ITEMS": config["items"],
+        "WORDS": shared_words(config),
+        "WORKSPACE": workspace(workload, config),
+        "REGISTERS": ", ".join(f"%{i}" for i in range(32)),
+        "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(32)),
+    }
