@@ -30,7 +30,7 @@ def profiled(step: Callable[[], object], device: str) -> dict[str, Any]:
     depthwise: dict[str, float] = defaultdict(float)
     for event in events:
         is_kernel = event.device_type == torch.autograd.DeviceType.CUDA
-        if is_kernel == on_gpu:
+        if is_kernel == on_gpu and not (is_kernel and event.is_user_annotation):
             spent = event.self_device_time_total if on_gpu else event.self_cpu_time_total
             named[event.name].append(spent / 1e3)
         if not is_kernel and is_depthwise(event) and not _is_within(event):
