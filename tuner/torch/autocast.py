@@ -20,6 +20,13 @@ def cast(kind: str, *tensors: Tensor | None) -> list[Tensor | None]:
     ]
 
 
+def taken_dtype(tensor: Tensor) -> torch.dtype:
+    """That in which a convolution takes the tensor now."""
+    kind = tensor.device.type
+    cast_now = is_on(kind) and _is_cast(tensor, kind)
+    return torch.get_autocast_dtype(kind) if cast_now else tensor.dtype
+
+
 def _is_cast(tensor: Tensor, kind: str) -> bool:
     own = tensor.device.type == kind and tensor.is_floating_point()
     return own and tensor.dtype != torch.float64

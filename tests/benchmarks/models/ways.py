@@ -57,7 +57,7 @@ class _Replay:
 
 def in_turns(calls: Mapping[str, Call], device: str) -> dict[str, float]:
     """Each call's milliseconds: the median of samples that are taken in turns."""
-    measure = _on_cuda if device == "cuda" else _on_cpu
+    measure = on_cuda if device == "cuda" else on_cpu
     with torch.inference_mode():
         often = {
             name: max(1, round(SAMPLE_SECONDS / max(measure(call, 1), 1e-6)))
@@ -71,14 +71,16 @@ def in_turns(calls: Mapping[str, Call], device: str) -> dict[str, float]:
     return {name: 1e3 * median(taken) for name, taken in samples.items()}
 
 
-def _on_cpu(call: Call, count: int) -> float:
+def on_cpu(call: Call, count: int) -> float:
+    """Seconds of a call, of so many in a row."""
     start = time.perf_counter()
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
 
 
-def _on_cuda(call: Call, count: int) -> float:
+def on_cuda(call: Call, count: int) -> float:
+    """The same, by the device's clock, while it is never idle before one."""
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     call()  # so that the device is busy when the first event is recorded
     start.record()

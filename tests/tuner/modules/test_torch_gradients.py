@@ -336,6 +336,20 @@ def test_the_workloads_of_a_models_training() -> None:
         capture(model, x, mode="faster")  # type: ignore[arg-type]
 
 
+def test_the_workloads_under_autocast_are_those_of_its_dtype() -> None:
+    model = nn.Sequential(nn.Conv2d(6, 6, 3, groups=6), nn.Conv2d(6, 6, 3, groups=6))
+    x = torch.randn(1, 6, 12, 12)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = capture(model, x, mode="training")
+        double = capture(model.double(), x.double())
+    assert {each.workload and each.workload.dtype for each in found} == {"bfloat16"}
+    assert [each.reason for each in double] == [
+        "the input is torch.float64, and must be one of float32, float16, bfloat16"
+    ]
+    found = capture(model.float(), x, mode="training")
+    assert {each.workload and each.workload.dtype for each in found} == {"float32"}
+
+
 def test_the_workloads_of_a_model_that_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

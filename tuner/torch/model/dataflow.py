@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from tuner.torch import activations
+from tuner.torch import activations, autocast
 
 _LOOKS = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
@@ -40,8 +40,8 @@ HEAD = Head()
 
 @dataclass
 class Called:
-    """A call of a convolution: its input, without data, and the modules that one after another
-    were all that took its output."""
+    """A call of a convolution: its input, without data and as autocast casts it, and the modules
+    that one after another were all that took its output."""
 
     input: torch.Tensor
     device: torch.device
@@ -194,7 +194,8 @@ class _Watch(TorchFunctionMode):
     ) -> None:
         x = given[0] if given else named.get("input")
         if isinstance(x, torch.Tensor) and isinstance(output, torch.Tensor):
-            without = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+            dtype = autocast.taken_dtype(x)
+            without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
             call = Called(without, x.device, x.requires_grad)
             self.flow.calls.setdefault(module, []).append(call)
             self._keep(output, call)

@@ -40,7 +40,8 @@ def optimize_(
 
     ``mode`` says what for. For "training" the gradients of inputs, weights and biases are looked up
     too, each by itself; batch norms stay as they are, and of what follows a convolution only an
-    activation becomes part of its kernels.
+    activation becomes part of its kernels. If the model is called under autocast, call this under
+    it too: kernels are those of its dtype.
 
     ``example_inputs`` are what the model is called with, a tensor, a tuple, or a mapping of names:
     it is called on them in evaluation mode, before and after. What follows a convolution in that

@@ -1,0 +1,95 @@
+"""Training steps: what is run, profiled and compared, and that the page is of its figures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch import nn  # noqa: E402
+
+from tests.benchmarks.training.steps.curves import distance, spread  # noqa: E402
+from tests.benchmarks.training.steps.kernels import profiled  # noqa: E402
+from tests.benchmarks.training.steps.page import markdown  # noqa: E402
+from tests.benchmarks.training.steps.step import Training  # noqa: E402
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "training-steps"
+STEPS = 12
+TWICE = ("PyTorch", "PyTorch again")
+
+
+def training() -> Training:
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 1), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )  # fmt: skip
+    return Training(model, (4, 3, 10, 10), 5, "cpu")
+
+
+def test_a_curve_is_of_a_training_that_begins_anew() -> None:
+    first = training()
+    losses = first.curve(STEPS)
+    assert losses[-1] < losses[0]
+    assert first.curve(STEPS) == losses == training().curve(STEPS)
+
+
+def test_a_wrong_gradient_takes_a_curve_out_of_the_spread() -> None:
+    right, wrong = training(), training()
+    wrong.model[1].weight.register_hook(lambda gradient: -gradient)
+    curves = {name: right.curve(STEPS) for name in TWICE}
+    assert distance({"ours": right.curve(STEPS)}, curves) <= spread(curves)
+    assert distance({"ours": wrong.curve(STEPS)}, curves) > spread(curves)
+
+
+def test_distances_of_curves() -> None:
+    curves = {"a": [1.0, 2.0], "b": [1.5, 2.0], "c": [1.0, 4.0]}
+    assert spread(curves) == 1.25
+    assert distance({"d": [1.0, 2.0]}, curves) == pytest.approx((0 + 0.25 + 1) / 3)
+
+
+def test_depthwise_layers_are_told_from_others_in_a_profile() -> None:
+    found = profiled(training().step, "cpu")
+    assert set(found["depthwise"]) == {"aten::convolution", "aten::convolution_backward"}
+    assert 0 < found["depthwise_ms"] < found["total_ms"]
+    only_dense = Training(
+        nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        (4, 3, 10, 10), 8, "cpu",
+    )  # fmt: skip
+    assert profiled(only_dense.step, "cpu")["depthwise_ms"] == 0
+
+
+def row() -> dict[str, Any]:
+    losses = {name: [7.0, 6.5] for name in (*TWICE, "optimize_", "optimize_ again")}
+    kernels = {"total_ms": 30.0, "depthwise_ms": 9.0}
+    return {
+        "name": "convnext_tiny B=128", "network": "convnext_tiny", "device": "cuda", "run": 0,
+        "seconds": {"tune": 90.4}, "report": {"tuned": 0, "rows": []},
+        "graphs": {"optimize_": {"graphs": 1, "breaks": 0}},
+        "ms": {"PyTorch": [33.0, 36.0, 36.0, 39.0], "optimize_": [24.0] * 4},
+        "kernels": {"PyTorch": kernels, "optimize_": kernels | {"depthwise_ms": 3.0}},
+        "curves": {**losses, "PyTorch, eager": [7.0, 6.7]},
+    }  # fmt: skip
+
+
+def test_the_page_says_how_many_times_as_fast_and_how_far_apart() -> None:
+    text = markdown({"runs": [], "rows": [row()]})
+    assert "| 36.00 (33.90, 38.10) | 24.00 (24.00, 24.00) | **1.50** | 1.2 | 0 |" in text
+    assert "| 9.00 of 30.00 | 3.00 of 30.00 |" in text
+    assert "| 2 | 7.0000 | 6.5000 | 6.5000 | 0.0e+00 | 1.0e-01 | 0.0e+00 | **3.3e-02** |" in text
+
+
+@pytest.mark.parametrize("left", ["report", "kernels", "curves"])
+def test_the_page_of_a_run_that_was_cut_off_has_what_there_is(left: str) -> None:
+    whole = row()
+    names = list(whole)
+    begun = {name: whole[name] for name in names[: names.index(left)]}
+    assert markdown({"runs": [], "rows": [begun]}).startswith("# Training steps")
+
+
+@pytest.mark.skipif(not PAGE.with_suffix(".json").exists(), reason="it was not measured yet")
+def test_the_page_is_of_its_figures() -> None:
+    result = json.loads(PAGE.with_suffix(".json").read_text())
+    assert markdown(result) == PAGE.with_suffix(".md").read_text()

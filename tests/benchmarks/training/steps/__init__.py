@@ -1,0 +1,1 @@
+"""Whole training steps, before and after ``optimize_``."""
