@@ -14,7 +14,7 @@ class BatchNorm:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module: Any = module
-        self._folded: tuple[list[tuple[int, int]], Any, Any] | None = None
+        self._folded: tuple[tuple[Any, ...], Any, Any] | None = None
         # what was folded, held: another tensor could else come to lie where one was freed
         self._of: tuple[Any, ...] = ()
 
@@ -42,7 +42,7 @@ class BatchNorm:
             weight, bias, own["weight"], own["bias"], kept["running_mean"], kept["running_var"],
         )  # fmt: skip
         # what training writes to the running sums does not show in their versions, but it counts
-        state = _state((*parts, kept.get("num_batches_tracked")))
+        state = (self.module.eps, *_state((*parts, kept.get("num_batches_tracked"))))
         if self._folded is None or self._folded[0] != state:
             values: list[Any] = [None if each is None else each.detach().float() for each in parts]
             w, b, gain, shift, mean, variance = values

@@ -148,6 +148,10 @@ def test_parameters_may_change_afterwards(source: Local, x: Any) -> None:
         model.bn.running_mean.add_(1)
         other.bn.running_mean.add_(1)
     assert close(outputs(model, x), outputs(other, x))
+    before = outputs(model, x)
+    model.bn.eps = other.bn.eps = 2.0
+    assert close(outputs(model, x), outputs(other, x))
+    assert not close(before, outputs(model, x))
     model.conv.weight = nn.Parameter(2 * model.conv.weight.detach())
     other.conv.weight = nn.Parameter(2 * other.conv.weight.detach())
     assert close(outputs(model, x), outputs(other, x))
