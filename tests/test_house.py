@@ -28,7 +28,8 @@ from tuner.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 TOP = ("api", "db", "templates", "tuner")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 PINNED = dict(
     line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
 )
@@ -54,6 +55,15 @@ def test_no_room_is_crowded() -> None:
     rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
     assert len(rooms) > 20
     assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
+
+
+def test_what_is_no_module_is_installed_too() -> None:
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
+    installed = {
+        path for room in patterns for each in patterns[room] for path in (ROOT / room).glob(each)
+    }
+    others = [path for room in TOP for path in tracked(room) if path.suffix != ".py"]
+    assert [str(path) for path in others if path not in installed] == []
 
 
 def test_files_import_each_other_in_no_circle() -> None:
