@@ -48,23 +48,24 @@ def cubin(text: str, arch: str) -> bytes:
 
 @dataclass(frozen=True)
 class Declared:
-    """Bytes of shared memory, None where the launch sets them, and threads of a block."""
+    """Bytes of shared memory, None where the launch sets them, and threads of a block of each
+    kernel."""
 
     shared_bytes: int | None
-    threads: int
+    threads: set[int]
 
 
 def declared(text: str) -> Declared:
-    """What a source with one kernel declares."""
-    (threads,) = set(re.findall(r"__launch_bounds__\((\d+)\)", text)) or {"1"}
+    """What a source declares. Of several kernels each launch sets its shared memory."""
+    threads = {int(each) for each in re.findall(r"__launch_bounds__\((\d+)\)", text)} or {1}
     if "extern __shared__" in text:
-        return Declared(None, int(threads))
+        return Declared(None, threads)
     arrays = re.findall(r"__shared__ alignas\((\d+)\) float \w+\[(\d+)\]", text)
     assert len(arrays) == text.count("__shared__")
     size = 0
     for alignment, floats in arrays:
         size = ceil_div(size, int(alignment)) * int(alignment) + 4 * int(floats)
-    return Declared(size, int(threads))
+    return Declared(size, threads)
 
 
 def registers_and_stack(cubin: bytes) -> tuple[int, int]:

@@ -121,7 +121,7 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
 
 @pytest.mark.parametrize(
     ("B", "M", "serving"),
-    [(64, 8192, ["fft", "partitions"]), (8, 32768, ["partitions"])],
+    [(64, 8192, ["fft", "partitions", "signals_fourier"]), (8, 32768, ["partitions"])],
     ids=str,
 )
 def test_only_transforms_serve_what_takes_minutes_otherwise(
