@@ -96,7 +96,11 @@ def test_any_configuration_is_right(
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     written = filled(
-        signals_fourier.values(layer, config), HALVES, signals_fourier.TAPS, signals_fourier.SOURCE
+        signals_fourier.values(layer, config),
+        HALVES,
+        signals_fourier.TAPS,
+        signals_fourier.TRANSPOSE,
+        signals_fourier.SOURCE,
     )
     text = f"constexpr bool HAS_BIAS = false, IS_BF16 = true;\n{written}"
     launches = signals_fourier.launches(layer, config)

@@ -87,7 +87,12 @@ def test_any_configuration_is_right(
     layer, folder = data.draw(layers()), tmp_path_factory.mktemp("cases")
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    source = filled(signals_toeplitz.values(layer, config), MATRIX, signals_toeplitz.SOURCE)
+    source = filled(
+        signals_toeplitz.values(layer, config),
+        MATRIX,
+        signals_toeplitz.TRANSPOSE,
+        signals_toeplitz.SOURCE,
+    )
     text = f"constexpr bool HAS_BIAS = false;\n{source}"
     extents = blocks(layer, config), threads(config), shared_words(layer, config)
     launch = Launch("conv1d_signals_toeplitz", *extents)

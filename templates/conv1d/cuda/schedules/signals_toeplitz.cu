@@ -15,20 +15,6 @@ constexpr int LINE = 8 * CORES + 16;                               // taps with 
 constexpr int CORES_AT = STAGES * CHUNK_BYTES, LINE_AT = CORES_AT + 128 * CORES;
 static_assert(1024 + LINE_AT + 2 * LINE <= 4 * @WORDS@, "the template's estimate of shared memory");
 
-// Words k of four lanes become the four words of lane k.
-__device__ __forceinline__ void transpose_of_four(word (&v)[4], int quarter) {
-#pragma unroll
-  for (int far = 1; far < 4; far *= 2)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if ((i & far) == 0) {
-        const bool upper = quarter & far;
-        const word got = __shfl_xor_sync(0xffffffffu, upper ? v[i] : v[i + far], far);
-        v[i] = upper ? got : v[i];
-        v[i + far] = upper ? v[i + far] : got;
-      }
-}
-
 __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                         void* __restrict__ y, word* unaligned) {
   const word shared = ((word)__cvta_generic_to_shared(unaligned) + 1023) & ~1023u;

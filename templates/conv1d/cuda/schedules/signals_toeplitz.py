@@ -12,10 +12,11 @@ from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, prog
 
 SOURCE = Path(__file__).with_suffix(".cu")
 MATRIX = Path(__file__).with_name("signals_toeplitz_matrix.cu")
+TRANSPOSE = Path(__file__).with_name("transpose_of_four.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, SOURCE)
+    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
     return program(
         workload,
         "conv1d_signals_toeplitz",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from templates.conv1d.cuda.schedules.signals_toeplitz import TRANSPOSE
 from templates.conv1d.cuda.sharing.signals_fourier import (
     TAPS_WORDS,
     THREADS,
@@ -30,7 +31,7 @@ MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TAPS, SOURCE)
+    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TAPS, TRANSPOSE, SOURCE)
     # once for both launches
     once = f"#ifndef CONV1D_SIGNALS_FOURIER\n#define CONV1D_SIGNALS_FOURIER\n{source}"
     return launched(

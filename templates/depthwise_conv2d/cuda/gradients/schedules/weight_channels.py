@@ -21,6 +21,7 @@ from templates.kernels.written import ELEMENTS, Launch, filled
 DIRECT = Path(__file__).with_name("weight_direct.cu")
 STAGED = Path(__file__).with_name("weight_staged.cu")
 PRIVATE = Path(__file__).with_name("weight_private.cu")
+GIVEN = Path(__file__).with_name("weight_given.cu")
 MIDDLE = {
     "registers": [DIRECT],
     "private": [COPIES, PRIVATE],
@@ -40,7 +41,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 def sources(config: dict[str, Any]) -> list[Path]:
     """What follows the elements."""
-    return [*PLACES, *MIDDLE[config["inputs"]], TOTALS]
+    return [*PLACES, *MIDDLE[config["inputs"]], GIVEN, TOTALS]
 
 
 def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:

@@ -115,14 +115,3 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
     }
   __syncthreads();
 }
-
-// A row of taps, or the bias, of this thread's place, for the block to add up: from there on, so many words a place.
-__device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
-  const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS, width = t < TR ? TC : 1;
-  if (point >= POINTS) return;
-#pragma unroll
-  for (int u = 0; u < width; ++u)
-#pragma unroll
-    for (int n = 0; n < N; ++n)
-      all[at + point * pitch + u * CHANNELS + lane * N + n] = t < TR ? sum.taps[t % TR][u][n] : sum.bias[n];
-}
