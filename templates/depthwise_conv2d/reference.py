@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from templates.depthwise_conv2d import sums_exact
 from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.in_threads import in_threads
 from templates.kernels.epilogue_exact import finished, gradient_of_sums
 from templates.kernels.transform import smooth
 
@@ -40,7 +41,8 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
     planes, gradients = result.transpose(axes), g.transpose(axes)
     values = [each.transpose(axes) for each in z]
     images = max(1, sums_exact.BLOCK // (workload.out_channels * rows * columns))
-    for start in range(0, workload.B, images):
+
+    def fill(start: int) -> None:
         piece = np.s_[start : start + images]
         spread = np.zeros((len(planes[piece]), workload.out_channels, rows, columns))
         spread[:, :, ::s, ::s] = gradient_of_sums(
@@ -63,6 +65,8 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
         )
         for m in range(several):
             planes[piece] += sums(turned, spread[:, m::several], w[m::several, :, ::-1, ::-1])
+
+    in_threads(fill, range(0, workload.B, images))
     return result
 
 
@@ -76,11 +80,20 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
     near = [np.s_[taps.first : taps.first + taps.count] for taps in workload.used]
     few = workload.near[0] * workload.near[1] <= sums_exact.DIRECT_TAPS
     met = _met if few else _met_by_transforms
-    for block in blocks(g.shape):
+    parts: dict[int, tuple[Array, Array]] = {}
+    pieces = list(blocks(g.shape))
+
+    def sum_up(at: int) -> None:
+        block = pieces[at]
         gradients = gradient_of_sums(workload, g[block], *(v[block] for v in values))
         window = window_of(workload, x, block)
-        result[(block[1], *near)] += met(workload, window, gradients)
-        biases[block[1]] += gradients.sum(axis=(0, 2, 3))
+        parts[at] = met(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
+
+    in_threads(sum_up, range(len(pieces)))
+    for at, block in enumerate(pieces):  # in their order, whichever was ready first
+        weights, sums_of_gradients = parts[at]
+        result[(block[1], *near)] += weights
+        biases[block[1]] += sums_of_gradients
     if workload.bias:
         return np.concatenate([result.reshape(-1), biases])
     return result[:, None]
