@@ -280,9 +280,9 @@ class JobRun:
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before a first batch:
-        inputs and references of a large workload may take all of it, and meanwhile that was built.
-        Patience ends it, but not before a trial that worked: a best needs one."""
+        """How many more trials are wanted. The budget ends the search, but not before a first
+        batch: inputs and references of a large workload may take all of it, and meanwhile that was
+        built. Patience ends it, but not before a trial that worked: a best needs one."""
         patience = self._patience_left()
         if patience is not None and patience <= 0:
             return 0
