@@ -22,3 +22,17 @@ static void halves_multiply(float (&c)[4], const word (&a)[4], word b0, word b1)
     }
   emulated_yield();
 }
+static void halves_multiply_half(float (&c)[4], word a0, word a1, word b) { halves_multiply(c, {a0, a1, 0, 0}, b, 0); }
+
+// Matrices of eight rows by eight, as ldmatrix reads them: eight lanes give the places of one's rows.
+static word emulated_places[1024];
+static void emulated_rows(word* a, word place, int matrices) {
+  emulated_places[threadIdx.x] = place;
+  emulated_yield();
+  const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  for (int i = 0; i < matrices; ++i)
+    a[i] = *(const word*)((const char*)emulated_shared + emulated_places[warp + 8 * i + lane / 4] + lane % 4 * 4);
+  emulated_yield();
+}
+static void halves_rows(word (&a)[4], word place) { emulated_rows(a, place, 4); }
+static void halves_half_rows(word (&a)[4], word place) { emulated_rows(a, place, 2); }

@@ -26,10 +26,6 @@ constexpr int TAP_BYTES = (CHANNELS * TAPS_H * TAP_ROW + 3) / 4 * 16;
 static_assert((TAP_BYTES + ZEROS + (CHANNELS * PLANE > RESULTS ? CHANNELS * PLANE : RESULTS)) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-__device__ __forceinline__ void planes_half_rows(word (&a)[4], word address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
-}
-
 // Eight channels of a position, zeros if it is not inside.
 __device__ __forceinline__ uint4 planes_fetch(const char* from, bool inside, bool aligned) {
   word v[4] = {};
@@ -114,7 +110,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
         for (int step = 0; step < STEPS; ++step) {
           word a[4];
           if (2 * step + 1 < CHUNKS) halves_rows(a, start + 32 * step);
-          else planes_half_rows(a, start + 32 * step);
+          else halves_half_rows(a, start + 32 * step);
 #pragma unroll
           for (int tile = 0; tile < TILES; ++tile) {
             const int q = 2 * step - tile;
