@@ -21,6 +21,7 @@ from tuner.torch.beyond_kernels import (
     NORM_NEEDS_GRAD,
     PLAIN,
     only_pytorchs,
+    recorded,
     there,
 )
 from tuner.torch.folding import BatchNorm
@@ -118,6 +119,8 @@ class Tuned(LooksUp):
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
             return self._compiled(x, residual)
+        if isinstance(x, torch.fx.Proxy):
+            return recorded(self, x, residual)
         given: Any = x, self._current("weight"), self._current("bias"), residual
         kind = x.device.type
         if self._norm is None and autocast.is_on(kind):
