@@ -26,6 +26,7 @@ from tuner.torch.beyond_kernels import (
 )
 from tuner.torch.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
+from tuner.torch.gradients.shortcut import GradientShortcut
 from tuner.torch.looks_up import LooksUp, Purpose
 from tuner.torch.lookup import Found
 from tuner.torch.said import Said
@@ -87,6 +88,7 @@ class Tuned(LooksUp):
         self.said.forget()
         # of the last call in eager mode, and in a graph, which PyTorch dispatches otherwise
         self._shortcuts: list[Shortcut | None] = [None, None]
+        self.gradient_shortcut: GradientShortcut | None = None
 
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
@@ -97,7 +99,8 @@ class Tuned(LooksUp):
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
         own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
-        return self.__dict__ | own | {"source": _Shared(self.source)}
+        own |= {"gradient_shortcut": None, "source": _Shared(self.source)}
+        return self.__dict__ | own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(  # type: ignore[no-untyped-call]
@@ -164,18 +167,22 @@ class Tuned(LooksUp):
         """The output for the current weight and bias, by a tuned kernel if there is one."""
         return self._computed(x, weight, bias, residual, in_graph=False)
 
+    def recognised(self, x: Any, weight: Any, bias: Any, in_graph: bool) -> Any:
+        """The output for a call like the last one that a kernel has computed; else None."""
+        shortcut = self._shortcuts[in_graph]
+        y = shortcut and shortcut(x, weight, bias)
+        if shortcut is not None and y is not None and self.used != "tuned":
+            self._tell("tuned", shortcut.reason)
+        return y
+
     def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The same, as an operator of a compiled graph, laid out as that was promised."""
         return self._computed(x, weight, bias, residual, in_graph=True)
 
     def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:
-        shortcut = self._shortcuts[in_graph]
-        if shortcut is not None and residual is None:
-            y = shortcut(x, weight, bias)
-            if y is not None:
-                if self.used != "tuned":
-                    self._tell("tuned", shortcut.reason)
-                return y
+        y = self.recognised(x, weight, bias, in_graph) if residual is None else None
+        if y is not None:
+            return y
         reason = only_pytorchs(x, weight, bias, residual)
         if reason is NEEDS_GRAD:
             y = self.trained(x, weight, bias, residual)
