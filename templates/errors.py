@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 SHOWN_INPUT = 60
 
-_NOT_SHOWN = {"missing", "extra_forbidden", "union_tag_not_found"}
+_NOT_SHOWN = {"missing", "extra_forbidden", "union_tag_not_found", "too_short", "too_long"}
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a field of this request; remove it or correct its name",
@@ -39,8 +39,8 @@ _SENTENCES = {
     "string_type": "must be a string",
     "string_too_short": "must have at least {min_length} character(s)",
     "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must have at least {min_length} item(s)",
-    "too_long": "must have at most {max_length} items",
+    "too_short": "must have at least {min_length} item(s), but has {actual_length}",
+    "too_long": "must have at most {max_length} items, but has {actual_length}",
     "list_type": "must be a list",
     "string_pattern_mismatch": "must match {pattern}",
     "literal_error": "must be {expected}",
