@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from templates import operators
-from templates.refused import sentence
+from templates.errors import sentence
 
 SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
 SHOWN_ERRORS = 5

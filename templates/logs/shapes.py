@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from templates import operator
+from templates.errors import first_refused
 from templates.logs.log import NotExpressible
-from templates.refused import first_refused
 from templates.spaces.knob import quoted
 from templates.workload import Workload
 

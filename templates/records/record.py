@@ -15,11 +15,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
-from templates.errors import InvalidRecords, RecordFault
+from templates.errors import InvalidRecords, RecordFault, first_refused
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
 from templates.records.trace import Trace
-from templates.refused import first_refused
 from templates.spaces.knob import quoted
 from templates.workload import Workload
 

@@ -6,8 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from db.sql.errors import StorageError
-from templates.errors import TemplateError
-from templates.refused import first_refused
+from templates.errors import TemplateError, first_refused
 from tuner.errors import TunerError
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 import templates
-from templates.refused import first_refused
+from templates.errors import first_refused
 from templates.workload import Workload, is_extent
 from tuner.cli.common import completing, examples
 from tuner.terminal.options import as_options

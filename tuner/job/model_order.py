@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from db.contract.model import LayerOrder, ModelOrder
 from db.contract.order import Terms, terms_of
 from db.contract.sent import SentModel
-from templates.refused import first_refused
+from templates.errors import first_refused
 from tuner.errors import BadOrder
 from tuner.job.order import ordered, sendable, workload_of
 from tuner.plain import plain

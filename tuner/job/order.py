@@ -13,8 +13,7 @@ import templates
 from db.contract.order import STRATEGIES, JobOrder, Terms
 from db.contract.sent import SentTerms
 from db.contract.spec import specified
-from templates.errors import TemplateError, UnknownOperator
-from templates.refused import first_refused
+from templates.errors import TemplateError, UnknownOperator, first_refused
 from templates.workload import Workload
 from tuner.errors import BadOrder, UnknownStrategy
 from tuner.plain import plain

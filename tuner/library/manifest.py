@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import templates
 from db.results import signed
-from templates.errors import TemplateError
+from templates.errors import TemplateError, first_refused
 from templates.limits import DeviceLimits
-from templates.refused import first_refused
 from templates.template import threads_of
 from templates.workload import Workload
 from tuner.errors import BrokenArtifact

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 import templates
-from templates.refused import first_refused
+from templates.errors import first_refused
 from templates.workload import Workload
 from tuner.client.answers import Best
 from tuner.client.beside_pytorch import left_to_pytorch

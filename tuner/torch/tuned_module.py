@@ -21,12 +21,13 @@ from tuner.torch.beyond_kernels import (
     NORM_NEEDS_GRAD,
     PLAIN,
     only_pytorchs,
+    recorded,
     there,
 )
 from tuner.torch.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
-from tuner.torch.looks_up import LooksUp, Purpose
+from tuner.torch.looks_up import LooksUp, Purpose, Shared
 from tuner.torch.lookup import Found
 from tuner.torch.said import Said
 from tuner.torch.shortcut import Order, Shortcut
@@ -98,7 +99,7 @@ class Tuned(LooksUp):
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
         own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
-        own |= {"gradient_shortcut": None, "source": _Shared(self.source)}
+        own |= {"gradient_shortcut": None, "source": Shared(self.source)}
         return self.__dict__ | own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -121,6 +122,8 @@ class Tuned(LooksUp):
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
             return self._compiled(x, residual)
+        if isinstance(x, torch.fx.Proxy):
+            return recorded(self, x, residual)
         given: Any = x, self._current("weight"), self._current("bias"), residual
         kind = x.device.type
         if self._norm is None and autocast.is_on(kind):
@@ -385,16 +388,3 @@ def _parameter(given: Any) -> Any:
     if isinstance(given, torch.nn.Parameter):
         return given
     return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)
-
-
-class _Shared:
-    """A source within a module's state: its copies have the same, its files none."""
-
-    def __init__(self, source: Source | None = None) -> None:
-        self.source = source
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return _Shared, ()
