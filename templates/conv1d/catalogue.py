@@ -3,7 +3,9 @@
 from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.cpu.input_pieces import CpuInputPieces
 from templates.conv1d.cpu.signals import CpuSignals
+from templates.conv1d.cpu.weight_pieces import CpuWeightPieces
 from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
@@ -30,6 +32,8 @@ TEMPLATES = (
     CpuFft(),
     CpuSignals(),
     CpuChannels(),
+    CpuInputPieces(),
+    CpuWeightPieces(),
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
