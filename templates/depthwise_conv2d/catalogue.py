@@ -7,6 +7,7 @@ from templates.depthwise_conv2d.cpu.tiled import CpuTiled
 from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
 from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
+from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
@@ -32,6 +33,7 @@ TEMPLATES = (
     CudaChannels(),
     CudaChannelsToeplitz(),
     CudaChannelsSparse(),
+    CudaChannelsPlanes(),
     CudaDirect(),
     CudaRows(),
     CudaStrategies(),

@@ -13,7 +13,10 @@ import templates
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
-from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
+    CudaWeightMatrices,
+    bias_tap,
+)
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import filled
@@ -74,6 +77,23 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
     assert error(layer, config, given) <= 2e-6
+
+
+@settings(BOUNDED, max_examples=200)
+@given(layer=layers())
+def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
+    layer: DepthwiseConv2dWorkload,
+) -> None:
+    """And no tap is: eight outputs and those taps reach the first 15 of a product's columns."""
+    tap, (down, across) = bias_tap(layer), layer.used
+    first = [i * layer.stride - layer.pads[0] for i in range(layer.out_height)]
+    meeting = [
+        t
+        for t in range(down.count)
+        if all(0 <= row + (down.first + t) * layer.dilation < layer.H for row in first)
+    ]
+    apart = max(u * layer.dilation // layer.stride for u in range(across.count))
+    assert tap == (meeting[0] if meeting and apart < 8 else None)
 
 
 @BOUNDED

@@ -10,6 +10,10 @@ from tuner.library import torch_transforms
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NEEDS_GRAD = "grad is needed, and of this shape neither output nor gradients are tuned"
+NORM_NEEDS_GRAD = (
+    "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
+    "under torch.no_grad(), or call optimize_ with mode='training'"
+)
 
 
 def beyond_kernels(*given: Any) -> str | None:

@@ -13,7 +13,12 @@ from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import 
     program,
     values,
 )
-from templates.depthwise_conv2d.cuda.gradients.weight_matrices import shared_words, threads, work
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
+    bias_tap,
+    shared_words,
+    threads,
+    work,
+)
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import HALVES
 from templates.kernels.written import ELEMENTS, filled
@@ -34,6 +39,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         "STAGED": True,
         "PLANES": workload.layout == "NCHW",
         "TENSOR": True,
+        "BIAS_TAP": -1 if (tap := bias_tap(workload)) is None else tap,
         "STAGES": config["stages"],
         "COPIED_STEPS": config["copied_steps"],
         "WORDS": words,

@@ -1,0 +1,110 @@
+"""The tensor-core form for channels last and long kernels: what it serves, covers and needs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes, Layout
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.devices import H200, T4
+
+LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 27, "layout": "NHWC", "dtype": "float16"}
+
+
+def workload(**fields: Any) -> DepthwiseConv2dWorkload:
+    return DepthwiseConv2dWorkload.model_validate(LAYER | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "served"),
+    [
+        ({}, True),
+        ({"K": 63, "H": 200, "W": 200}, True),
+        ({"C": 8, "H": 1, "W": 1, "bias": True, "residual": True, "activation": "gelu"}, True),
+        ({"K": None, "KH": 51, "KW": 5, "padding": [3, 0, 60, 9]}, True),
+        ({"direction": "backward_input"}, True),
+        ({"K": 7}, False),
+        ({"stride": 2}, False),
+        ({"dilation": 2}, False),
+        ({"C": 100}, False),
+        ({"dtype": "float32"}, False),
+        ({"layout": "NCHW"}, False),
+        ({"multiplier": 2}, False),
+    ],
+    ids=str,
+)
+def test_it_serves_long_kernels(fields: dict[str, Any], served: bool) -> None:
+    names = {template.name for template in templates.templates_for(workload(**fields), H200)}
+    assert ("channels_planes" in names) is served
+
+
+def test_bfloat16_needs_newer_tensor_cores() -> None:
+    layer, template = workload(dtype="bfloat16"), CudaChannelsPlanes()
+    assert [template.applies(layer, limits) for limits in (T4, H200)] == [False, True]
+
+
+LAYERS = st.fixed_dictionaries(
+    {
+        "B": st.integers(1, 33),
+        "C": st.integers(1, 40).map(lambda vectors: 8 * vectors),
+        "H": st.integers(1, 70),
+        "W": st.integers(1, 250),
+        "K": st.sampled_from([9, 11, 13, 27, 31, 63]),
+    }
+)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(fields=LAYERS, place=st.floats(0, 1, exclude_max=True))
+def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None:
+    layer, template = workload(**fields), CudaChannelsPlanes()
+    space = template.space(layer, H200)
+    assert template.default(layer, H200) in space
+    config = space[int(place * len(space))]
+    layout = Layout(layer, config)
+    rows = config["fragment_rows"] * config["groups"] * config["row_warps"]
+    images = 16 // config["fragment_rows"] * config["walks"]
+    extents = ((layer.B, images), (layer.out_height, rows))
+    counts = [ceil_div(extent, size) for extent, size in extents]
+    across = ceil_div(layer.out_width, 8 * config["column_tiles"])
+    assert layout.blocks == counts[0] * counts[1] * across * layer.C // 8
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(fields=LAYERS)
+def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
+    layer = workload(**fields)
+    layout = Layout(layer, CudaChannelsPlanes().default(layer, H200))
+    reached = 8 + layer.used[1].count - 1
+    assert 8 * (layout.distances - 1) < reached <= 8 * layout.distances
+
+
+@pytest.mark.parametrize(
+    ("fields", "knobs"),
+    [
+        ({"H": 56, "W": 56, "K": 31}, {"groups": 2, "row_warps": 2}),
+        ({"H": 14, "W": 14}, {"fragment_rows": 8, "groups": 2, "walks": 4}),
+        ({"H": 33, "W": 59, "K": None, "KH": 51, "KW": 5}, {"groups": 1, "column_tiles": 4}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_everything_stays_in_registers(
+    fields: dict[str, Any], knobs: dict[str, Any], dtype: str
+) -> None:
+    template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, **fields)
+    config = template.default(layer, H200) | knobs
+    assert config in template.space(layer, H200)
+    _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
+    assert stack == 0
+
+
+def test_it_compiles_for_the_oldest_tensor_cores() -> None:
+    template, layer = CudaChannelsPlanes(), workload(residual=True, activation="silu")
+    text = source(template, layer, template.default(layer, T4), T4)
+    assert registers_and_stack(cubin(text, "sm_75"))[1] == 0
