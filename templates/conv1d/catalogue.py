@@ -10,7 +10,9 @@ from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
+from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.conv1d.cuda.gradients.weight_rows import CudaWeightRows
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
@@ -51,6 +53,8 @@ TEMPLATES = (
     CudaChannels(),
     CudaWeightRows(),
     CudaInputRows(),
+    CudaWeightChannels(),
+    CudaInputChannels(),
     CudaStrategies(),
     CudaSplits(),
     CudaBlocks(),

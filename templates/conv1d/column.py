@@ -10,11 +10,16 @@ from pydantic import Field
 
 from templates.argument import Argument
 from templates.conv1d.workload import Conv1dWorkload
-from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.depthwise_conv2d.workload import (
+    MAX_KERNEL,
+    MAX_REACH,
+    DepthwiseConv2dWorkload,
+)
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
+MAX_STRIDE = 4  # of depthwise convolution
 SHARED = ("dtype", "max_error", "bias", "residual", "activation", "direction")
 
 
@@ -33,8 +38,9 @@ class Column(DepthwiseConv2dWorkload):
         return self.signals.kind == "convolve"
 
     @cached_property
-    def as_forward(self) -> None:
-        """The signals are asked: they may be larger than an image."""
+    def as_forward(self) -> Any:
+        """That of the signals, which may be larger than an image."""
+        return self.signals.as_forward
 
 
 def column(workload: Conv1dWorkload) -> Column:
@@ -87,3 +93,16 @@ class ByColumn(Template[Conv1dWorkload]):
 
     def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
         return self.template.schedule(self.image(workload), config)
+
+
+class GradientByColumn(ByColumn):
+    """The same of a template of gradients, for kernels that depthwise convolution has, too: in
+    correlation form, or of one tap, and within its limits."""
+
+    computes_gradients = True
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        unturned = workload.kind == "correlate" or workload.N == 1
+        known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
+        within = known and workload.span - 1 <= MAX_REACH
+        return unturned and within and super().applies(workload, limits)

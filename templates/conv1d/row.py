@@ -20,5 +20,5 @@ class ByRow(ByColumn):
         return as_image(workload, **shape, padding=(0, before, 0, behind), layout=layout)
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        fits = not workload.is_forward and workload.as_forward is None and not workload.is_dense
+        fits = not workload.is_forward and not workload.is_dense
         return fits and self.template.applies(self.image(workload), limits)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from templates.conv1d.row import ByRow
-from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces as DepthwiseInputPieces
+from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces as Depthwise
 
 
 class CpuInputPieces(ByRow):
     """See depthwise convolution's ``input_pieces``."""
 
-    template = DepthwiseInputPieces()
+    template = Depthwise()
     name = template.name
     kind = "cpu"
     version = template.version
