@@ -120,33 +120,3 @@ def test_signals_longer_than_an_image_may_be() -> None:
     assert work.as_forward is None
     (template,) = templates.templates_for(work, CPU)
     assert template.default(work, CPU) in template.space(work, CPU)
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    forward = Conv1dWorkload(
-        B=3, C=13, M=97, N=4, mode="causal", kind="correlate", layout=layout, bias=True
-    )
-    rng = np.random.default_rng(5)
-    x, w, b, g = (
-        torch.tensor(rng.standard_normal(shape), dtype=torch.float32, requires_grad=True)
-        for shape in ((3, 13, 97), (13, 1, 4), (13,), (3, 13, 97))
-    )
-    sums = torch.nn.functional.conv1d(torch.nn.functional.pad(x, (3, 0)), w, b, groups=13)
-    torch.nn.functional.silu(sums).backward(g)
-    flat = torch.cat([w.grad.reshape(-1), b.grad])
-    for direction, expected in (("backward_input", x.grad), ("backward_weight", flat)):
-        work = gradient(forward, direction, activation="silu")
-        given = {"input": x, "weight": w, "output_gradient": g, "sums": sums}
-        arrays = [_laid(given[argument.name].detach().numpy(), argument) for argument in work.given]
-        (template,) = in_pieces(work)
-        found = Compiled(template, work, template.default(work, CPU)).run(*arrays)
-        exact = _laid(expected.numpy(), work.output)
-        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
-
-
-def _laid(values: Any, argument: Any) -> Any:
-    last = argument.layout == "NWC"
-    return np.ascontiguousarray(values.transpose(0, 2, 1) if last else values)
