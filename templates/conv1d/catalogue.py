@@ -4,6 +4,7 @@ from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.cpu.input_pieces import CpuInputPieces
+from templates.conv1d.cpu.input_signals import CpuInputSignals
 from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.cpu.weight_pieces import CpuWeightPieces
 from templates.conv1d.cuda.bank import CudaBank
@@ -35,6 +36,7 @@ TEMPLATES = (
     CpuSignals(),
     CpuChannels(),
     CpuInputPieces(),
+    CpuInputSignals(),
     CpuWeightPieces(),
     CudaDirect(),
     CudaToeplitz(),

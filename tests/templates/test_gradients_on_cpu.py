@@ -1,10 +1,12 @@
-"""Gradients in pieces on a CPU: what they serve, and that each way through a program is right."""
+"""Gradients on a CPU: what templates serve, and that each way through a program is right."""
 
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import templates
 from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
@@ -95,9 +97,49 @@ def test_two_runs_of_many_threads_give_the_same_bits(direction: str, layout: str
     threaded = [c for c in space if c["threading"] == "parallel"]
     config = max(threaded, key=lambda c: (c.get("parts", 1), -c["rows"]))
     program = Compiled(template, work, config)
-    given = cases.draw(work, "normal", np.random.default_rng(3))
-    first, second = (program.run(*given).tobytes() for _ in range(2))
+    values = cases.draw(work, "normal", np.random.default_rng(3))
+    first, second = (program.run(*values).tobytes() for _ in range(2))
     assert first == second
+
+
+@settings(max_examples=12, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_an_input_gradient_of_dense_channels_is_right(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    M, N = data.draw(st.sampled_from([1, 7, 31, 97])), data.draw(st.sampled_from([1, 2, 5, 13]))
+    step = data.draw(st.sampled_from([1, 2, M + 1]))
+    reach = (N - 1) * step
+    work = Conv1dWorkload(
+        M=M,
+        N=N,
+        B=data.draw(st.integers(1, 2)),
+        C=data.draw(st.sampled_from([2, 5, 8])),
+        F=data.draw(st.sampled_from([1, 3, 8])),
+        groups=1,
+        dilation=step,
+        padding=(data.draw(st.integers(0, reach)), reach),
+        kind=data.draw(st.sampled_from(["convolve", "correlate"])),
+        layout=data.draw(st.sampled_from(["NCW", "NWC"])),
+        dtype=data.draw(st.sampled_from(["float32", "bfloat16"])),
+        activation=data.draw(st.sampled_from(["none", "silu"])),
+        direction="backward_input",
+    )
+    (template,) = templates.templates_for(work, CPU)
+    assert template.name == "input_signals"
+    space, folder = template.space(work, CPU), tmp_path_factory.mktemp("cases")
+    assert template.default(work, CPU) in space
+    cases.write(work, folder, seed=1)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    check(Compiled(template, work, config).error, cases.read(work, folder), work.max_error)
+
+
+@pytest.mark.parametrize("fields", [{"stride": 2}, {"padding": (5, 5)}])
+def test_other_gradients_of_dense_channels_have_the_naive_program(fields: dict[str, Any]) -> None:
+    usual = {"M": 40, "N": 5, "C": 4, "F": 6, "groups": 1}
+    for direction in DIRECTIONS:
+        work = Conv1dWorkload.model_validate(usual | fields | {"direction": direction})
+        assert not templates.templates_for(work, CPU)
 
 
 @pytest.mark.parametrize(
