@@ -26,7 +26,7 @@ from tuner.torch import optimize_  # noqa: E402
 
 SHAPE, CLASSES = (8, 3, 56, 56), 10
 WARM_UP = 4
-TOLERANCE = 1e-2
+TOLERANCE = 3e-2
 """Of losses that are computed in bfloat16."""
 
 
@@ -58,18 +58,6 @@ def training() -> Training:
 
 
 @pytest.fixture
-def tuned(source: Local) -> Training:
-    made = training()
-    with made.autocast():
-        report = optimize_(
-            made.model, made.images, source=source, mode="training", on_missing="tune",
-            budget_seconds=120,
-        )  # fmt: skip
-    assert report.tuned > 0, str(report)
-    return made
-
-
-@pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The libraries that were called."""
     made: list[Path] = []
@@ -83,7 +71,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return made
 
 
-def test_inductor_makes_cuda_graphs_of_a_training_step(tuned: Training, calls: list[Path]) -> None:
+@pytest.fixture
+def tuned(source: Local, calls: list[Path]) -> Training:
+    made = training()
+    with made.autocast():
+        report = optimize_(
+            made.model, made.images, source=source, mode="training", on_missing="tune",
+            budget_seconds=120,
+        )  # fmt: skip
+    assert report.tuned > 0, str(report)
+    calls.clear()
+    return made
+
+
+def test_inductor_makes_cuda_graphs_of_a_training_step(calls: list[Path], tuned: Training) -> None:
     """As ``torch.compile(mode="reduce-overhead")`` does: a replay launches all at once."""
     from torch._dynamo.utils import counters
 
@@ -100,7 +101,7 @@ def test_inductor_makes_cuda_graphs_of_a_training_step(tuned: Training, calls: l
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_whole_step_is_captured(tuned: Training, calls: list[Path], compiled: bool) -> None:
+def test_a_whole_step_is_captured(calls: list[Path], tuned: Training, compiled: bool) -> None:
     if compiled:
         tuned.compile()
     replay = tuned.captured()
@@ -112,5 +113,5 @@ def test_a_whole_step_is_captured(tuned: Training, calls: list[Path], compiled: 
     plain = training()
     plain.curve(BEFORE_CAPTURE + 1)
     pairs = list(zip(tuned.model.parameters(), plain.model.parameters(), strict=True))
-    apart = sum(float((one - other).abs().sum()) for one, other in pairs)
+    apart = sum(float((one - other).detach().abs().sum()) for one, other in pairs)
     assert apart / sum(one.numel() for one, _ in pairs) < RATE / 3  # a step moves each by RATE

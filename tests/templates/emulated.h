@@ -80,7 +80,11 @@ static float element_load(const char* from, long long i) {
 constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
-  __builtin_memcpy(to, v, N * SIZE);
+  for (int i = 0; i < N; ++i) {
+    word bits = IS_FLOAT ? 0 : element_narrow(v[i]);
+    if (IS_FLOAT) __builtin_memcpy(&bits, v + i, SIZE);
+    __builtin_memcpy(to + i * SIZE, &bits, SIZE);
+  }
 }
 template <int N>
 void epilogue_finish(float*, float, const char*) {}

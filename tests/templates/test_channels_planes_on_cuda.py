@@ -97,7 +97,7 @@ def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
 def test_everything_stays_in_registers(
     fields: dict[str, Any], knobs: dict[str, Any], dtype: str
 ) -> None:
-    template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, **fields)
+    template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, bias=True, **fields)
     config = template.default(layer, H200) | knobs
     assert config in template.space(layer, H200)
     _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
@@ -105,6 +105,7 @@ def test_everything_stays_in_registers(
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:
-    template, layer = CudaChannelsPlanes(), workload(residual=True, activation="silu")
+    ends = {"bias": True, "residual": True, "activation": "silu"}
+    template, layer = CudaChannelsPlanes(), workload(**ends)
     text = source(template, layer, template.default(layer, T4), T4)
     assert registers_and_stack(cubin(text, "sm_75"))[1] == 0

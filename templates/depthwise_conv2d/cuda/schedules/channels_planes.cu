@@ -77,7 +77,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
   const int first_row = i_low + lane % FRAGMENT_ROWS - TOP - u_first;
   const int pair = 8 + lane % 4 * 2 - lane / 4;
   const word* const column = taps + own * (TAPS_H * TAP_ROW) + pair / 2;
-  const float bias = epilogue_bias(@BIAS@, c_first + own);
+  const float bias_of = epilogue_bias(@BIAS@, c_first + own);
 
 #pragma unroll 1
   for (int b_first = b_begin; b_first < b_end; b_first += IMAGES) {
@@ -135,7 +135,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
       float v[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        v[e] = sums[run / 2 / TILES][tile][run % 2 * 2 + e] + bias;
+        v[e] = sums[run / 2 / TILES][tile][run % 2 * 2 + e] + bias_of;
         if (HAS_RESIDUAL && b_first + image < b_end && i_first + i < HO && j_first + j + e < WO)
           v[e] += element_load(residual_of, (((long long)(b_first + image) * HO + i_first + i) * WO + j_first + j + e) * C +
                                                 c_first + own);

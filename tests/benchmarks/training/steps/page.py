@@ -77,16 +77,16 @@ def _spread_of(samples: list[float]) -> str:
 
 def _curves(rows: list[dict[str, Any]]) -> list[str]:
     kinds = rows[0]["curves"]["0"]
-    theirs = ", ".join(name for name in kinds if name.startswith(PYTORCH))
+    theirs = "; ".join(name for name in kinds if name.startswith(PYTORCH))
     lines = [
         "## Losses",
         "",
         f"Of training from the same weights at a rate of {RATE} on {BATCHES} batches of random "
         "images with random labels. A seed draws weights, images and labels anew. PyTorch runs "
-        f"it in {sum(name.startswith(PYTORCH) for name in kinds)} ways that all are right and "
-        f"round otherwise: {theirs}. Two curves are apart by the mean over the steps of what their "
-        "losses differ by. Each of PyTorch's curves has a distance, the mean of those from its "
-        "other curves, and each of `optimize_`'s the mean of those from all of PyTorch's. The "
+        f"it in {sum(name.startswith(PYTORCH) for name in kinds)} ways that are all right and "
+        f"round differently: {theirs}. Two curves are apart by the mean over the steps of what "
+        "their losses differ by. Each of PyTorch's curves has a distance, the mean of those from "
+        "its other curves, and each of `optimize_`'s the mean of those from all of PyTorch's. The "
         "shift is by how much `optimize_`'s losses are higher than PyTorch's, in the mean over "
         f"the steps. The end is the mean loss of the last {END} steps.",
         "",
