@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from templates.template import Template
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
+from tuner.compare.peer_process import PeerProcess, PeerProcesses
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
@@ -45,7 +46,8 @@ from tuner.job.record import metaschedule_record
 from tuner.measure import cases
 from tuner.measure.quiet import look
 from tuner.measure.trial import Measured
-from tuner.measure.versions import TVM
+from tuner.measure.versions import TVM, of_peers
+from tuner.peers import groups
 from tuner.plan import metaschedule as metaschedule_peer
 from tuner.plan.listed import ListedPlan, plan_of
 from tuner.plan.plan import Config
@@ -87,12 +89,13 @@ class JobRun:
         key: Ed25519PrivateKey,
         among: Sequence[Template[Any]] | None = None,
         farm: Farm | None = None,
+        peers: PeerProcesses | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._engine, self._lease, self._job = engine, lease, lease.job
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
-        self._farm = farm
+        self._farm, self._peers = farm, peers
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
@@ -155,7 +158,11 @@ class JobRun:
 
     def _look(self) -> None:
         """Log a warning if this machine measures and is not quiet."""
-        if self._farm is None and not (seen := look())["quiet"]:
+        if self._farm is not None:
+            return
+        with self._peers.paused() if self._peers is not None else nullcontext():
+            seen = look()
+        if not seen["quiet"]:
             log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _finalists(self) -> list[Config]:
@@ -194,7 +201,18 @@ class JobRun:
         if self._farm is not None:
             return self._farm.runner(key, self._seed, *limits)
         must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
-        return Runner(key, self._device, self._seed, *limits)
+        return Runner(key, self._device, self._seed, *limits, self._begun())
+
+    def _begun(self) -> dict[str, PeerProcess]:
+        """Processes of the peers that the last round will time. None beside a search of
+        MetaSchedule's, which would not pause them."""
+        wanted = groups(self._device.kind, self._job.baselines)
+        rough = self._settings.settle_seconds == 0
+        if self._peers is None or self._settings.metaschedule:
+            return {}
+        if not rough and self._kept(of_peers(self._device)) is not None:
+            wanted = ()
+        return self._peers.take(wanted)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
         """Baselines that need a search of their own, by name, if settings ask for them."""
