@@ -38,6 +38,7 @@ RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
 """Limit for an answer of a process that runs candidates. A candidate can make it send more."""
+FEW = 4
 AHEAD_MEMORY = 1 / 64
 """Peers compile while the job searches if a set of the workload's tensors takes at most this share
 of the device's memory: each peer has one of its own, and candidates have theirs."""
@@ -119,8 +120,9 @@ class Runner:
 
     @property
     def max_in_flight(self) -> int:
-        """One: a library is measured when the result before it is stored."""
-        return 1
+        """One on a CPU: a library is measured when the result before it is stored. A GPU is given
+        a few, so that it need not wait for the proposal of the next."""
+        return FEW if self.overlaps_builds else 1
 
     @property
     def overlaps_builds(self) -> bool:

@@ -21,6 +21,7 @@ from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
 from tuner.job.baselines import Row, for_later
 from tuner.job.baselines import baselines as rows_of
+from tuner.job.fastest_builds import FastestBuilds
 from tuner.measure.versions import versions
 from tuner.peers import beside_kernels, groups
 from tuner.plan.plan import Config, Plan
@@ -91,20 +92,30 @@ def decide(
     *,
     kept: PeerTimes | None = None,
     naive: bool = True,
+    fastest: FastestBuilds | None = None,
 ) -> Decision:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
     fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
     fastest configuration on one thread follows it or, if it is on one itself, the fastest on
     several; that takes the winner's place if it is faster when both are delivered. The ``naive``
-    schedule can be left out. Peers whose times were ``kept`` by an earlier job are not timed again.
+    schedule can be left out. What is among the ``fastest`` is not built again. Peers whose times
+    were ``kept`` by an earlier job are not timed again.
 
     Raises NothingWorked if none of them can be built and run again.
     """
     wanted = groups(plan.device.kind, baselines) if kept is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
     final = _round(
-        plan, builder, runner, folder, chosen, beside, inside, plan.naive() if naive else None
+        plan,
+        builder,
+        runner,
+        folder,
+        chosen,
+        beside,
+        inside,
+        plan.naive() if naive else None,
+        fastest,
     )
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
@@ -165,12 +176,13 @@ def _round(
     beside: Mapping[str, Built],
     inside: Sequence[str],
     naive: Config | None,
+    fastest: FastestBuilds | None,
 ) -> _FinalRound:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     configs[DEFAULT] = plan.default()
     if naive and naive not in chosen and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
         configs[NAIVE] = naive
-    builds = _build(plan, builder, folder, configs)
+    builds = _build(plan, builder, folder, configs, fastest)
     compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
     libraries = {name: built.order.library for name, built in compared.items()}
     found = _measured(runner, libraries, configs, inside)
@@ -179,15 +191,24 @@ def _round(
 
 
 def _build(
-    plan: Plan, builder: Builder, folder: Path, configs: dict[str, Config]
+    plan: Plan,
+    builder: Builder,
+    folder: Path,
+    configs: dict[str, Config],
+    fastest: FastestBuilds | None,
 ) -> dict[str, Built]:
     orders = {
         name: plan.order(config, folder / f"final-{name.replace(' ', '-')}.so")
         for name, config in configs.items()
     }
     orders[EMPTY] = plan.empty_order(folder / "final-empty.so")
-    futures = {name: builder.submit(order) for name, order in orders.items()}
-    built = {name: result_of(future) for name, future in futures.items()}
+    built: dict[str, Built] = {}
+    for name, config in configs.items():
+        found = fastest.take(config, orders[name].library) if fastest is not None else None
+        if found is not None:
+            built[name] = found
+    futures = {name: builder.submit(orders[name]) for name in orders if name not in built}
+    built |= {name: result_of(future) for name, future in futures.items()}
     if built[EMPTY].status != "ok":
         raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
     return {name: b for name, b in built.items() if b.status == "ok"}

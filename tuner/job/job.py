@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,12 @@ from tuner.errors import NothingWorked
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.job.eta import eta_seconds
+from tuner.job.fastest_builds import FastestBuilds
 from tuner.job.final import Winner, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
 from tuner.job.pipeline import measured
+from tuner.job.progress import Progress
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
 from tuner.measure import cases
@@ -60,18 +61,6 @@ log = structlog.get_logger()
 RECORD_SECONDS = 120.0
 REFUSED_AT_ONCE = 100
 """Trials that are stored between two checks of the lease."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is; times in µs and seconds."""
-
-    requested: int
-    measured: int
-    ok: int
-    failed: int
-    best: dict[str, Any] | None
-    eta_seconds: float | None
 
 
 class JobRun:
@@ -122,8 +111,9 @@ class JobRun:
         self._report()
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
+            fastest = FastestBuilds(folder)
             with self._runner() as runner:
-                self._search(runner, folder)
+                self._search(runner, folder, fastest)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
                 self._lease.check()
@@ -140,6 +130,7 @@ class JobRun:
                     self._job.baselines,
                     kept=self._kept(versions),
                     naive=self._job.search != PREDICTED,
+                    fastest=fastest,
                 )
             self._lease.check()
             if versions and decision.peers:
@@ -232,13 +223,15 @@ class JobRun:
         log.info("metaschedule_searched", status=found.status, error=found.error)
         return {metaschedule_peer.NAME: found}
 
-    def _search(self, runner: Measuring, folder: Path) -> None:
+    def _search(self, runner: Measuring, folder: Path, fastest: FastestBuilds) -> None:
         results = measured(
             self._plan, self._builder, runner, folder, left=self._left, check=self._lease.check
         )
         with closing(self._plan), closing(results):
             for config, built, result in results:
-                self._store(config, built, result)
+                time_us = self._store(config, built, result)
+                if time_us is not None:
+                    fastest.offer(config, built, time_us)
                 self._report()
                 self._lease.check()
 
@@ -314,7 +307,8 @@ class JobRun:
         patience = self._job.patience
         return patience - self._no_faster if patience is not None and self._ok else None
 
-    def _store(self, config: Config, built: Built, result: Measured | None) -> None:
+    def _store(self, config: Config, built: Built, result: Measured | None) -> float | None:
+        """The time of the trial, None if it has none."""
         trial = NewTrial(
             device_id=self._device_id,
             config=config,
@@ -333,13 +327,14 @@ class JobRun:
             log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
         except DuplicateTrial:
             log.info("trial_known", config=config)  # another job measured it meanwhile
-            return
+            return trial.time_us
         self._statuses[trial.status] += 1
         self._note_failure(trial.status, trial.error)
         self._note_time(trial.time_us, own=True)
         if trial.time_us is not None:
             self._ok.append((config, trial.time_us))
         log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+        return trial.time_us
 
     def _note_time(self, time_us: float | None, *, own: bool) -> None:
         if time_us is not None and time_us < self._fastest:

@@ -30,8 +30,9 @@ from tuner.compare.peer_process import PeerProcesses
 from tuner.device.device import Device
 from tuner.errors import NoServer, TunerError
 from tuner.farm.farm import Farm
-from tuner.job.job import JobRun, Progress
+from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
+from tuner.job.progress import Progress
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, exercise
