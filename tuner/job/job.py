@@ -37,7 +37,7 @@ from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.job.eta import eta_seconds
 from tuner.job.fastest_builds import FastestBuilds
-from tuner.job.final import Winner, decide
+from tuner.job.final import Winner, begin, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
 from tuner.job.pipeline import measured
@@ -112,7 +112,10 @@ class JobRun:
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
             fastest = FastestBuilds(folder)
+            naive = self._job.search != PREDICTED  # whoever asks for a prediction waits
             with self._runner() as runner:
+                overlaps = runner.overlaps_builds
+                begun = begin(self._plan, self._builder, folder, naive=naive) if overlaps else {}
                 self._search(runner, folder, fastest)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
@@ -129,8 +132,9 @@ class JobRun:
                     beside,
                     self._job.baselines,
                     kept=self._kept(versions),
-                    naive=self._job.search != PREDICTED,
+                    naive=naive,
                     fastest=fastest,
+                    begun=begun,
                 )
             self._lease.check()
             if versions and decision.peers:
