@@ -43,18 +43,19 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
     options = parser.parse_args()
     device = detect(options.target)
-    rows: list[dict[str, Any]] = []
+    given = {name: getattr(options, name) for name in ("trials", "jobs", "seed")}
+    command = f"python -m tests.benchmarks.waiting --target {device.kind}" + "".join(
+        f" --{name} {value}" for name, value in given.items() if value is not None
+    )
+    result: dict[str, Any] = provenance(command, device) | {"rows": []}
     with bench(device) as tuning:
         for operator, shape, trials in jobs(device.kind)[: options.jobs]:
-            rows.append(_row(tuning, operator, shape, options.trials or trials, options.seed))
-            print(_line(rows[-1]), flush=True)
-    trials = f" --trials {options.trials}" if options.trials else ""
-    command = f"python -m tests.benchmarks.waiting --target {device.kind}{trials}"
-    result = provenance(command, device) | {"rows": rows}
-    text = _markdown(result)
-    print(text)
-    if options.write:
-        write(options.write, result, text)
+            row = _row(tuning, operator, shape, options.trials or trials, options.seed)
+            result["rows"].append(row)
+            print(_line(row), flush=True)
+            if options.write:  # what is there already outlives an early end
+                write(options.write, result, _markdown(result))
+    print(_markdown(result))
 
 
 def _row(
@@ -69,7 +70,7 @@ def _row(
         "seconds": tuned.job_seconds,
         "trials_per_second": tuned.trials_per_second,
         "time_us": tuned.best["timing"]["warm"]["median_us"],
-        "peers": len(tuned.best["baselines"]),
+        "baselines": tuned.best["baselines"],
         "versions": tuned.best["versions"],
     }
 
@@ -79,7 +80,7 @@ def _line(row: dict[str, Any]) -> str:
     phases = " | ".join(f"{seconds:.1f}" for seconds in row["phases"].values())
     return (
         f"| {row['operator']} {shape} | {row['trials']} | {phases} | **{row['seconds']:.1f}** "
-        f"| {row['trials_per_second']:.1f} | {row['time_us']:.2f} | {row['peers']} |"
+        f"| {row['trials_per_second']:.1f} | {row['time_us']:.2f} | {len(row['baselines'])} |"
     )
 
 

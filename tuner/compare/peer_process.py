@@ -90,7 +90,8 @@ class PeerProcess:
 
 
 class PeerProcesses:
-    """A worker's processes of peers for its next job: spare ones, begun when a job ends."""
+    """A worker's processes of peers for its next job: spare ones, begun when a job ends or, beside
+    a GPU, which they leave alone, when it begins."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -106,6 +107,8 @@ class PeerProcesses:
             spare = self._spare.pop(group, None)
             found[group] = PeerProcess(self._kind, group) if spare is None else spare
         self.close()
+        if self._kind == "cuda":
+            self.renew()
         return found
 
     def renew(self) -> None:

@@ -29,7 +29,7 @@ from templates.template import Template
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
-from tuner.compare.peer_process import PeerProcess, PeerProcesses
+from tuner.compare.peer_process import PeerProcesses
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
@@ -196,18 +196,18 @@ class JobRun:
         if self._farm is not None:
             return self._farm.runner(key, self._seed, *limits)
         must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
-        return Runner(key, self._device, self._seed, *limits, self._begun())
+        peers = self._peers
+        if peers is None or settings.metaschedule:  # whose own search would not pause them
+            return Runner(key, self._device, self._seed, *limits)
+        taken = peers.take(self._untimed())
+        return Runner(key, self._device, self._seed, *limits, taken, peers.paused)
 
-    def _begun(self) -> dict[str, PeerProcess]:
-        """Processes of the peers that the last round will time. None beside a search of
-        MetaSchedule's, which would not pause them."""
-        wanted = groups(self._device.kind, self._job.baselines)
+    def _untimed(self) -> tuple[str, ...]:
+        """The groups of peers that the last round will time."""
         rough = self._settings.settle_seconds == 0
-        if self._peers is None or self._settings.metaschedule:
-            return {}
         if not rough and self._kept(of_peers(self._device)) is not None:
-            wanted = ()
-        return self._peers.take(wanted)
+            return ()
+        return groups(self._device.kind, self._job.baselines)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
         """Baselines that need a search of their own, by name, if settings ask for them."""

@@ -212,6 +212,18 @@ def test_a_spare_process_is_the_next_job_s() -> None:
         assert gone(pid)
 
 
+def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
+    with closing(PeerProcesses("cuda")) as processes:
+        first = processes.take([HOST])[HOST]
+        (spare,) = processes._spare.values()
+        spare.wait()
+        with processes.paused(), pytest.raises(ChildTimeout):
+            spare._child.call(remote.pid, timeout=0.5)
+        processes.renew()
+        assert [*processes._spare.values()] == [spare] != [first]
+        first.close()
+
+
 def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
