@@ -40,7 +40,7 @@ from tuner.job.fastest_builds import FastestBuilds
 from tuner.job.final import Winner, begin, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
-from tuner.job.pipeline import measured
+from tuner.job.pipeline import BATCH, measured
 from tuner.job.progress import Progress
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
@@ -295,14 +295,15 @@ class JobRun:
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before the first
-        trial. Patience ends it, but not before a trial that worked: a best needs one."""
+        """How many more trials are wanted. The budget ends the search, but not before a first
+        batch: inputs and references of a large workload may take all of it, and meanwhile that was
+        built. Patience ends it, but not before a trial that worked: a best needs one."""
         patience = self._patience_left()
         if patience is not None and patience <= 0:
             return 0
         budget = self._job.budget_seconds
         over = budget is not None and time.monotonic() - self._started > budget
-        if over and (self._ok or self._failures):
+        if over and len(self._ok) + self._failures.total() >= BATCH:
             return 0
         return max(0, self._job.trials - self._statuses.total())
 
