@@ -1,9 +1,11 @@
 """The templates of depthwise 2-D convolution."""
 
 from templates.depthwise_conv2d.cpu.channels import CpuChannels
+from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces
 from templates.depthwise_conv2d.cpu.planes import CpuPlanes
 from templates.depthwise_conv2d.cpu.tiled import CpuTiled
 from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
+from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
@@ -25,6 +27,8 @@ TEMPLATES = (
     CpuPlanes(),
     CpuChannels(),
     CpuWeightChannels(),
+    CpuInputPieces(),
+    CpuWeightPieces(),
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),

@@ -10,9 +10,9 @@ from db.results import best
 from tests.acceptance.deceptive import SlowBuild, Small
 from tuner.build.builder import BUILD_SECONDS, Builder
 from tuner.errors import NoDiskSpace
-from tuner.job.job import Progress
 from tuner.job.lease import Cancelled
 from tuner.job.pipeline import BATCH
+from tuner.job.progress import Progress
 from tuner.measure.cases import CASES
 
 SHAPE = {"M": 512, "N": 8}

@@ -103,7 +103,6 @@ def test_the_page_of_a_run_that_was_cut_off_has_what_there_is(left: str) -> None
     assert markdown({"runs": [], "rows": [begun]}).startswith("# Training steps")
 
 
-@pytest.mark.skipif(not PAGE.with_suffix(".json").exists(), reason="it was not measured yet")
 def test_the_page_is_of_its_figures() -> None:
     result = json.loads(PAGE.with_suffix(".json").read_text())
     assert markdown(result) == PAGE.with_suffix(".md").read_text()

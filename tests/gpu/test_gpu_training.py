@@ -113,5 +113,5 @@ def test_a_whole_step_is_captured(calls: list[Path], tuned: Training, compiled: 
     plain = training()
     plain.curve(BEFORE_CAPTURE + 1)
     pairs = list(zip(tuned.model.parameters(), plain.model.parameters(), strict=True))
-    apart = sum(float((one - other).abs().sum()) for one, other in pairs)
+    apart = sum(float((one - other).detach().abs().sum()) for one, other in pairs)
     assert apart / sum(one.numel() for one, _ in pairs) < RATE / 3  # a step moves each by RATE

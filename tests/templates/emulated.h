@@ -1,6 +1,7 @@
 // Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers, which take turns at barriers.
-// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
+// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and no activation.
 // No header of C++: to parse those would take longer than all that follows.
+#include <setjmp.h>
 #include <ucontext.h>
 
 #define __device__
@@ -28,17 +29,20 @@ template <typename T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
-constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = false;
+constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = EMULATED_RESIDUAL;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
 static emulated_index threadIdx, blockIdx;
-static ucontext_t emulated_caller;
-static ucontext_t* emulated_threads;
+static jmp_buf emulated_caller;
+static jmp_buf* emulated_threads;
 static bool* emulated_ended;
 static void (*emulated_body)();
 static word* emulated_shared;
 
-static void emulated_yield() { swapcontext(&emulated_threads[threadIdx.x], &emulated_caller); }
+// Jumps, as swapcontext() asks the system twice each time for masks of signals, which never change here.
+static void emulated_yield() {
+  if (!_setjmp(emulated_threads[threadIdx.x])) _longjmp(emulated_caller, 1);
+}
 static void __syncthreads() { emulated_yield(); }
 static void __syncwarp() { emulated_yield(); }
 
@@ -80,12 +84,19 @@ static float element_load(const char* from, long long i) {
 constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
-  __builtin_memcpy(to, v, N * SIZE);
+  for (int i = 0; i < N; ++i) {
+    word bits = IS_FLOAT ? 0 : element_narrow(v[i]);
+    if (IS_FLOAT) __builtin_memcpy(&bits, v + i, SIZE);
+    __builtin_memcpy(to + i * SIZE, &bits, SIZE);
+  }
 }
 template <int N>
 void epilogue_finish(float*, float, const char*) {}
-static float epilogue_bias(const void*, int) { return 0.0f; }
+static float epilogue_bias(const void* bias, int channel) {
+  return EMULATED_BIAS ? element_load((const char*)bias, channel) : 0.0f;
+}
 static float epilogue_activation(float v) { return v; }
+static word epilogue_pack(float a, float b) { return element_pack(a, b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }
@@ -99,33 +110,41 @@ static word __shfl_xor_sync(word, word v, int mask) {
 }
 
 static void emulated_entry() {
+  emulated_yield();
   emulated_body();
   emulated_ended[threadIdx.x] = true;
-  emulated_yield();
+  _longjmp(emulated_caller, 1);
+}
+static void emulated_start(char* stack, int bytes) {
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = stack;
+  context.uc_stack.ss_size = bytes;
+  makecontext(&context, emulated_entry, 0);
+  if (!_setjmp(emulated_caller)) setcontext(&context);
+}
+static void emulated_resume() {
+  if (!_setjmp(emulated_caller)) _longjmp(emulated_threads[threadIdx.x], 1);
 }
 
 static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
   emulated_body = body;
   constexpr int stack = 1 << 16;
   char* stacks = new char[threads * stack];
-  emulated_threads = new ucontext_t[threads];
+  emulated_threads = new jmp_buf[threads];
   emulated_ended = new bool[threads];
   emulated_shared = new word[words];
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     for (int i = 0; i < words; ++i) emulated_shared[i] = 0x7fc00000u;  // NaN
-    for (int thread = 0; thread < threads; ++thread) {
-      ucontext_t& context = emulated_threads[thread] = ucontext_t();
-      emulated_ended[thread] = false;
-      getcontext(&context);
-      context.uc_stack.ss_sp = stacks + thread * stack;
-      context.uc_stack.ss_size = stack;
-      makecontext(&context, emulated_entry, 0);
+    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
+      emulated_ended[threadIdx.x] = false;
+      emulated_start(stacks + threadIdx.x * stack, stack);
     }
     for (int running = threads; running > 0;) {
       running = 0;
       for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
         if (!emulated_ended[threadIdx.x]) {
-          swapcontext(&emulated_caller, &emulated_threads[threadIdx.x]);
+          emulated_resume();
           running += !emulated_ended[threadIdx.x];
         }
     }

@@ -2,12 +2,19 @@
 // mma, ldmatrix and stmatrix.
 typedef unsigned long long descriptor;
 
-static float half_widen(word h) {
-  const unsigned short bits = h;
-  _Float16 v;
-  __builtin_memcpy(&v, &bits, 2);
-  return (float)v;
-}
+// Each of them, as a processor may have no instruction for it.
+static struct widened {
+  float of[1 << 16];
+  widened() {
+    for (int i = 0; i < 1 << 16; ++i) {
+      const unsigned short bits = i;
+      _Float16 v;
+      __builtin_memcpy(&v, &bits, 2);
+      of[i] = (float)v;
+    }
+  }
+} halves;
+static float half_widen(word h) { return halves.of[h & 0xffffu]; }
 static word half_narrow(float v) {
   const _Float16 h = (_Float16)v;
   unsigned short bits;

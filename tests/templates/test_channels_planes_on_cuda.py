@@ -1,18 +1,26 @@
 """The tensor-core form for channels last and long kernels: what it serves, covers and needs."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import templates
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes, Layout
+from templates.depthwise_conv2d.cuda.schedules import channels_planes as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import in_numpy
+from templates.kernels.written import Launch, filled
+from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
+from tuner.measure.check import relative_error
 
+PRODUCTS = Path(__file__).with_name("emulated_products.h")
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 27, "layout": "NHWC", "dtype": "float16"}
 
 
@@ -75,6 +83,44 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
     assert layout.blocks == counts[0] * counts[1] * across * layer.C // 8
 
 
+SMALL = st.fixed_dictionaries(
+    {
+        "B": st.integers(1, 3),
+        "C": st.sampled_from([8, 24]),
+        "H": st.integers(1, 23),
+        "W": st.integers(1, 23),
+        "K": st.none(),
+        "KH": st.integers(1, 19),
+        "KW": st.integers(1, 27),
+        "bias": st.booleans(),
+        "residual": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=10, derandomize=True, deadline=None, database=None)
+@given(fields=SMALL, before=st.tuples(*[st.integers(0, 9)] * 2), place=st.floats(0, 0.999))
+def test_any_configuration_is_right(
+    fields: dict[str, Any], before: tuple[int, int], place: float
+) -> None:
+    top, left = before
+    padding = [top, left, fields["KH"] - 1, fields["KW"] - 1]  # enough for any plane
+    layer, template = workload(dtype="bfloat16", **fields, padding=padding), CudaChannelsPlanes()
+    assume(template.applies(layer, H200))
+    space = template.space(layer, H200)
+    config = space[int(place * len(space))] | {"row_warps": 1}  # whose warps meet barriers together
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(each.shape).astype(in_numpy("bfloat16")) for each in layer.given]
+    layout = Layout(layer, config)
+    launch = Launch(
+        "depthwise_channels_planes", layout.blocks, layout.threads, layout.shared_bytes // 4
+    )
+    text = PRODUCTS.read_text() + filled(program.numbers(layer, config), program.SOURCE)
+    output = emulated.run(layer, text, [launch], given, 0)
+    exact = templates.operator(layer.operator).reference(layer, *given)
+    assert relative_error(output, exact, None) <= layer.max_error
+
+
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS)
 def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
@@ -97,7 +143,7 @@ def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
 def test_everything_stays_in_registers(
     fields: dict[str, Any], knobs: dict[str, Any], dtype: str
 ) -> None:
-    template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, **fields)
+    template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, bias=True, **fields)
     config = template.default(layer, H200) | knobs
     assert config in template.space(layer, H200)
     _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
@@ -105,6 +151,7 @@ def test_everything_stays_in_registers(
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:
-    template, layer = CudaChannelsPlanes(), workload(residual=True, activation="silu")
+    ends = {"bias": True, "residual": True, "activation": "silu"}
+    template, layer = CudaChannelsPlanes(), workload(**ends)
     text = source(template, layer, template.default(layer, T4), T4)
     assert registers_and_stack(cubin(text, "sm_75"))[1] == 0

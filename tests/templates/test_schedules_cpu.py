@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,17 +62,14 @@ def test_any_configuration_of_a_small_workload(
     ],
     ids=lambda workload: workload.key,
 )
-@pytest.mark.parametrize("choice", ["default", "first", "last", "random"])
+@pytest.mark.parametrize("choice", ["default", "first", "last"])
 def test_workloads_of_many_chunks_taps_or_columns(
     workload: Workload, choice: str, tmp_path: Any
 ) -> None:
     for template in templates.templates_for(workload, CPU):
         space = template.space(workload, CPU)
-        place = {"first": 0, "last": -1 + len(space)}
-        config = template.default(workload, CPU)
-        if choice != "default":
-            random = int(np.random.default_rng(5).integers(len(space)))
-            config = space[place.get(choice, random)]
+        ends = {"first": space[0], "last": space[len(space) - 1]}
+        config = ends.get(choice) or template.default(workload, CPU)
         agrees(workload, template, config, tmp_path)
 
 

@@ -17,7 +17,7 @@ from tests.templates.shapes import SMALL
 from tuner.measure import cases
 from tuner.measure.check import check
 
-BOUNDED = settings(max_examples=14, derandomize=True, deadline=None, database=None)
+BOUNDED = settings(max_examples=8, derandomize=True, deadline=None, database=None)
 NAMES = {
     "conv1d": ["blocks", "splits", "strategies"],
     "depthwise_conv2d": ["splits", "strategies"],

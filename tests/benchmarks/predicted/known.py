@@ -14,7 +14,8 @@ from tests.benchmarks.predicted.trials import FOLDER, Recordings
 SAMPLES = Path(__file__).parents[1] / "strategies/samples"
 """Parts of large spaces."""
 GRADIENTS = Path(__file__).parents[1] / "training/recordings"
-"""Of the templates that only gradients have."""
+"""Of the templates that only gradients have: what was measured for the page of gradients, and, on
+the same device, what a ranker expected to be fast for batches of 128 and planes."""
 EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
 
 

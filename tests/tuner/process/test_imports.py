@@ -1,9 +1,24 @@
-"""TVM's FFI is asked only for types that it has, as long as TVM is imported."""
+"""TVM's FFI is asked in vain for nothing as long as TVM is imported, and what is imported is the
+same."""
+
+import subprocess
+import sys
 
 import pytest
-from tvm_ffi import core
+import tvm.ir
+from tvm_ffi import core, registry
 
-from tuner.process.imports import types_looked_up
+from tuner.process.imports import PRINTED_NAME, asking_in_vain_for_nothing
+
+SEEN = """
+import sys, tvm
+for name, module in sorted(sys.modules.items()):
+    if name.startswith("tvm") and name.endswith("_ffi_api"):
+        print(name, *sorted(vars(module)))
+for name in sorted(map(str, tvm.ir.Op.list_op_names())):
+    print(name, tvm.ir.Op.get(name).get_attr("TScriptPrinterName"))
+print(type(tvm.ir._ffi_api.GetOp), type(tvm.ir._ffi_api.RegisterOpAttr))
+"""
 
 
 def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,9 +29,42 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
         return index(key)
 
     monkeypatch.setattr(core, "_object_type_key_to_index", recorded)
-    with types_looked_up():
+    with asking_in_vain_for_nothing():
         found = {key: core._object_type_key_to_index(key) for key in ("ffi.Module", "no.Such")}
     assert found == {"ffi.Module": index("ffi.Module"), "no.Such": None}
     assert found["ffi.Module"] is not None
     assert asked == ["ffi.Module"]
     assert core._object_type_key_to_index is recorded
+
+
+def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
+    names = registry.list_global_func_names()
+    given = ("tirx.s_tir.ldg32", PRINTED_NAME, "s_tir.ldg32", 20)
+    with asking_in_vain_for_nothing():
+        operator, give = (
+            registry.get_global_func(f"ir.{name}") for name in ("GetOp", "RegisterOpAttr")
+        )
+        with pytest.raises(AttributeError, match=r"no operator tirx\.no_such"):
+            operator("tirx.no_such")
+        assert operator(given[0]).same_as(tvm.ir.Op.get(given[0]))
+        give(*given)
+        assert registry.list_global_func_names() == names
+    with pytest.raises(tvm.error.InternalError, match="already registered"):
+        registry.get_global_func("ir.RegisterOpAttr")(*given)
+
+
+def test_what_is_imported_is_the_same() -> None:
+    seen = [
+        subprocess.run(
+            [sys.executable, "-c", f"{imported}\n{SEEN}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for imported in (
+            "from tuner.process.imports import bring; bring(['tvm.s_tir'])",
+            "import tvm.s_tir",
+        )
+    ]
+    assert seen[0] == seen[1]
+    assert "tvm_ffi.core.Function" in seen[0]

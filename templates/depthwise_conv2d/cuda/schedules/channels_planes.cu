@@ -26,10 +26,6 @@ constexpr int TAP_BYTES = (CHANNELS * TAPS_H * TAP_ROW + 3) / 4 * 16;
 static_assert((TAP_BYTES + ZEROS + (CHANNELS * PLANE > RESULTS ? CHANNELS * PLANE : RESULTS)) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-__device__ __forceinline__ void planes_half_rows(word (&a)[4], word address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
-}
-
 // Eight channels of a position, zeros if it is not inside.
 __device__ __forceinline__ uint4 planes_fetch(const char* from, bool inside, bool aligned) {
   word v[4] = {};
@@ -77,7 +73,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
   const int first_row = i_low + lane % FRAGMENT_ROWS - TOP - u_first;
   const int pair = 8 + lane % 4 * 2 - lane / 4;
   const word* const column = taps + own * (TAPS_H * TAP_ROW) + pair / 2;
-  const float bias = epilogue_bias(@BIAS@, c_first + own);
+  const float bias_of = epilogue_bias(@BIAS@, c_first + own);
 
 #pragma unroll 1
   for (int b_first = b_begin; b_first < b_end; b_first += IMAGES) {
@@ -114,7 +110,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
         for (int step = 0; step < STEPS; ++step) {
           word a[4];
           if (2 * step + 1 < CHUNKS) halves_rows(a, start + 32 * step);
-          else planes_half_rows(a, start + 32 * step);
+          else halves_half_rows(a, start + 32 * step);
 #pragma unroll
           for (int tile = 0; tile < TILES; ++tile) {
             const int q = 2 * step - tile;
@@ -135,7 +131,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
       float v[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        v[e] = sums[run / 2 / TILES][tile][run % 2 * 2 + e] + bias;
+        v[e] = sums[run / 2 / TILES][tile][run % 2 * 2 + e] + bias_of;
         if (HAS_RESIDUAL && b_first + image < b_end && i_first + i < HO && j_first + j + e < WO)
           v[e] += element_load(residual_of, (((long long)(b_first + image) * HO + i_first + i) * WO + j_first + j + e) * C +
                                                 c_first + own);

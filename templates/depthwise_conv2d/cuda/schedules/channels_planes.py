@@ -26,16 +26,16 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     return program(
         workload,
         "depthwise_channels_planes",
-        _source(workload, config),
+        filled(numbers(workload, config), ELEMENTS, HALVES, EPILOGUE, SOURCE)
+        + resident(config["resident"]),
         blocks=layout.blocks,
         threads=layout.threads,
         words=layout.shared_bytes // 4,
     )
 
 
-def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
-    layout = Layout(workload, config)
-    values = {
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
@@ -45,6 +45,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "ROW_WARPS": config["row_warps"],
         "TILES": config["column_tiles"],
         "WALKS": config["walks"],
-        "WORDS": layout.shared_bytes // 4,
+        "WORDS": Layout(workload, config).shared_bytes // 4,
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
