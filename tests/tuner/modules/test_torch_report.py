@@ -21,6 +21,7 @@ from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
+from tuner.torch.model.timing import difference  # noqa: E402
 
 
 def test_the_report(source: Local, x: Any) -> None:
@@ -171,7 +172,7 @@ def test_bad_arguments(source: Local, x: Any, given: dict[str, Any], says: str) 
         optimize_(3, x, source=source)
 
 
-def test_the_workloads_of_a_model(x: Any) -> None:
+def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
     model = nn.Sequential(Block(usual), Block(usual), nn.Conv2d(6, 6, (2, 3), groups=6)).eval()
     first, second = capture(model, x)
     assert (first.calls, first.names) == (2, ["0.conv", "1.conv"])
@@ -191,3 +192,14 @@ def test_the_workloads_of_a_model(x: Any) -> None:
     )
     with pytest.raises(WrongArgument, match=r"0 can't be tuned: the input is torch.float64"):
         _ = double.order
+    optimised = Block(usual).eval()
+    optimize_(optimised, x, source=source)
+    with pytest.raises(WrongArgument, match="call restore_ on it"):
+        capture(optimised, x)
+
+
+def test_a_nan_is_a_difference() -> None:
+    before, after = [torch.ones(3), torch.ones(3)], [torch.ones(3) + 0.5, torch.ones(3) / 0 * 0]
+    assert difference(before, before) == 0
+    for pair in (after, after[::-1]):
+        assert str(difference(before, pair)) == "nan"

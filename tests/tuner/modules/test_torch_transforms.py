@@ -298,3 +298,22 @@ def test_a_model_is_traced_symbolically_with_its_layers(source: Local, x: Any, m
     assert [node.target for node in traced.graph.nodes] == [
         "x", "first", "conv", "bn", "act", "output",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["compile()", "torch.compile"])
+def test_a_model_that_is_compiled_already_is_optimised(
+    source: Local, x: Any, compiled_anew: None, own: bool
+) -> None:
+    model: Any = Block(usual).eval()
+    model.conv.bias = torch.nn.Parameter(torch.randn(6))
+    plain, layer = outputs(model, x), model
+    if own:
+        model.compile(backend="aot_eager")
+    else:
+        model = torch.compile(model, backend="aot_eager")
+    assert close(outputs(model, x), plain)
+    (row,) = optimize_(model, x, source=source).rows
+    assert row.takes_in == ["BatchNorm2d", "ReLU6"]
+    layer.conv.used = None
+    assert close(outputs(model, x), plain)
+    assert layer.conv.used == "tuned"

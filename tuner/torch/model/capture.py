@@ -13,6 +13,7 @@ from tuner.errors import WrongArgument
 from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import workload_of
 from tuner.torch.model.survey import FUSE, Layer, Mode, Terms, survey
+from tuner.torch.tuned_module import Tuned
 
 
 @dataclass
@@ -47,6 +48,8 @@ def capture(
     in evaluation mode; in mode "training" the gradients that parameters need, too. Equal workloads
     are one. On the meta device nothing is computed, but PyTorch does not keep channels last there.
     Raises WrongArgument, and what the call raises."""
+    if any(isinstance(each, Tuned) and each.in_place_of for each in model.modules()):
+        raise WrongArgument("the model is optimised already; call restore_ on it, and then capture")
     terms = Terms(source=None, fuse=fuse, max_error=max_error, mode=mode)
     layers, functions, _ = survey(model, example_inputs, named_inputs, terms)
     found: dict[Any, Captured] = {}

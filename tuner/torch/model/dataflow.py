@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -96,11 +97,12 @@ class Dataflow:
 def run(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], with_grad: bool = False
 ) -> Any:
-    """The model's output in evaluation mode; its own modes stay."""
+    """The model's output in evaluation mode, without graphs that it was compiled to; its own modes
+    stay."""
     modes = {module: module.training for module in model.modules()}
     try:
         model.eval()
-        with torch.set_grad_enabled(with_grad):
+        with torch.compiler.set_stance("force_eager"), torch.set_grad_enabled(with_grad):
             return model(*given, **named)
     finally:
         for module, mode in modes.items():
@@ -117,7 +119,9 @@ def watched(
     """One call of the model, watched."""
     own = set(model.modules())
     watch = _Watch(own, {each for each in own if is_convolution(each)})
-    with watch.hooked(), watch:
+    with watch.hooked(), watch, warnings.catch_warnings():
+        # a compiled module's own hooks are called twice, which does no harm here
+        warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         watch.flow.output = run(model, given, named, with_grad)
     watch.end()
     return watch.flow

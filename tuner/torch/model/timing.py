@@ -44,7 +44,8 @@ def difference(before: Any, after: Any) -> float | None:
     largest = max((float(old.abs().max()) for old, _ in pairs), default=0.0)
     if not largest:
         return None
-    return max(float((new - old).abs().max()) for old, new in pairs) / largest
+    apart = torch.tensor([float((new - old).abs().max()) for old, new in pairs])
+    return float(apart.max()) / largest  # a NaN is one, which Python's max may lose
 
 
 def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
