@@ -7,10 +7,49 @@ TemplateError
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
 ├── UnknownOperator   no operator has that name
 └── UnknownTemplate   an order names a template that there is not
+
+What pydantic refuses is said in words of our own.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+SHOWN_INPUT = 60
+
+_NOT_SHOWN = {"missing", "extra_forbidden", "union_tag_not_found", "too_short", "too_long"}
+_SENTENCES = {
+    "missing": "is required",
+    "extra_forbidden": "is not a field of this request; remove it or correct its name",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer of at most 19 digits",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} item(s), but has {actual_length}",
+    "too_long": "must have at most {max_length} items, but has {actual_length}",
+    "list_type": "must be a list",
+    "string_pattern_mismatch": "must match {pattern}",
+    "literal_error": "must be {expected}",
+    "model_attributes_type": "must be a JSON object",
+    "model_type": "must be a JSON object",
+    "dict_type": "must be a JSON object",
+    "union_tag_not_found": "is required",
+    "union_tag_invalid": "must be one of {expected_tags}",
+}
 
 
 class TemplateError(Exception):
@@ -71,3 +110,37 @@ class UnknownTemplate(TemplateError):
             f"templates has {', '.join(map(repr, names))}, which {operator} does not have{where}; "
             f"choose from {', '.join(known)}"
         )
+
+
+def first_refused(error: ValidationError) -> tuple[str, str]:
+    """The first field at fault, with dots between the steps to it, and what is wrong with it."""
+    first = error.errors(include_url=False)[0]
+    *within, last = first["loc"] or ("",)
+    last = first.get("ctx", {}).get("field", last)
+    return ".".join(map(str, [*within, last])), sentence(first, str(last))
+
+
+def sentence(error: Mapping[str, Any], field: str) -> str:
+    """What one of pydantic's errors says of the field, whose name it goes on from."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind not in _SENTENCES:
+        message: str = error["msg"]
+        return message.removeprefix(f"{field} ")
+    said = _SENTENCES[kind].format(**context)
+    if kind in _NOT_SHOWN:
+        return said
+    given = context["tag"] if kind == "union_tag_invalid" else error["input"]
+    return f"{said}, but is {_shown(given)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes of another type"
+    text = json.dumps(value, default=str)
+    return text if len(text) <= SHOWN_INPUT else f"{text[:SHOWN_INPUT]}…"

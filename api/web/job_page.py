@@ -99,7 +99,12 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
         "peer": peer_in_words(found.timing, found.time_us, found.baselines),
         "noise": noise_in_words(found.timing) if ours else None,
         "finalists": [
-            {**each, "times": each["median_us"] / finalists[0]["median_us"]} for each in finalists
+            {
+                **each,
+                "times": each["median_us"] / finalists[0]["median_us"],
+                "won": each["config"] == found.config,
+            }
+            for each in finalists
         ],
     }
 

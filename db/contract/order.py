@@ -66,7 +66,9 @@ class KeptTerms:
     ] = "reuse"
     budget_seconds: Annotated[
         float | None,
-        Spec("the job ends with what it has after so many seconds", gt=0, le=MAX_BUDGET_SECONDS),
+        Spec(
+            "the search ends after so many seconds and a first batch", gt=0, le=MAX_BUDGET_SECONDS
+        ),
     ] = None
     seed: Annotated[int | None, Spec("of the search's random choices", ge=0, le=MAX_SEED)] = None
     patience: Annotated[

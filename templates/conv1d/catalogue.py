@@ -3,12 +3,17 @@
 from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.cpu.input_pieces import CpuInputPieces
+from templates.conv1d.cpu.input_signals import CpuInputSignals
 from templates.conv1d.cpu.signals import CpuSignals
+from templates.conv1d.cpu.weight_pieces import CpuWeightPieces
 from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
+from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.conv1d.cuda.gradients.weight_rows import CudaWeightRows
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
@@ -30,6 +35,9 @@ TEMPLATES = (
     CpuFft(),
     CpuSignals(),
     CpuChannels(),
+    CpuInputPieces(),
+    CpuInputSignals(),
+    CpuWeightPieces(),
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
@@ -47,6 +55,8 @@ TEMPLATES = (
     CudaChannels(),
     CudaWeightRows(),
     CudaInputRows(),
+    CudaWeightChannels(),
+    CudaInputChannels(),
     CudaStrategies(),
     CudaSplits(),
     CudaBlocks(),

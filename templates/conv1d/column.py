@@ -3,18 +3,24 @@ convolution know."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from templates.argument import Argument
 from templates.conv1d.workload import Conv1dWorkload
-from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.depthwise_conv2d.workload import (
+    MAX_KERNEL,
+    MAX_REACH,
+    DepthwiseConv2dWorkload,
+)
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-SHARED = ("dtype", "max_error", "bias", "residual", "activation")
+MAX_STRIDE = 4  # of depthwise convolution
+SHARED = ("dtype", "max_error", "bias", "residual", "activation", "direction")
 
 
 class Column(DepthwiseConv2dWorkload):
@@ -31,21 +37,27 @@ class Column(DepthwiseConv2dWorkload):
     def is_flipped(self) -> bool:
         return self.signals.kind == "convolve"
 
+    @cached_property
+    def as_forward(self) -> Any:
+        """That of the signals, which may be larger than an image."""
+        return self.signals.as_forward
+
 
 def column(workload: Conv1dWorkload) -> Column:
-    """Of a workload with a kernel for each channel."""
+    """Of a workload with a kernel for each channel and its channels last."""
     before, behind = workload.pads
-    fields: dict[str, Any] = {
+    shape = {"H": workload.M, "W": 1, "KH": workload.N, "KW": 1}
+    return as_image(workload, **shape, padding=(before, 0, behind, 0), layout="NHWC")
+
+
+def as_image(workload: Conv1dWorkload, **fields: Any) -> Column:
+    """With the fields that say how signals lie in an image."""
+    fields |= {
         "B": workload.B,
         "C": workload.C,
-        "H": workload.M,
-        "W": 1,
-        "KH": workload.N,
-        "KW": 1,
         "stride": workload.stride,
-        "padding": (before, 0, behind, 0),
         "dilation": workload.dilation,
-        "layout": "NHWC",
+        "multiplier": workload.multiplier,
         **{name: getattr(workload, name) for name in SHARED},
     }
     return Column.model_construct(signals=workload, **fields)
@@ -58,23 +70,39 @@ class ByColumn(Template[Conv1dWorkload]):
     operator = "conv1d"
     template: ClassVar[Template[Any]]
 
+    def image(self, workload: Conv1dWorkload) -> Column:
+        return column(workload)
+
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         fits = workload.layout == "NWC" and not workload.is_dense and workload.multiplier == 1
-        return fits and self.template.applies(column(workload), limits)
+        return fits and self.template.applies(self.image(workload), limits)
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        return self.template.space(column(workload), limits)
+        return self.template.space(self.image(workload), limits)
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return self.template.default(column(workload), limits)
+        return self.template.default(self.image(workload), limits)
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        return self.template.features(column(workload), config, limits)
+        return self.template.features(self.image(workload), config, limits)
 
     def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
-        return self.template.computation(column(workload), config)
+        return self.template.computation(self.image(workload), config)
 
     def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
-        return self.template.schedule(column(workload), config)
+        return self.template.schedule(self.image(workload), config)
+
+
+class GradientByColumn(ByColumn):
+    """The same of a template of gradients, for kernels that depthwise convolution has, too: in
+    correlation form, or of one tap, and within its limits."""
+
+    computes_gradients = True
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        unturned = workload.kind == "correlate" or workload.N == 1
+        known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
+        within = known and workload.span - 1 <= MAX_REACH
+        return unturned and within and super().applies(workload, limits)

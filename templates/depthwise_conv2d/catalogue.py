@@ -1,10 +1,13 @@
 """The templates of depthwise 2-D convolution."""
 
 from templates.depthwise_conv2d.cpu.channels import CpuChannels
+from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces
 from templates.depthwise_conv2d.cpu.planes import CpuPlanes
 from templates.depthwise_conv2d.cpu.tiled import CpuTiled
 from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
+from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
+from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
@@ -24,10 +27,13 @@ TEMPLATES = (
     CpuPlanes(),
     CpuChannels(),
     CpuWeightChannels(),
+    CpuInputPieces(),
+    CpuWeightPieces(),
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),
     CudaChannelsSparse(),
+    CudaChannelsPlanes(),
     CudaDirect(),
     CudaRows(),
     CudaStrategies(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from numpy.typing import NDArray
 from templates.depthwise_conv2d import sums_exact
 from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.in_threads import in_threads
 from templates.kernels.epilogue_exact import finished, gradient_of_sums
 from templates.kernels.transform import smooth
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
+
+COLUMNS = 64
+"""Of the gradient, that meet all columns of the input in one product."""
 
 
 def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
@@ -39,16 +44,17 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
     result = np.zeros(workload.output.shape)
     planes, gradients = result.transpose(axes), g.transpose(axes)
     values = [each.transpose(axes) for each in z]
-    images = max(1, sums_exact.BLOCK // (workload.out_channels * rows * columns))
-    for start in range(0, workload.B, images):
-        piece = np.s_[start : start + images]
-        spread = np.zeros((len(planes[piece]), workload.out_channels, rows, columns))
-        spread[:, :, ::s, ::s] = gradient_of_sums(
-            workload, gradients[piece], *(v[piece] for v in values)
-        )
+
+    def fill(start: tuple[int, int]) -> None:
+        image, channel = start
+        inputs = np.s_[image : image + images, channel : channel + channels]
+        outputs = np.s_[image : image + images, channel * several : (channel + channels) * several]
+        given = gradients[outputs]
+        spread = np.zeros((*given.shape[:2], rows, columns))
+        spread[:, :, ::s, ::s] = gradient_of_sums(workload, given, *(v[outputs] for v in values))
         turned = DepthwiseConv2dWorkload.model_construct(
             B=len(spread),
-            C=workload.C,
+            C=spread.shape[1] // several,
             H=rows,
             W=columns,
             KH=workload.kernel[0],
@@ -61,8 +67,13 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
             ),
             dilation=workload.dilation,
         )
+        taps = w[outputs[1], :, ::-1, ::-1]
         for m in range(several):
-            planes[piece] += sums(turned, spread[:, m::several], w[m::several, :, ::-1, ::-1])
+            planes[inputs] += sums(turned, spread[:, m::several], taps[m::several])
+
+    at_once = max(1, sums_exact.BLOCK // (several * rows * columns))
+    images, channels = max(1, at_once // workload.C), min(at_once, workload.C)
+    in_threads(fill, product(range(0, workload.B, images), range(0, workload.C, channels)))
     return result
 
 
@@ -76,24 +87,42 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
     near = [np.s_[taps.first : taps.first + taps.count] for taps in workload.used]
     few = workload.near[0] * workload.near[1] <= sums_exact.DIRECT_TAPS
     met = _met if few else _met_by_transforms
-    for block in blocks(g.shape):
+    pieces = list(blocks(g.shape))
+    found: dict[int, tuple[Array, Array]] = {}
+
+    def sum_up(place: int) -> None:
+        block = pieces[place]
         gradients = gradient_of_sums(workload, g[block], *(v[block] for v in values))
         window = window_of(workload, x, block)
-        result[(block[1], *near)] += met(workload, window, gradients)
-        biases[block[1]] += gradients.sum(axis=(0, 2, 3))
+        found[place] = met(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
+
+    in_threads(sum_up, range(len(pieces)))
+    for place, block in enumerate(pieces):  # in an order that no thread decides
+        of_taps, of_bias = found[place]
+        result[(block[1], *near)] += of_taps
+        biases[block[1]] += of_bias
     if workload.bias:
         return np.concatenate([result.reshape(-1), biases])
     return result[:, None]
 
 
 def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
-    """For each channel and near tap the sum of the gradients times what the tap meets."""
+    """For each channel and near tap the sum of the gradients times what the tap meets. A product of
+    matrices has those of all columns with each other, of which a tap's are a diagonal: far more
+    than are needed, and still sooner there than sums of their own."""
     s, d = workload.stride, workload.dilation
-    rows, columns = ((n - 1) * s + 1 for n in gradients.shape[2:])
-    result = np.empty((window.shape[1], *workload.near))
-    for ky, kx in np.ndindex(*workload.near):
-        met = window[:, :, ky * d : ky * d + rows : s, kx * d : kx * d + columns : s]
-        result[:, ky, kx] = np.einsum("bcij,bcij->c", met, gradients)
+    height, width = workload.near
+    rows = (gradients.shape[2] - 1) * s + 1
+    result = np.zeros((window.shape[1], height, width))
+    for left in range(0, gradients.shape[3], COLUMNS):
+        given = np.ascontiguousarray(gradients[..., left : left + COLUMNS])
+        reach = (given.shape[3] - 1) * s + (width - 1) * d + 1
+        column = np.arange(given.shape[3])
+        for ky in range(height):
+            met = window[:, :, ky * d : ky * d + rows : s, left * s : left * s + reach]
+            product_of_all = np.matmul(met.swapaxes(2, 3), given).sum(axis=0)
+            for kx in range(width):
+                result[:, ky, kx] += product_of_all[:, kx * d + column * s, column].sum(axis=1)
     return result
 
 

@@ -17,8 +17,8 @@ DIRECT_TAPS = 80
 """Taps up to which they are summed one by one; above, the transform is quicker."""
 TILE = 2**18
 """Outputs of a plane worked on at once."""
-BLOCK = 2**20
-"""Outputs of several small planes worked on at once; a few arrays of this size are in memory."""
+BLOCK = 2**18
+"""Outputs of several small planes worked on at once: a few arrays of this size are in a cache."""
 
 Array = NDArray[np.float64]
 Block = tuple[slice, slice, slice, slice]

@@ -41,7 +41,12 @@ def gradient_of_sums(workload: WithEpilogue, gradient: Any, sums: Any = None) ->
     value = widened(gradient, workload.dtype)
     if workload.activation == "none":
         return value
-    return value * let(widened(sums, workload.dtype), _SLOPES[workload.activation])
+    return value * slope(workload, widened(sums, workload.dtype))
+
+
+def slope(workload: WithEpilogue, sums: Any) -> Any:
+    """The derivative of the workload's activation, which is not none, at sums in float32."""
+    return let(sums, _SLOPES[workload.activation])
 
 
 def _relu(v: Any) -> Any:

@@ -40,6 +40,11 @@ __device__ __forceinline__ void halves_rows(word (&a)[4], word address) {
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address));
 }
 
+// Its first eight columns.
+__device__ __forceinline__ void halves_half_rows(word (&a)[4], word address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
+}
+
 __device__ __forceinline__ void halves_multiply_half(float (&c)[4], word a0, word a1, word b) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from templates import operator
+from templates.errors import first_refused
 from templates.logs.log import NotExpressible
 from templates.spaces.knob import quoted
 from templates.workload import Workload
@@ -81,10 +82,8 @@ def named(name: str, fields: Any) -> Workload:
     try:
         return operator(name).workload.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or first.get("ctx", {}).get("field", "shape")
-        message = first["msg"].removeprefix("Input ")
-        raise NotExpressible(f"{name}: {quoted(place)[1:-1]} {message[:300]}") from error
+        place, why = first_refused(error)
+        raise NotExpressible(f"{name}: {quoted(place or 'shape')[1:-1]} {why[:300]}") from error
 
 
 def _extents(name: str, given: Any, rank: int) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
-from templates.errors import InvalidRecords, RecordFault
+from templates.errors import InvalidRecords, RecordFault, first_refused
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
 from templates.records.trace import Trace
@@ -148,8 +148,8 @@ def _imported(number: int, value: dict[str, Any]) -> Imported:
     try:
         line = RecordLine.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _Refused(_place(*first["loc"]), _said(first["msg"])) from error
+        field, why = first_refused(error)
+        raise _Refused(_place(field), why) from error
     workload = _workload(line)
     _check_template(line)
     _check_config(line)
@@ -169,10 +169,8 @@ def _workload(line: RecordLine) -> Workload:
     try:
         return operator(line.operator).workload.model_validate(line.workload)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = first.get("ctx", {}).get("field")
-        within = first["loc"] if field is None else (field,)
-        raise _Refused(_place("workload", *within), _said(first["msg"])) from error
+        field, why = first_refused(error)
+        raise _Refused(_place("workload", *([field] if field else [])), why) from error
 
 
 def _check_template(line: RecordLine) -> None:
@@ -234,10 +232,6 @@ def _time(time_us: float | None) -> float | None:
 def _device(device: dict[str, Any] | None) -> str | None:
     name = (device or {}).get("name")
     return name[:200].encode("ascii", "replace").decode() if isinstance(name, str) else None
-
-
-def _said(message: str) -> str:
-    return message.removeprefix("Input ")
 
 
 def _shown(value: Any) -> str:

@@ -12,8 +12,9 @@ from templates.template import Template
 from tuner.build.builder import Builder
 from tuner.compare.runner import RUN_SECONDS
 from tuner.device.device import Device
-from tuner.job.job import JobRun, Progress
+from tuner.job.job import JobRun
 from tuner.job.lease import Lease
+from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 

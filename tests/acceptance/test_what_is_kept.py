@@ -10,7 +10,7 @@ from runs import Bench
 
 from db.results import artifacts, best
 from templates import operator
-from tuner.job.job import Progress
+from tuner.job.progress import Progress
 from tuner.measure.versions import TVM
 
 SHAPE = {"M": 512, "N": 8}

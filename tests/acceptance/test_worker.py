@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from db import queue
 from db.fleet import workers
 from tuner.errors import TunerError
-from tuner.job.job import Progress
+from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
 from tuner.worker.in_process import run_here

@@ -77,6 +77,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
     assert figure(html, "Layers") == "1 of 2 0 of 4 trials"
     assert figure(html, "Gain so far") == "4.00 × 9.00 µs, PyTorch 36.0 µs"
     assert figure(html, "Time left, about") == "–"
+    assert "Since the order" in html  # nothing of it has run
     assert "over 1 of 2 layers" in text(html)
     assert "Patience 7" in text(html)
     assert "no worker is alive" in html

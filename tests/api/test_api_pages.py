@@ -136,6 +136,8 @@ def test_cancel_and_duplicate(client: TestClient, engine: Engine) -> None:
     assert send(client, f"/ui/jobs/{job['id']}/cancel", {}).status_code == 409
     html = page(client, f"/?duplicate={job['id']}")
     assert 'name="workload.M" value="77"' in html
+    html = page(client, f"/ui/jobs/{job['id']}")
+    assert "No trial ended." in html and " yet" not in html
 
 
 def test_a_job_in_pictures(client: TestClient, engine: Engine) -> None:

@@ -11,7 +11,7 @@ from tests.benchmarks.predicted import shapes
 from tests.benchmarks.predicted.__main__ import KINDS
 from tests.benchmarks.predicted.finalists import is_judged
 from tests.benchmarks.predicted.judge import left_out, whole_space
-from tests.benchmarks.predicted.known import known
+from tests.benchmarks.predicted.known import known, known_gradients
 from tests.benchmarks.predicted.train import told
 from tests.benchmarks.predicted.trials import FOLDER, Recorded, Recordings
 from tests.benchmarks.strategies.recording import load, names
@@ -56,6 +56,26 @@ def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
         ranker = pretrained(each.name, kind)
         assert ranker is not None
         assert ranker.trained_on == told(known(each.name, kind))
+        learnt = known_gradients(each.name, kind)
+        of_gradients = pretrained(each.name, kind, gradients=True)
+        assert (of_gradients.trained_on if of_gradients else "") == told(learnt)
+
+
+def test_recordings_of_gradients_are_of_the_templates_of_gradients() -> None:
+    """Input gradients that are forward convolutions have the rankers of those."""
+    learnt = known_gradients("depthwise_conv2d", "cuda")
+    assert len(learnt) > 30
+    gradients = {
+        template.name
+        for each in operators()
+        for template in each.templates
+        if template.computes_gradients and template.kind == "cuda"
+    }
+    for example in learnt:
+        workload = example.shape.shape
+        assert not workload.is_forward
+        assert workload.as_forward is None
+        assert {config["template"] for config, _ in example.shape} <= gradients
 
 
 def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ WORKLOADS: list[Workload] = [
         activation="gelu",
         direction="backward_input",
     ),
+    DepthwiseConv2dWorkload(
+        B=3, C=16, H=19, W=21, K=13, layout="NHWC", dtype="float16", direction="backward_input"
+    ),
     *(
         DepthwiseConv2dWorkload(layout="NHWC", direction="backward_weight", **fields)
         for fields in (

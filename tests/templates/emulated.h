@@ -1,5 +1,5 @@
 // Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers, which take turns at barriers.
-// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and nothing.
+// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and no activation.
 // No header of C++: to parse those would take longer than all that follows.
 #include <setjmp.h>
 #include <ucontext.h>
@@ -29,7 +29,7 @@ template <typename T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
-constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = false;
+constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = EMULATED_RESIDUAL;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
 static emulated_index threadIdx, blockIdx;
@@ -84,12 +84,19 @@ static float element_load(const char* from, long long i) {
 constexpr int element_words(int elements) { return elements; }
 template <int N>
 void element_store(char* to, const float* v) {
-  __builtin_memcpy(to, v, N * SIZE);
+  for (int i = 0; i < N; ++i) {
+    word bits = IS_FLOAT ? 0 : element_narrow(v[i]);
+    if (IS_FLOAT) __builtin_memcpy(&bits, v + i, SIZE);
+    __builtin_memcpy(to + i * SIZE, &bits, SIZE);
+  }
 }
 template <int N>
 void epilogue_finish(float*, float, const char*) {}
-static float epilogue_bias(const void*, int) { return 0.0f; }
+static float epilogue_bias(const void* bias, int channel) {
+  return EMULATED_BIAS ? element_load((const char*)bias, channel) : 0.0f;
+}
 static float epilogue_activation(float v) { return v; }
+static word epilogue_pack(float a, float b) { return element_pack(a, b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }

@@ -22,12 +22,17 @@ def run(
     workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
 ) -> Array:
     """The output of the launches of the source, of a float32 or bfloat16 workload without an
-    epilogue, or of a gradient, NaN where nothing was written. The workspace has so many ``floats``,
-    NaN too."""
+    activation, or of a gradient, NaN where nothing was written. The workspace has so many
+    ``floats``, NaN too."""
     symbols = [argument.symbol for argument in workload.arguments]
-    is_float = f"#define EMULATED_FLOAT {int(workload.dtype == 'float32')}\n"
+    facts = {
+        "FLOAT": workload.dtype == "float32",
+        "BIAS": "b" in symbols,
+        "RESIDUAL": "r" in symbols,
+    }
+    defined = "".join(f"#define EMULATED_{name} {int(is_so)}\n" for name, is_so in facts.items())
     library = _library(
-        f"{is_float}{HEADER.read_text()}{source}",
+        f"{defined}{HEADER.read_text()}{source}",
         launches,
         [*symbols, *(["workspace"] if floats else [])],
     )

@@ -2,6 +2,7 @@
 serves, and what it needs."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,15 @@ from hypothesis import strategies as st
 import templates
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
+from templates.depthwise_conv2d.cuda.gradients.schedules import weight_matrices as products
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
-from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
+    CudaWeightMatrices,
+    bias_tap,
+)
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.dtypes import in_numpy
 from templates.kernels.written import filled
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
@@ -23,6 +29,7 @@ from tests.templates.devices import H200, T4
 from tests.templates.shapes import windows
 from tuner.measure.check import relative_error
 
+PRODUCTS = Path(__file__).with_name("emulated_products.h")
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
 LAYER = {
     "B": 4,
@@ -74,6 +81,42 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
     assert error(layer, config, given) <= 2e-6
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject) -> None:
+    drawn = data.draw(layers()).model_dump(exclude_none=True, exclude={"max_error"})
+    vectors = {"C": data.draw(st.sampled_from([8, 16])), "dtype": "bfloat16", "activation": "none"}
+    layer = workload(**{"K": None} | drawn | vectors | {"bias": bias})
+    assume(CudaWeightMatrices().applies(layer, H200))
+    space = CudaWeightMatrices().space(layer, H200)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(each.shape).astype(in_numpy("bfloat16")) for each in layer.given]
+    text = PRODUCTS.read_text() + filled(products.numbers(layer, config), *products.SOURCES)
+    floats = products.work(layer, config).workspace
+    output = emulated.run(layer, text, products.both(layer, config), given, floats)
+    exact = templates.operator(layer.operator).reference(layer, *given)
+    assert relative_error(output, exact, None) <= layer.max_error
+
+
+@settings(BOUNDED, max_examples=200)
+@given(layer=layers())
+def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
+    layer: DepthwiseConv2dWorkload,
+) -> None:
+    """And no tap is: eight outputs and those taps reach the first 15 of a product's columns."""
+    tap, (down, across) = bias_tap(layer), layer.used
+    first = [i * layer.stride - layer.pads[0] for i in range(layer.out_height)]
+    meeting = [
+        t
+        for t in range(down.count)
+        if all(0 <= row + (down.first + t) * layer.dilation < layer.H for row in first)
+    ]
+    apart = max(u * layer.dilation // layer.stride for u in range(across.count))
+    assert tap == (meeting[0] if meeting and apart < 8 else None)
 
 
 @BOUNDED

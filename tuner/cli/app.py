@@ -61,8 +61,11 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="tuner", standalone_mode=False))
     except typer.TyperException as error:
+        from tuner.cli.refusals import in_our_words
+
         context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
+        in_our_words(error)
         message = error.format_message().rstrip(".")  # none if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
     except Stopped as stopped:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import typer
 from pydantic import ValidationError
 
 from db.sql.errors import StorageError
-from templates.errors import TemplateError
+from templates.errors import TemplateError, first_refused
 from tuner.errors import TunerError
 
 
@@ -15,10 +16,16 @@ def in_one_line(error: Exception) -> str | None:
     if isinstance(error, TunerError | StorageError | TemplateError):
         return str(error)
     if isinstance(error, ValidationError):  # of the settings: a shape is checked where it is read
-        first = error.errors()[0]
-        name = "_".join(str(part) for part in first["loc"]).upper()
-        return f"setting TUNER_{name}: {first['msg']}"
+        name, why = first_refused(error)
+        return f"setting TUNER_{name.upper()}: {why}"
     if isinstance(error, OSError):  # a folder or a disk that can't be used
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
     return None
+
+
+def in_our_words(error: typer.TyperException) -> None:
+    """Change what an option's refusal says, if pydantic's own words are in it."""
+    cause = error.__cause__
+    if isinstance(error, typer.BadParameter) and error.param and isinstance(cause, ValidationError):
+        error.message = first_refused(cause)[1]

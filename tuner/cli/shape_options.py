@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticUndefined
 
 import templates
+from templates.errors import first_refused
 from templates.workload import Workload, is_extent
 from tuner.cli.common import completing, examples
 from tuner.terminal.options import as_options
@@ -67,9 +68,8 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
     try:
         return model.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        field = str(first.get("ctx", {}).get("field") or first["loc"][0])
-        raise typer.BadParameter(f"--{field.replace('_', '-')}: {first['msg']}") from error
+        field, why = first_refused(error)
+        raise typer.BadParameter(f"--{field.replace('_', '-')}: {why}") from error
 
 
 def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:

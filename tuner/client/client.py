@@ -22,7 +22,7 @@ from templates.errors import TemplateError
 from templates.workload import in_text
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
-from tuner.client.listening import LOOK_SECONDS, Listening
+from tuner.client.listening import LOOK_SECONDS, Listening, told
 from tuner.client.models import ModelCalls
 from tuner.client.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
 from tuner.client.source import Source
@@ -312,6 +312,8 @@ class Client(ModelCalls, Source):
             deadline = time.monotonic() + timeout
             look = min(look, max(timeout, LOOK_SECONDS))
         current = self._ask(Job, "GET", _path(job), timeout=look)
+        if current.waiting:
+            told(current.id, current.waiting)
         yield current
         if current.ended or (deadline is not None and time.monotonic() >= deadline):
             return

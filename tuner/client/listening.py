@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from contextlib import suppress
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Self
@@ -25,6 +27,8 @@ SILENCE_SECONDS = 45.0
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 
+log = logging.getLogger("tuner.client")
+
 _OK = 200
 TOO_MANY = 429
 
@@ -32,6 +36,12 @@ TOO_MANY = 429
 def may_pass(failure: ServiceError) -> bool:
     """Whether the same request may be answered a little later."""
     return failure.status in (None, TOO_MANY) or failure.status >= 500
+
+
+@lru_cache(maxsize=256)
+def told(job: str, waiting: str) -> None:
+    """Log, once, why nobody takes a job: who waits for it would wait in silence else."""
+    log.warning("job %s waits: %s", job, waiting)
 
 
 class Listening:

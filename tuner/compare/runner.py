@@ -5,17 +5,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
+import structlog
+
+import templates
 from tuner.compare.comparison import SETTLE_SECONDS, Comparison, Stage, compare
 from tuner.compare.measuring import Delivered
+from tuner.compare.peer_process import ON_A_GPU, RUNTIME, PeerProcess, child_of
 from tuner.compare.stage import EMPTY, KERNEL, enter_delivered, enter_libraries, enter_peers, of
 from tuner.device.device import Device
-from tuner.errors import ChildCrashed, ChildError, ChildTimeout
+from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
-from tuner.measure.confined import LIMITED, of_candidates
+from tuner.measure.confined import ENVIRONMENT, LIMITED, of_candidates
 from tuner.measure.trial import (
     ROUGH_SAMPLES,
     SAMPLES,
@@ -29,18 +34,16 @@ from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
-RUNTIME_ONLY = {"TVM_USE_RUNTIME_LIB": "1"}
-RUNTIME = ("tvm", "tuner.compare.stage")
-"""What a process that runs libraries is forked with. One with peers on the host imports what their
-users would, as they do."""
-ON_A_GPU = (*RUNTIME, "torch")
-"""The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
 RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 ANSWER_BYTES = 1 << 20
 """Limit for an answer of a process that runs candidates. A candidate can make it send more."""
+FEW = 4
+AHEAD_MEMORY = 1 / 64
+"""Peers compile while the job searches if a set of the workload's tensors takes at most this share
+of the device's memory: each peer has one of its own, and candidates have theirs."""
 
-_Starts = Callable[[Mapping[str, str], Sequence[str]], Stage]
+log = structlog.get_logger()
 
 
 class Runner:
@@ -49,6 +52,10 @@ class Runner:
     The inputs are drawn and their references computed once, into a folder that :meth:`close`
     removes. For large workloads that takes seconds, during which the first libraries are built.
     The first method that needs them waits, and raises ChildFailed if they can't be made.
+
+    ``peers`` are processes of groups of peers, which compile meanwhile, and end with the runner. On
+    a CPU they pause while a library is measured. What else the worker does on the host pauses in
+    the context of ``timing``, while peers are timed there.
     """
 
     def __init__(
@@ -58,9 +65,12 @@ class Runner:
         seed: int = 0,
         timeout: float = RUN_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
+        peers: Mapping[str, PeerProcess] = MappingProxyType({}),
+        timing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
+        self._peers, self._timing = dict(peers), timing
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(
             runtime_only(device),
@@ -77,6 +87,9 @@ class Runner:
             seed,
             timeout=REFERENCE_SECONDS,
         )
+        for process in self._peers.values():
+            if templates.parse_key(workload_key).bytes <= AHEAD_MEMORY * device.memory_bytes:
+                process.compile(workload_key, self._written, Path(self._folder.name))
 
     def order(self, library: Path) -> RunOrder:
         """The order to measure a library. Waits for the cases."""
@@ -94,7 +107,8 @@ class Runner:
         """The result of a library. A crash or a hang of its process is a result, too."""
         order = self.order(library)
         try:
-            measured = self._child.call(measure, order, timeout=self._timeout)
+            with self._peers_paused():
+                measured = self._child.call(measure, order, timeout=self._timeout)
         except ChildTimeout as error:
             return Measured("run_timeout", error=str(error))
         except ChildCrashed as error:
@@ -108,8 +122,9 @@ class Runner:
 
     @property
     def max_in_flight(self) -> int:
-        """One: a library is measured when the result before it is stored."""
-        return 1
+        """One on a CPU: a library is measured when the result before it is stored. A GPU is given
+        a few, so that it need not wait for the proposal of the next."""
+        return FEW if self.overlaps_builds else 1
 
     @property
     def overlaps_builds(self) -> bool:
@@ -132,16 +147,23 @@ class Runner:
         groups: Sequence[str] = (),
     ) -> Comparison:
         """The round of these libraries, ``empty`` among them, and of those groups of peers, in
-        fresh processes. Raises ChildFailed."""
+        processes that have run no candidate. Raises ChildFailed."""
         order = self.order(libraries[EMPTY])
         inside = [group for group in groups if beside_kernels(group, self._device.kind)]
-        with self._processes() as process:
-            stage = process(runtime_only(self._device), ON_A_GPU if inside else RUNTIME)
+        for process in self._peers.values():
+            process.wait()  # what they do would disturb
+        with self._processes() as stack:
+            if inside:
+                stage = self._stage_of(inside[0], stack)
+            else:
+                stage = _fresh(
+                    Child(runtime_only(self._device), 0, LIMITED, importing=RUNTIME), stack
+                )
             stage.enter(enter_libraries, order, libraries)
             for group in inside:
                 stage.enter(enter_peers, order, group)
             apart = [group for group in groups if group not in inside]
-            others = self._peers(process, order, apart)
+            others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)
             clocks = stage.clocks() if self._device.kind == "cuda" else {}
             names = [name for name in libraries if name in found.entries]
@@ -154,14 +176,17 @@ class Runner:
         process: their calls, on a CPU their kernels too, in turns with those groups of peers. One
         that is wrong is dropped. Raises ChildFailed."""
         orders = {name: self.order(each.library) for name, each in delivered.items()}
-        with self._processes() as process:
+        with self._processes() as stack, self._timing():
             imported = ON_A_GPU if self._device.kind == "cuda" else RUNTIME
-            stages = {name: process(RUNTIME_ONLY, imported) for name in delivered}
+            stages = {
+                name: _fresh(Child(ENVIRONMENT, 0, LIMITED, importing=imported), stack)
+                for name in delivered
+            }
             for name, stage in stages.items():
                 manifest = delivered[name].manifest
                 stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
             any_order = next(iter(orders.values()))
-            beside = self._peers(process, any_order, groups)
+            beside = self._others(groups, any_order, stack)
             found = compare([*stages.values(), *beside], settle_seconds=self._settle_seconds)
             for name, stage in stages.items():
                 if of(name, KERNEL) in found.entries:
@@ -174,33 +199,46 @@ class Runner:
         """Wait until inputs and references are there. Raises ChildFailed."""
         result_of(self._written)
 
-    @staticmethod
-    def _peers(process: _Starts, order: RunOrder, groups: Sequence[str]) -> list[Stage]:
+    def _others(self, groups: Sequence[str], order: RunOrder, stack: ExitStack) -> list[Stage]:
         """A process for each of these groups whose library may be here, its peers entered."""
         stages = []
         for group in groups:
             if here(group):
-                stage = process({}, ())
+                stage = self._stage_of(group, stack)
                 stage.enter_or_drop(f"peers ({group})", enter_peers, order, group)
                 stages.append(stage)
         return stages
 
+    def _stage_of(self, group: str, stack: ExitStack) -> Stage:
+        """The process of the group that was begun before, or else a new one."""
+        process = self._peers.pop(group, None)
+        if process is not None:
+            stack.enter_context(closing(process))
+            try:
+                return process.stage()
+            except ChildFailed as error:
+                log.warning("peers_begun_anew", group=group, reason=str(error))
+        return _fresh(child_of(self._device.kind, group), stack)
+
     @contextmanager
-    def _processes(self) -> Iterator[_Starts]:
-        """A function that starts stages, which end with the context, in an environment and with
-        modules imported."""
+    def _peers_paused(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for process in () if self.overlaps_builds else self._peers.values():
+                stack.enter_context(process.paused())
+            yield
+
+    @contextmanager
+    def _processes(self) -> Iterator[ExitStack]:
+        """For processes that end with the context. The one that runs candidates ends before."""
         self._child.close()
         with ExitStack() as stack:
-
-            def start(environment: Mapping[str, str], importing: Sequence[str]) -> Stage:
-                child = Child(environment, confinement=LIMITED, importing=importing)
-                return Stage(stack.enter_context(closing(child)))
-
-            yield start
+            yield stack
 
     def close(self) -> None:
         self._child.kill()
         self._thread.shutdown()
+        for process in self._peers.values():
+            process.close()
         self._child.close()
         self._folder.cleanup()
 
@@ -211,9 +249,13 @@ class Runner:
         self.close()
 
 
+def _fresh(child: Child, stack: ExitStack) -> Stage:
+    return Stage(stack.enter_context(closing(child)))
+
+
 def runtime_only(device: Device) -> dict[str, str]:
     """The environment of a process that runs kernels: TVM without its compiler, and as many
     threads as the device has."""
     if device.kind == "cpu":
-        return RUNTIME_ONLY | threading_environment(device.limits.units)
-    return RUNTIME_ONLY
+        return ENVIRONMENT | threading_environment(device.limits.units)
+    return ENVIRONMENT

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,8 @@ class Entered:
 
 _samplers: dict[str, Sampler] = {}
 _kernels: dict[str, Kernel] = {}
+_compiled: dict[tuple[str, str], list[Peer]] = {}
+"""By workload and group."""
 
 
 def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
@@ -99,16 +102,31 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
     return Entered(subjects, dropped)
 
 
+def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None:
+    """What entering a group of peers can begin with while other processes time something on the
+    device: libraries are imported, and compile. One that fails is left to :func:`enter_peers`."""
+    workload = templates.parse_key(workload_key)
+    case = read_cases(workload_key, cases)[0]
+    found = []
+    for peer in peers(workload, kind, group):
+        with suppress(Exception):
+            peer.compile(*case.given)
+            found.append(peer)
+    _compiled[workload_key, group] = found
+
+
 def enter_peers(order: RunOrder, group: str) -> Entered:
     """Enter a group of peers. One that fails, or takes too long to be ready, is dropped. One that
     is wrong is timed all the same, and its error is reported with its time."""
     workload = templates.parse_key(order.workload_key)
     case = read_cases(order.workload_key, order.cases)[0]
+    compiled = {peer.name: peer for peer in _compiled.pop((order.workload_key, group), [])}
     subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
-    for peer in peers(workload, order.kind, group):
+    for listed in peers(workload, order.kind, group):
+        peer = compiled.get(listed.name, listed)
         try:
-            kernel, error = _prepared(peer, case)
+            kernel, error = _prepared(peer, case, compiled=peer is not listed)
             captured = order.kind == "cuda" and kernel.graphed is not None
             kind = order.kind if captured else "cpu"
             sampler = _warm(order, workload, kernel, kind)
@@ -229,9 +247,9 @@ def _called(
     return partial(library, *placed[:-1], out=placed[-1]), torch.cuda.synchronize
 
 
-def _prepared(peer: Peer, case: Case) -> tuple[Kernel, float]:
+def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
     with deadline(PREPARE_SECONDS):
-        kernel = peer.prepare(*case.given)
+        kernel = peer.ready() if compiled else peer.prepare(*case.given)
         return kernel, relative_error(peer.output(), case.reference)
 
 

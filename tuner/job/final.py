@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,7 @@ import structlog
 from db.contract.order import Baselines
 from db.results.peer_times import PeerTimes
 from tuner.build.builder import Builder
-from tuner.build.compile import Built
+from tuner.build.compile import BuildOrder, Built
 from tuner.compare.comparison import Comparison, Entry
 from tuner.compare.measuring import Delivered, Measuring
 from tuner.compare.stage import CALL, EMPTY, KERNEL, of
@@ -21,6 +22,7 @@ from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
 from tuner.job.baselines import Row, for_later
 from tuner.job.baselines import baselines as rows_of
+from tuner.job.fastest_builds import FastestBuilds
 from tuner.measure.versions import versions
 from tuner.peers import beside_kernels, groups
 from tuner.plan.plan import Config, Plan
@@ -80,6 +82,12 @@ class _FinalRound:
         )
 
 
+def begin(plan: Plan, builder: Builder, folder: Path, *, naive: bool) -> dict[str, Future[Built]]:
+    """The builds of a last round that are known before its finalists are."""
+    configs = _beside_finalists(plan, plan.naive() if naive else None)
+    return {name: builder.submit(order) for name, order in _orders(plan, configs, folder).items()}
+
+
 def decide(
     plan: Plan,
     builder: Builder,
@@ -91,20 +99,33 @@ def decide(
     *,
     kept: PeerTimes | None = None,
     naive: bool = True,
+    fastest: FastestBuilds | None = None,
+    begun: Mapping[str, Future[Built]] = MappingProxyType({}),
 ) -> Decision:
     """The winner of the last round, in which ``chosen``, the default configuration and the naive
     schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
     fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
     fastest configuration on one thread follows it or, if it is on one itself, the fastest on
     several; that takes the winner's place if it is faster when both are delivered. The ``naive``
-    schedule can be left out. Peers whose times were ``kept`` by an earlier job are not timed again.
+    schedule can be left out. What is among the ``fastest``, or was :func:`begun
+    <begin>`, is not built again. Peers whose times were ``kept`` by an earlier job are not timed
+    again.
 
     Raises NothingWorked if none of them can be built and run again.
     """
     wanted = groups(plan.device.kind, baselines) if kept is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
     final = _round(
-        plan, builder, runner, folder, chosen, beside, inside, plan.naive() if naive else None
+        plan,
+        builder,
+        runner,
+        folder,
+        chosen,
+        beside,
+        inside,
+        plan.naive() if naive else None,
+        fastest,
+        begun,
     )
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
@@ -156,6 +177,14 @@ def _of_use(winners: list[Winner]) -> list[Winner]:
     return sorted(winners, key=lambda winner: (winner.time_us, winner.threads or 0))
 
 
+def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
+    """What may win beside the finalists, by name."""
+    found = {DEFAULT: plan.default()}
+    if naive and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
+        found[NAIVE] = naive
+    return found
+
+
 def _round(
     plan: Plan,
     builder: Builder,
@@ -165,12 +194,16 @@ def _round(
     beside: Mapping[str, Built],
     inside: Sequence[str],
     naive: Config | None,
+    fastest: FastestBuilds | None,
+    begun: Mapping[str, Future[Built]],
 ) -> _FinalRound:
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
-    configs[DEFAULT] = plan.default()
-    if naive and naive not in chosen and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
-        configs[NAIVE] = naive
-    builds = _build(plan, builder, folder, configs)
+    configs |= {
+        name: config
+        for name, config in _beside_finalists(plan, naive).items()
+        if name == DEFAULT or config not in chosen
+    }
+    builds = _build(plan, builder, folder, configs, fastest, begun)
     compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
     libraries = {name: built.order.library for name, built in compared.items()}
     found = _measured(runner, libraries, configs, inside)
@@ -179,18 +212,38 @@ def _round(
 
 
 def _build(
-    plan: Plan, builder: Builder, folder: Path, configs: dict[str, Config]
+    plan: Plan,
+    builder: Builder,
+    folder: Path,
+    configs: dict[str, Config],
+    fastest: FastestBuilds | None,
+    begun: Mapping[str, Future[Built]],
 ) -> dict[str, Built]:
+    orders = _orders(plan, configs, folder)
+    built: dict[str, Built] = {}
+    for name, config in configs.items():
+        if fastest is None or name in begun:
+            continue
+        if (found := fastest.take(config, orders[name].library)) is not None:
+            built[name] = found
+    futures = {
+        name: begun[name] if name in begun else builder.submit(order)
+        for name, order in orders.items()
+        if name not in built
+    }
+    built |= {name: result_of(future) for name, future in futures.items()}
+    if built[EMPTY].status != "ok":
+        raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
+    return {name: b for name, b in built.items() if b.status == "ok"}
+
+
+def _orders(plan: Plan, configs: Mapping[str, Config], folder: Path) -> dict[str, BuildOrder]:
     orders = {
         name: plan.order(config, folder / f"final-{name.replace(' ', '-')}.so")
         for name, config in configs.items()
     }
     orders[EMPTY] = plan.empty_order(folder / "final-empty.so")
-    futures = {name: builder.submit(order) for name, order in orders.items()}
-    built = {name: result_of(future) for name, future in futures.items()}
-    if built[EMPTY].status != "ok":
-        raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
-    return {name: b for name, b in built.items() if b.status == "ok"}
+    return orders
 
 
 def _measured(

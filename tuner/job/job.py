@@ -8,8 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +29,26 @@ from templates.template import Template
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
+from tuner.compare.peer_process import PeerProcesses
 from tuner.compare.runner import Runner
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.job.eta import eta_seconds
-from tuner.job.final import Winner, decide
+from tuner.job.fastest_builds import FastestBuilds
+from tuner.job.final import Winner, begin, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
-from tuner.job.pipeline import measured
+from tuner.job.pipeline import BATCH, measured
+from tuner.job.progress import Progress
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
 from tuner.measure import cases
 from tuner.measure.quiet import look
 from tuner.measure.trial import Measured
-from tuner.measure.versions import TVM
+from tuner.measure.versions import TVM, of_peers
+from tuner.peers import groups
 from tuner.plan import metaschedule as metaschedule_peer
 from tuner.plan.listed import ListedPlan, plan_of
 from tuner.plan.plan import Config
@@ -58,18 +61,6 @@ log = structlog.get_logger()
 RECORD_SECONDS = 120.0
 REFUSED_AT_ONCE = 100
 """Trials that are stored between two checks of the lease."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is; times in µs and seconds."""
-
-    requested: int
-    measured: int
-    ok: int
-    failed: int
-    best: dict[str, Any] | None
-    eta_seconds: float | None
 
 
 class JobRun:
@@ -87,12 +78,13 @@ class JobRun:
         key: Ed25519PrivateKey,
         among: Sequence[Template[Any]] | None = None,
         farm: Farm | None = None,
+        peers: PeerProcesses | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._engine, self._lease, self._job = engine, lease, lease.job
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
-        self._farm = farm
+        self._farm, self._peers = farm, peers
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
@@ -119,8 +111,12 @@ class JobRun:
         self._report()
         with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
             folder = Path(name)
+            fastest = FastestBuilds(folder)
+            naive = self._job.search != PREDICTED  # whoever asks for a prediction waits
             with self._runner() as runner:
-                self._search(runner, folder)
+                overlaps = runner.overlaps_builds
+                begun = begin(self._plan, self._builder, folder, naive=naive) if overlaps else {}
+                self._search(runner, folder, fastest)
                 if not self._ok:
                     raise NothingWorked(self._why_nothing_worked())
                 self._lease.check()
@@ -136,7 +132,9 @@ class JobRun:
                     beside,
                     self._job.baselines,
                     kept=self._kept(versions),
-                    naive=self._job.search != PREDICTED,
+                    naive=naive,
+                    fastest=fastest,
+                    begun=begun,
                 )
             self._lease.check()
             if versions and decision.peers:
@@ -155,7 +153,11 @@ class JobRun:
 
     def _look(self) -> None:
         """Log a warning if this machine measures and is not quiet."""
-        if self._farm is None and not (seen := look())["quiet"]:
+        if self._farm is not None:
+            return
+        with self._peers.paused() if self._peers is not None else nullcontext():
+            seen = look()
+        if not seen["quiet"]:
             log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _finalists(self) -> list[Config]:
@@ -194,7 +196,18 @@ class JobRun:
         if self._farm is not None:
             return self._farm.runner(key, self._seed, *limits)
         must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
-        return Runner(key, self._device, self._seed, *limits)
+        peers = self._peers
+        if peers is None or settings.metaschedule:  # whose own search would not pause them
+            return Runner(key, self._device, self._seed, *limits)
+        taken = peers.take(self._untimed())
+        return Runner(key, self._device, self._seed, *limits, taken, peers.paused)
+
+    def _untimed(self) -> tuple[str, ...]:
+        """The groups of peers that the last round will time."""
+        rough = self._settings.settle_seconds == 0
+        if not rough and self._kept(of_peers(self._device)) is not None:
+            return ()
+        return groups(self._device.kind, self._job.baselines)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
         """Baselines that need a search of their own, by name, if settings ask for them."""
@@ -214,13 +227,15 @@ class JobRun:
         log.info("metaschedule_searched", status=found.status, error=found.error)
         return {metaschedule_peer.NAME: found}
 
-    def _search(self, runner: Measuring, folder: Path) -> None:
+    def _search(self, runner: Measuring, folder: Path, fastest: FastestBuilds) -> None:
         results = measured(
             self._plan, self._builder, runner, folder, left=self._left, check=self._lease.check
         )
         with closing(self._plan), closing(results):
             for config, built, result in results:
-                self._store(config, built, result)
+                time_us = self._store(config, built, result)
+                if time_us is not None:
+                    fastest.offer(config, built, time_us)
                 self._report()
                 self._lease.check()
 
@@ -280,14 +295,15 @@ class JobRun:
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before the first
-        trial. Patience ends it, but not before a trial that worked: a best needs one."""
+        """How many more trials are wanted. The budget ends the search, but not before a first
+        batch: inputs and references of a large workload may take all of it, and meanwhile that was
+        built. Patience ends it, but not before a trial that worked: a best needs one."""
         patience = self._patience_left()
         if patience is not None and patience <= 0:
             return 0
         budget = self._job.budget_seconds
         over = budget is not None and time.monotonic() - self._started > budget
-        if over and (self._ok or self._failures):
+        if over and len(self._ok) + self._failures.total() >= BATCH:
             return 0
         return max(0, self._job.trials - self._statuses.total())
 
@@ -296,7 +312,8 @@ class JobRun:
         patience = self._job.patience
         return patience - self._no_faster if patience is not None and self._ok else None
 
-    def _store(self, config: Config, built: Built, result: Measured | None) -> None:
+    def _store(self, config: Config, built: Built, result: Measured | None) -> float | None:
+        """The time of the trial, None if it has none."""
         trial = NewTrial(
             device_id=self._device_id,
             config=config,
@@ -315,13 +332,14 @@ class JobRun:
             log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
         except DuplicateTrial:
             log.info("trial_known", config=config)  # another job measured it meanwhile
-            return
+            return trial.time_us
         self._statuses[trial.status] += 1
         self._note_failure(trial.status, trial.error)
         self._note_time(trial.time_us, own=True)
         if trial.time_us is not None:
             self._ok.append((config, trial.time_us))
         log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+        return trial.time_us
 
     def _note_time(self, time_us: float | None, *, own: bool) -> None:
         if time_us is not None and time_us < self._fastest:

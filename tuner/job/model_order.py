@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from db.contract.model import LayerOrder, ModelOrder
 from db.contract.order import Terms, terms_of
 from db.contract.sent import SentModel
+from templates.errors import first_refused
 from tuner.errors import BadOrder
 from tuner.job.order import ordered, sendable, workload_of
 from tuner.plain import plain
@@ -24,8 +25,7 @@ def model_ordered(
     try:
         sent = SentModel.model_validate(body | sendable(terms_of(how)))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadOrder(".".join(map(str, first["loc"])), first["msg"]) from error
+        raise BadOrder(*first_refused(error)) from error
     layers = []
     for place, each in enumerate(sent.workloads):
         try:

@@ -13,7 +13,7 @@ import templates
 from db.contract.order import STRATEGIES, JobOrder, Terms
 from db.contract.sent import SentTerms
 from db.contract.spec import specified
-from templates.errors import TemplateError, UnknownOperator
+from templates.errors import TemplateError, UnknownOperator, first_refused
 from templates.workload import Workload
 from tuner.errors import BadOrder, UnknownStrategy
 from tuner.plain import plain
@@ -95,9 +95,8 @@ def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
 
 
 def _refusal(error: ValidationError) -> BadOrder:
-    first = error.errors()[0]
-    field = str(first.get("ctx", {}).get("field") or first["loc"][0])
-    if field == "search" and isinstance(first["input"], str):
-        return UnknownStrategy(first["input"], STRATEGIES)
-    found = "" if isinstance(first["input"], Mapping) else f", but it is {first['input']!r:.80}"
-    return BadOrder(field, first["msg"] + found)
+    field, why = first_refused(error)
+    given = error.errors()[0]["input"]
+    if field == "search" and isinstance(given, str):
+        return UnknownStrategy(given, STRATEGIES)
+    return BadOrder(field, why)

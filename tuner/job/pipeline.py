@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
@@ -21,7 +20,7 @@ from tuner.process.stopping import LOOK_SECONDS, check_stopped
 BATCH = 8
 
 
-@dataclass
+@dataclass(eq=False)
 class _Candidate:
     config: Config
     build: Future[Built]
@@ -49,14 +48,15 @@ def measured(
     left: Callable[[], int],
     check: Callable[[], None],
 ) -> Generator[tuple[Config, Built, Measured | None]]:
-    """Results in the order in which the plan proposed them; None if the build failed.
+    """Results as they come, those that are there in the order of their proposals; None if the
+    build failed.
 
     ``left()`` says how many more are wanted. At 0, what was built ahead is dropped. ``check()``
     is called again and again during every wait, and may raise. If the runner ``overlaps_builds``,
     the next batch is built while one runs. Otherwise a batch is built before any of it runs.
     """
     batch = max(BATCH, builder.workers, 2 * runner.max_in_flight)
-    pending: deque[_Candidate] = deque()
+    pending: list[_Candidate] = []
     numbers = itertools.count()
     try:
         while (wanted := left()) > 0:
@@ -70,18 +70,16 @@ def measured(
             builds = [each.build for each in pending]
             while not runner.overlaps_builds and wait(builds, LOOK_SECONDS).not_done:
                 check()
-            while not pending[0].ended:
-                _run(pending, runner)
+            while (first := _first_ended(pending, runner)) is None:
                 in_flight = [each for one in pending for each in one.futures if not each.done()]
-                if pending[0].ended or wait(in_flight, LOOK_SECONDS, FIRST_COMPLETED).done:
-                    continue
-                check()
-            head = pending.popleft()
-            built = head.build.result()
-            result = None if head.run is None else head.run.result()
+                if not wait(in_flight, LOOK_SECONDS, FIRST_COMPLETED).done:
+                    check()
+            pending.remove(first)
+            built = first.build.result()
+            result = None if first.run is None else first.run.result()
+            yield first.config, built, result
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
-            yield head.config, built, result
         _drop(pending)  # what still runs would disturb what is measured next
         while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
             check()
@@ -94,6 +92,12 @@ def _drop(pending: Iterable[_Candidate]) -> None:
         each.build.cancel()
         if each.run is not None:
             each.run.cancel()
+
+
+def _first_ended(pending: Iterable[_Candidate], runner: Measuring) -> _Candidate | None:
+    """After the runner was given what it takes."""
+    _run(pending, runner)
+    return next((each for each in pending if each.ended), None)
 
 
 def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import templates
 from db.results import signed
-from templates.errors import TemplateError
+from templates.errors import TemplateError, first_refused
 from templates.limits import DeviceLimits
 from templates.template import threads_of
 from templates.workload import Workload
@@ -105,6 +105,5 @@ def verified(
 def _damaged(what: str, error: Exception) -> BrokenArtifact:
     why = f"{type(error).__name__}: {error}"[:200]
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:200]
+        why = ": ".join(first_refused(error))[:200]
     return BrokenArtifact(f"the manifest of {what} is damaged: {why}")

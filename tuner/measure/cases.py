@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from templates import operator
 from templates.argument import Argument
 from templates.dtypes import in_numpy
+from templates.exact.in_threads import in_threads
 from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse", "decaying", "offset")
@@ -31,6 +32,9 @@ RANGE = {"float32": 1e20, "bfloat16": 1e20, "float16": 2.0**4}
 neither what is split into halves nor what is transformed may overflow or vanish."""
 OFFSET = {"float32": 1000.0, "bfloat16": 16.0, "float16": 64.0}
 """What stands on a large constant, in standard deviations; less if the dtype has fewer bits."""
+
+PIECE = 2**22
+"""Elements that are drawn or rounded by one thread."""
 
 Array = NDArray[np.floating[Any]]
 """Of its argument's dtype."""
@@ -108,7 +112,10 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
 
 def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Generator) -> Array:
     if name == "positive":
-        values = rng.random(argument.shape, np.float32) + np.float32(0.5)
+        values = _filled(
+            argument.shape, rng, lambda own, out: own.random(out=out, dtype=np.float32)
+        )
+        values += np.float32(0.5)
         if argument in workload.given[1:2]:
             values *= _headroom(workload)
     elif name == "impulse" and argument == workload.given[0]:
@@ -116,10 +123,42 @@ def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Gen
     elif name in ("decaying", "offset") and argument in workload.given[:2]:
         values = _extreme(workload, argument, name, rng)
     else:
-        values = rng.standard_normal(argument.shape, np.float32)
+        values = _normal(argument.shape, rng)
         if argument.role == "sums":
             values *= SPREAD
-    return values.astype(in_numpy(argument.dtype))
+    return _rounded(values, argument.dtype)
+
+
+def _normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    return _filled(shape, rng, lambda own, out: own.standard_normal(out=out, dtype=np.float32))
+
+
+def _filled(
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    fill: Callable[[np.random.Generator, NDArray[np.float32]], object],
+) -> NDArray[np.float32]:
+    """Drawn by pieces, each by a generator of its own: the same numbers on any processors."""
+    values = np.empty(shape, np.float32)
+    pieces = _pieces(values)
+    own = rng.spawn(len(pieces)) if len(pieces) > 1 else [rng]
+    in_threads(lambda at: fill(own[at], pieces[at]), range(len(pieces)))
+    return values
+
+
+def _rounded(values: NDArray[np.float32], dtype: str) -> Array:
+    rounded: Array = np.empty(values.shape, in_numpy(dtype))
+
+    def round_(pair: tuple[Array, NDArray[np.float32]]) -> None:
+        pair[0][...] = pair[1]
+
+    in_threads(round_, zip(_pieces(rounded), _pieces(values), strict=True))
+    return rounded
+
+
+def _pieces(array: Any) -> list[Any]:
+    flat = array.reshape(-1)
+    return [flat[start : start + PIECE] for start in range(0, flat.size, PIECE)]
 
 
 def _corners(argument: Argument) -> NDArray[np.float32]:
@@ -138,7 +177,7 @@ def _extreme(
     workload: Workload, argument: Argument, name: str, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """Of the size that makes sums no larger than on normal input, times a power of the range."""
-    values = rng.standard_normal(argument.shape, np.float32)
+    values = _normal(argument.shape, rng)
     range_of, is_first = RANGE[workload.dtype], argument == workload.given[0]
     if name == "decaying":
         if not is_first:

@@ -54,7 +54,8 @@ def noise(
     if found["spread"] > STEADY:
         reasons.append(f"the samples are spread by {found['spread']:.0%} of their median")
     if found["probe_spread"] > STEADY:
-        reasons.append(f"those of the empty program by {found['probe_spread']:.0%}")
+        of_the_probe = f"spread by {found['probe_spread']:.0%} of their median"
+        reasons.append(f"the samples of the empty program are {of_the_probe}")
     told = f"{', '.join(reasons)}; {WAY_OUT}" if reasons else None
     return {"quiet": not reasons, **found, "reason": told}
 

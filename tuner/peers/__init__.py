@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from contextlib import suppress
 
 from db.contract.order import Baselines
 from templates.workload import Workload
@@ -58,6 +59,22 @@ def beside_kernels(group: str, kind: str) -> bool:
 def here(group: str) -> bool:
     """Whether a library of the group may be installed: a process for none imports for nothing."""
     return group not in (PYTORCH, LAYERS) or installed("torch")
+
+
+IMPORTED = {
+    DEVICE: ("torch", "torch._inductor.compile_fx", "cupy", "cupyx.scipy.signal", "triton"),
+    HOST: ("scipy.signal",),
+    PYTORCH: ("torch", "torch._inductor.compile_fx"),
+    LAYERS: ("torch",),
+}
+"""What a group's peers import, of which some take seconds."""
+
+
+def import_libraries(group: str) -> None:
+    """Import what is installed of them; of a faulty one, listing its peers says more."""
+    for name in IMPORTED[group]:
+        with suppress(Exception):
+            importlib.import_module(name)
 
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:

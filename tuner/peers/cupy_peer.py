@@ -18,7 +18,7 @@ import numpy as np
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import Listing, in_float32, in_mode, installed, transform_seconds
+from tuner.peers.peer import Listing, Peer, in_float32, in_mode, installed, transform_seconds
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
@@ -52,7 +52,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
         yield CupyPeer(name, seconds, in_float32(workload, in_mode(workload, function)))
 
 
-class CupyPeer:
+class CupyPeer(Peer):
     """One function of CuPy; ``is_captured`` says how it is timed, once it is prepared."""
 
     is_captured = False
@@ -60,13 +60,17 @@ class CupyPeer:
     def __init__(self, name: str, seconds: float, function: Callable[[Any, Any], Any]) -> None:
         self.name, self.seconds, self._function = name, seconds, function
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
         cupy = import_module("cupy")
+        x, w = given
         self._x, self._w = cupy.asarray(np.array(x)), cupy.asarray(np.array(w))
         # memory of its own: what a graph writes must not be handed to anybody else
         self._pool = cupy.cuda.MemoryPool()
         cupy.cuda.runtime.deviceSynchronize()  # the inputs are there for every stream
         self._called_on(cupy.cuda.Stream.null)
+
+    def ready(self) -> Kernel:
+        cupy = import_module("cupy")
         trial = cupy.cuda.Stream(non_blocking=True)
         try:
             self._captured(1, trial)

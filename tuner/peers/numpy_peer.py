@@ -11,20 +11,22 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_numpy
-from tuner.peers.peer import Listing, in_float32, in_mode
+from tuner.peers.peer import Listing, Peer, in_float32, in_mode
 
 FLOPS_PER_SECOND = 2e10
 """Of one CPU core in the direct form, about."""
 
 
-class NumpyPeer:
+class NumpyPeer(Peer):
     """A function of NumPy's arrays, ``call``, in the form that takes ``flops``."""
 
     def __init__(self, name: str, flops: int, call: Callable[..., Any]) -> None:
         self.name, self.seconds, self._call = name, flops / FLOPS_PER_SECOND, call
 
-    def prepare(self, *given: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
         self._given = [np.array(array) for array in given]
+
+    def ready(self) -> Kernel:
         return Kernel(call=self.output)
 
     def output(self) -> Array:

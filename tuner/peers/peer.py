@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from math import log2
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import in_numpy
@@ -14,28 +15,38 @@ from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 
 
-class Peer(Protocol):
+class Peer(ABC):
     """A library's way to compute a workload. ``seconds`` is about what one call takes, told from
     the shape."""
 
     name: str
     seconds: float
 
-    @property
-    def prepare(self) -> Callable[..., Kernel]:
-        """Makes it ready to be timed on what is given, in the order of the workload's arguments."""
-        ...
+    @abstractmethod
+    def compile(self, *given: Array) -> None:
+        """Take a copy of what is given, in the order of the workload's arguments, and have the
+        library load and compile what its first call needs. That takes the host long; a GPU has a
+        few calls to make, but no search among ways to compute."""
 
+    @abstractmethod
+    def ready(self) -> Kernel:
+        """What is timed, at its best, after :meth:`compile`."""
+
+    @abstractmethod
     def output(self) -> Array:
-        """What the prepared call computes."""
-        ...
+        """What the call computes, once it is ready."""
+
+    def prepare(self, *given: Array) -> Kernel:
+        """Compiled, and ready to be timed on what is given."""
+        self.compile(*given)
+        return self.ready()
 
 
 Listing = Callable[[Any, str], Iterable[Peer]]
 """A library's peers for a workload of one operator, beside a device of that kind."""
 
 
-class Broken:
+class Broken(Peer):
     """A peer that can't be timed here; trying to says why."""
 
     seconds = 0.0
@@ -43,7 +54,10 @@ class Broken:
     def __init__(self, name: str, error: Exception) -> None:
         self.name, self._error = name, error
 
-    def prepare(self, *given: Array) -> NoReturn:
+    def compile(self, *given: Array) -> NoReturn:
+        raise self._error
+
+    def ready(self) -> NoReturn:
         raise self._error
 
     def output(self) -> NoReturn:

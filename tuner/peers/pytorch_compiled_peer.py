@@ -3,8 +3,10 @@ activation are in one kernel; and the sum of shifted signals, all of which is.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
@@ -29,9 +31,9 @@ MOST_SHIFTS = 16
 
 
 def compiled(form: Form, name: str = "pytorch compiled") -> Form:
-    """The same, compiled at its first call, without CUDA graphs of PyTorch's own: what is timed is
-    captured as other peers are."""
-    return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)))
+    """The same, compiled at its first call or :func:`ahead` of it, without CUDA graphs of PyTorch's
+    own: what is timed is captured as other peers are."""
+    return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)), ahead=ahead)
 
 
 def _compiled(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
@@ -39,7 +41,41 @@ def _compiled(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
     from torch._inductor import config
 
     config.compile_threads = 1  # processes that compile would outlast this and disturb the round
-    return torch.compile(call, fullgraph=True, dynamic=False)
+    return torch.compile(call, fullgraph=True, dynamic=False, backend=_inductor)
+
+
+class _Ahead(Exception):
+    """Ends a call that was to be compiled, and not to be made."""
+
+    wanted = False
+
+
+def ahead(call: Callable[[], Any]) -> None:
+    """Compile what ``torch.compile`` made, and make no call: cuDNN would search in it."""
+    _Ahead.wanted = True
+    try:
+        with suppress(_Ahead):
+            call()
+    finally:
+        _Ahead.wanted = False
+
+
+def _inductor(graph: Any, given: Sequence[Any]) -> Any:
+    """PyTorch's own backend. What is compiled ahead is wrapped: in a captured call that costs
+    nothing, and no other is compiled so."""
+    from torch._inductor.compile_fx import compile_fx
+
+    made: Any = compile_fx(graph, given)
+    if not _Ahead.wanted:
+        return made
+
+    @wraps(made)
+    def call(*arguments: Any) -> Any:
+        if _Ahead.wanted:
+            raise _Ahead
+        return made(*arguments)
+
+    return call
 
 
 def sum_of_shifts(

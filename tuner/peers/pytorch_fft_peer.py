@@ -12,7 +12,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import Listing, transform_seconds
+from tuner.peers.peer import Listing, Peer, transform_seconds
 from tuner.peers.pytorch_peer import ready, take_threads
 from tuner.peers.timing import captured, fastest
 from tuner.peers.torch_arrays import to_array, to_tensor
@@ -39,7 +39,7 @@ def block_sizes(workload: Conv1dWorkload) -> list[int]:
     return [size for size in (first << step for step in range(WIDEST)) if size < whole] + [whole]
 
 
-class OverlapSavePeer:
+class OverlapSavePeer(Peer):
     """Blocks of the signals that overlap by ``N - 1`` samples, transformed as one batch, times
     the transform of the weights, which is part of the call as it is in ``fftconvolve``. Of a few
     block sizes, on a CPU with all threads or one, the quickest on the inputs at hand is taken;
@@ -54,16 +54,29 @@ class OverlapSavePeer:
         self._workload, self._kind = workload, kind
         self._call: Callable[[], Tensor]
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
         import torch
 
-        signal, weights = to_tensor(x, self._kind), to_tensor(w, self._kind)
-        ways = list(product(self._threads(), block_sizes(self._workload)))
-        calls = [partial(self._way, signal, weights, *way) for way in ways]
+        x, w = given
+        self._given = to_tensor(x, self._kind), to_tensor(w, self._kind)
+        if self._kind == "cuda":  # kernels are loaded, and transforms planned, at a first call
+            with torch.inference_mode():
+                for way in self._ways():
+                    self._way(*self._given, *way)
+
+    def ready(self) -> Kernel:
+        import torch
+
+        ways = self._ways()
+        calls = [partial(self._way, *self._given, *way) for way in ways]
         with torch.inference_mode():
             chosen = fastest(calls, self._kind)
         self.block, self._call = ways[chosen][1], calls[chosen]
         return Kernel(call=self._once, graphed=partial(captured, self._call))
+
+    def _ways(self) -> list[tuple[int | None, int]]:
+        """Threads and block."""
+        return list(product(self._threads(), block_sizes(self._workload)))
 
     def _threads(self) -> list[int | None]:
         """The numbers worth trying; a GPU's are not ours to choose."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
@@ -18,12 +18,12 @@ from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_torch
-from tuner.peers.peer import Listing, installed
+from tuner.peers.peer import Listing, Peer, installed
 from tuner.peers.timing import captured
 from tuner.peers.torch_arrays import to_array, to_tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor, memory_format
+    from torch import Tensor, dtype, memory_format
 
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
@@ -39,7 +39,8 @@ ONE_THREAD = 0.5
 class Form:
     """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
     ``layouts`` are the names of the formats worth trying, none if there is one only; ``name`` is
-    that of the peer, before its layout;
+    that of the peer, before its layout; ``ahead(call)`` compiles what a GPU's first call would, and
+    makes no call;
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
     ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
 
@@ -47,6 +48,7 @@ class Form:
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
     layouts: tuple[str, ...] = ("",)
     name: str = "pytorch"
+    ahead: Callable[[Callable[[], Any]], None] = lambda _: None
     ordered: Callable[[Any, Any], Tensor] = lambda _, y: y
 
 
@@ -71,7 +73,7 @@ def take_threads(threads: int) -> None:
         torch.set_num_threads(threads)
 
 
-class PytorchPeer:
+class PytorchPeer(Peer):
     """A function of PyTorch's tensors; on CUDA captured in a graph, for float32 with tf32
     where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
     then. ``threads`` are a CPU's."""
@@ -93,12 +95,23 @@ class PytorchPeer:
         self._form, self._workload, self._kind = form, workload, kind
         self._tf32 = False
 
-    def prepare(self, *given: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
+        """Of cuDNN, which searches at the first call of each shape, only the libraries are
+        loaded on a GPU."""
         import torch
 
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
         tensors = [to_tensor(array, self._kind) for array in given]
         self._call = self._form.call(self._workload, layout, *tensors)
+        if self._kind == "cpu":
+            self._once()
+            return
+        self._set_up()
+        with torch.inference_mode():
+            _load_cudnn(tensors[0].dtype)
+            self._form.ahead(self._call)
+
+    def ready(self) -> Kernel:
         exact = self._ordered()
         if self._admits_tf32():
             self._tf32 = True
@@ -140,6 +153,16 @@ class PytorchPeer:
             torch.backends.cudnn.allow_tf32 = self._tf32
         else:
             take_threads(self._threads)
+
+
+@cache
+def _load_cudnn(dtype: dtype) -> None:
+    """By a convolution of another shape than anybody's."""
+    import torch
+
+    signal, kernel = (torch.ones(1, 1, n, dtype=dtype, device="cuda") for n in (5, 3))
+    torch.nn.functional.conv1d(signal, kernel)
+    torch.cuda.synchronize()
 
 
 def _conv1d(

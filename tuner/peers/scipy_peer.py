@@ -18,7 +18,7 @@ from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_numpy
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
-from tuner.peers.peer import Listing, in_float32, in_mode, installed, transform_seconds
+from tuner.peers.peer import Listing, Peer, in_float32, in_mode, installed, transform_seconds
 from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
@@ -79,7 +79,7 @@ def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
     yield ScipyPeer("scipy.oaconvolve", seconds, call, sorted({1, host_threads()}))
 
 
-class ScipyPeer:
+class ScipyPeer(Peer):
     """One function of ``scipy.signal``. A batch of transforms is spread over ``workers`` threads,
     of the numbers given the quickest: for a short signal that is one."""
 
@@ -88,8 +88,10 @@ class ScipyPeer:
     def __init__(self, name: str, seconds: float, call: Call, choice: Sequence[int] = (1,)) -> None:
         self.name, self.seconds, self._call, self._choice = name, seconds, call, choice
 
-    def prepare(self, *given: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
         self._given = [np.array(array) for array in given]
+
+    def ready(self) -> Kernel:
         calls = [partial(self._spread, workers) for workers in self._choice]
         self.workers = self._choice[fastest(calls, "cpu")]
         return Kernel(call=self.output)

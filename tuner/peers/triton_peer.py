@@ -12,7 +12,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import Listing, installed
+from tuner.peers.peer import Listing, Peer, installed
 from tuner.peers.pytorch_peer import ready
 from tuner.peers.timing import captured, fastest
 
@@ -33,7 +33,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
         yield TritonPeer(workload)
 
 
-class TritonPeer:
+class TritonPeer(Peer):
     """2048 outputs a program, 4 taps a step; of a few numbers of warps the quickest, ``warps``.
     Launched by PyTorch, whose tensors and stream Triton takes, and captured in a graph."""
 
@@ -45,11 +45,15 @@ class TritonPeer:
         self._workload = workload
         self._call: Callable[[], Any]
 
-    def prepare(self, x: Array, w: Array) -> Kernel:
+    def compile(self, *given: Array) -> None:
         import torch
 
-        self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in (x, w))
+        self._x, self._w = (torch.from_numpy(np.array(array)).cuda() for array in given)
         self._y = torch.full(self._workload.output.shape, torch.nan, device="cuda")
+        for warps in WARPS:
+            self._launch(warps)
+
+    def ready(self) -> Kernel:
         calls = [partial(self._launch, warps) for warps in WARPS]
         chosen = fastest(calls, "cuda")
         self.warps, self._call = WARPS[chosen], calls[chosen]

@@ -159,20 +159,26 @@ class Plan:
         return self._derived(self.workload, config)
 
     def _pretrained(self) -> Ranker | None:
-        """None for gradients: rankers have seen none."""
-        if not self.workload.is_forward:
-            return None
-        return pretrained(self.workload.operator, self.device.kind)
+        """None if it has not learnt from any of the plan's templates."""
+        ranked = _ranked(self.workload)
+        gradients = not ranked.is_forward
+        found = pretrained(ranked.operator, self.device.kind, gradients=gradients)
+        return found if found is not None and any(map(found.knows, self.templates)) else None
 
     def _expected(self, workload: Workload, configs: Sequence[Config]) -> NDArray[np.float32]:
         """What the ranker expects of configurations of a workload, 0 without a ranker."""
         if self._ranker is None or not configs:
             return np.zeros(len(configs), np.float32)
         derive = partial(self._derived, workload)
-        return self._ranker.expected(workload, self.device.limits, derive, configs)
+        return self._ranker.expected(_ranked(workload), self.device.limits, derive, configs)
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
         """What the cost model sees of a configuration beside its knobs."""
         template = self.templates.get(config["template"])
         derived = template.features(workload, config, self.device.limits) if template else {}
         return derived | {"bytes": workload.bytes, "flops": workload.flops}
+
+
+def _ranked(workload: Workload) -> Workload:
+    """What a ranker sees: the forward workload that a gradient is, if it is one."""
+    return workload.as_forward or workload

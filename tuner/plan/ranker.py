@@ -1,5 +1,6 @@
 """A ranker that was trained on other shapes: which configurations of a shape that nobody has tuned
-are likely to be fast. The package has one for each operator and kind of device, which
+are likely to be fast. The package has one for each operator and kind of device, and one for the
+templates of gradients alone where trials of those were recorded, which
 ``python -m tests.benchmarks.predicted train`` makes of recorded trials."""
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ class Ranker:
             if column is not None:
                 rows[place, column] = value
 
+    def knows(self, template: str) -> bool:
+        """Whether it has learnt from trials of that template."""
+        return f"knob:template={template}" in self.columns
+
     @property
     def trained_on(self) -> str:
         """Device, shapes, trials and date."""
@@ -69,8 +74,14 @@ class Ranker:
         return cls(booster)
 
 
+def path_of(operator: str, kind: str, *, gradients: bool = False) -> Path:
+    """The file of the package's own, if there is one."""
+    return FOLDER / f"{operator}-{kind}{'-gradients' if gradients else ''}.ubj.gz"
+
+
 @cache
-def pretrained(operator: str, kind: str) -> Ranker | None:
-    """The package's own; None for an operator that was added since."""
-    path = FOLDER / f"{operator}-{kind}.ubj.gz"
+def pretrained(operator: str, kind: str, *, gradients: bool = False) -> Ranker | None:
+    """The package's own, of forward workloads or of the templates of ``gradients``; None if nothing
+    was recorded to learn from."""
+    path = path_of(operator, kind, gradients=gradients)
     return Ranker.load(path) if path.exists() else None

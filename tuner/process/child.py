@@ -113,6 +113,15 @@ class Child:
         self._killed = True
         self._signal()
 
+    def pause(self) -> None:
+        """Let the process and those of its group do nothing until :meth:`go_on`, from any thread.
+        One that has not started is not paused."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End a pause, from any thread."""
+        self._signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Kill the process with all it started, and wait for its end. Not while a call of another
         thread is under way."""
@@ -133,11 +142,11 @@ class Child:
             self.close()  # nobody waits for the answer any more
             raise
 
-    def _signal(self) -> None:
+    def _signal(self, number: signal.Signals = signal.SIGKILL) -> None:
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, number)
 
     def _started(self, check: Callable[[], None]) -> socket.socket:
         if self._process is not None and (self._process.poll() is not None or not self._silent()):

@@ -107,16 +107,21 @@ class Xgb(Strategy):
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
 
     def _knows_something(self) -> bool:
-        if self._earlier or self.prior is not None:
+        """A few trials rank nothing: where the model knows no difference, a space's order would."""
+        if self.prior is not None:
             return True
-        return len(self.results) >= LEARN_FROM and any(self.results.values())
+        past = (trial.time_us for _, trials in self._earlier for trial in trials)
+        times = [*self.results.values(), *past]
+        return len(times) >= LEARN_FROM and any(times)
 
     def _first_look(self, count: int) -> list[int]:
-        shares = Counter(turns(count, self._tried(), self._left(self.seen)))
-        return [
+        chosen = self._next_seeds(count)
+        taken = {*self.seen, *chosen}
+        shares = Counter(turns(count - len(chosen), self._tried(), self._left(taken)))
+        return chosen + [
             index
             for part, share in shares.items()
-            for index in spread(self.space, self._table, self.rng, share, self.seen, part)
+            for index in spread(self.space, self._table, self.rng, share, taken, part)
         ]
 
     def _next_seeds(self, count: int) -> list[int]:

@@ -6,10 +6,15 @@ from typing import Any
 
 import torch
 
+from tuner.errors import WrongArgument
 from tuner.library import torch_transforms
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NEEDS_GRAD = "grad is needed, and of this shape neither output nor gradients are tuned"
+NORM_NEEDS_GRAD = (
+    "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
+    "under torch.no_grad(), or call optimize_ with mode='training'"
+)
 
 
 def beyond_kernels(*given: Any) -> str | None:
@@ -37,3 +42,17 @@ def only_pytorchs(*given: Any) -> str | None:
 
 def there(*tensors: Any) -> list[Any]:
     return [each for each in tensors if each is not None]
+
+
+def recorded(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
+    """The call of a module on what ``torch.fx.symbolic_trace`` records, as one node. Raises
+    WrongArgument if nothing calls it."""
+    symbols = there(*given)
+    tracer: Any = symbols[0].tracer
+    path = tracer.path_of_module(module)
+    if not path:
+        raise WrongArgument(
+            "symbolic_trace of a module alone has no node for it; trace the model that calls it"
+        )
+    node: torch.fx.Proxy = tracer.create_proxy("call_module", path, tuple(symbols), {})
+    return node

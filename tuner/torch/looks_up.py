@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 
@@ -120,3 +120,16 @@ class LooksUp(torch.nn.Module):
     @abstractmethod
     def _fields(self, x: Any) -> dict[str, Any] | str:
         """The workload of that input, or why it has none."""
+
+
+class Shared:
+    """A source within a module's state: its copies have the same, its files none."""
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return Shared, ()

@@ -10,6 +10,7 @@ import torch
 from pydantic import ValidationError
 
 import templates
+from templates.errors import first_refused
 from templates.workload import Workload
 from tuner.client.answers import Best
 from tuner.client.beside_pytorch import left_to_pytorch
@@ -35,7 +36,7 @@ def workload_of(operator: str, fields: Mapping[str, Any]) -> Workload | str:
     try:
         return templates.operator(operator).workload.model_validate(dict(fields))
     except ValidationError as error:
-        return f"the operator has limits: {error.errors()[0]['msg']}"
+        return f"the operator has limits: {' '.join(first_refused(error))}"
 
 
 def look_up(

@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
+from tuner.library.torch_transforms import quiet
 from tuner.torch import autocast
+from tuner.torch.beyond_kernels import beyond_kernels
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
@@ -27,6 +29,7 @@ from tuner.torch.gradients.call import (
     in_place,
     laid_out,
 )
+from tuner.torch.gradients.shortcut import GradientShortcut
 
 NAME = "convtune::module"
 _SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
@@ -39,6 +42,11 @@ _SCHEMA_OF_GRADIENTS = (
 class Called(Layer, Protocol):
     """What a module gives the operator, which lays every output and gradient out: the graph is
     compiled for these strides."""
+
+    gradient_shortcut: GradientShortcut | None
+
+    def recognised(self, x: Tensor, weight: Tensor, bias: Some, in_graph: bool) -> Some:
+        """The output for a call like the last one that a kernel has computed; else None."""
 
     def computed_in_graph(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
         """The output, by a tuned kernel or by PyTorch, laid out."""
@@ -99,9 +107,14 @@ def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: in
 def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
     """With gradients if they are needed, which are an operator of the graph too; PyTorch's
     convolution, which has all derivatives, if it is transformed."""
-    if not needs_derivative(x, weight, bias, residual):
-        return _below_autograd(number, x, weight, bias, residual)
     module = _module(number)
+    y = None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
+    if y is not None:
+        return y
+    if not needs_derivative(x, weight, bias, residual):
+        if _is_plain(x, weight, bias, residual):
+            return module.computed_in_graph(x, weight, bias, residual)
+        return _below_autograd(number, x, weight, bias, residual)
     if module.only_plain or is_transformed():
         return module.laid_out(module.plain(x, weight, bias, residual), x)
     calls = Calls(
@@ -113,6 +126,14 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
     apply: Any = Differentiated.apply
     differentiated: Tensor = apply(calls, x, weight, bias, residual)
     return differentiated
+
+
+def _is_plain(*tensors: Some) -> bool:
+    """Whether nobody listens below autograd. To be dispatched again takes as long as what is to be
+    done, and what was recognised here is not recognised there."""
+    if torch.is_grad_enabled() or not quiet(torch) or beyond_kernels(*tensors) is not None:
+        return False
+    return all(each is None or each.is_cpu or each.is_cuda for each in tensors)
 
 
 def _below_autograd(number: int, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
@@ -136,8 +157,12 @@ def _gradients(
     grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
     needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
-    module, saved = _module(number), Saved(x, weight, bias, residual, output)
-    return laid_out(module, computed(module, grad, saved, Of(*needed)), grad, x)
+    module, saved, of = _module(number), Saved(x, weight, bias, residual, output), Of(*needed)
+    found = laid_out(module, computed(module, grad, saved, of), grad, x)
+    made = GradientShortcut.of(module, grad, x, weight, of)
+    if made is not None:
+        module.gradient_shortcut = made
+    return found
 
 
 def _described_gradients(
@@ -152,9 +177,18 @@ def _differentiated_gradients(
     needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
     """PyTorch's, which have derivatives, if there is something to derive by."""
+    module = _module(number)
+    shortcut = module.gradient_shortcut
+    known = None if shortcut is None else shortcut(grad, x, weight, needed)
+    if known is not None and shortcut is not None:
+        if module.used_backward != shortcut.used:
+            module.used_backward = shortcut.used
+        return known
     if needs_derivative(grad, x, weight, bias, residual):
-        module, saved = _module(number), Saved(x, weight, bias, residual, output)
+        saved = Saved(x, weight, bias, residual, output)
         return laid_out(module, computed(module, grad, saved, Of(*needed), tuned=False), grad, x)
+    if _is_plain(grad, x, weight, bias, residual, output):
+        return _gradients(grad, x, weight, bias, residual, output, needed, number)
     with torch._C._AutoDispatchBelowAutograd():
         found: list[Tensor] = torch.ops.convtune.module_gradients(
             grad, x, weight, bias, residual, output, needed, number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
@@ -17,14 +16,21 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
 from tuner.torch import activations, autocast, module_operator
-from tuner.torch.beyond_kernels import NEEDS_GRAD, PLAIN, only_pytorchs, there
+from tuner.torch.beyond_kernels import (
+    NEEDS_GRAD,
+    NORM_NEEDS_GRAD,
+    PLAIN,
+    only_pytorchs,
+    recorded,
+    there,
+)
 from tuner.torch.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
-from tuner.torch.looks_up import LooksUp, Purpose
+from tuner.torch.gradients.shortcut import GradientShortcut
+from tuner.torch.looks_up import LooksUp, Purpose, Shared
 from tuner.torch.lookup import Found
+from tuner.torch.said import Said
 from tuner.torch.shortcut import Order, Shortcut
-
-log = logging.getLogger("tuner.torch.modules")
 
 
 class Tuned(LooksUp):
@@ -35,10 +41,10 @@ class Tuned(LooksUp):
     A shape is looked up at its first call, with bias, residual and activation in the kernel or, if
     only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew.
     ``used`` says what computed the last output, "tuned" or "pytorch", ``reason`` why; each reason
-    is logged once. If grad is needed, the output, the input's gradient and the weight's are each by
-    a tuned kernel if there is one, and by PyTorch if not: ``used_backward`` says by what, of
-    "input" and "weight". If something records or transforms the call, PyTorch computes; and so it
-    does if it was faster when the shape was tuned.
+    is logged once, of a model's layers together. If grad is needed, the output, the input's
+    gradient and the weight's are each by a tuned kernel if there is one, and by PyTorch if not:
+    ``used_backward`` says by what, of "input" and "weight". If something records or transforms the
+    call, PyTorch computes; and so it does if it was faster when the shape was tuned.
 
     A copy shares the source. A file has none: set ``source`` after loading.
     """
@@ -49,6 +55,7 @@ class Tuned(LooksUp):
     """By a layout with channels last, the axes of an input in that order, and those of an output in
     PyTorch's."""
     bias: torch.nn.Parameter | None
+    said: Said
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
     used_backward: dict[str, str]
@@ -72,14 +79,16 @@ class Tuned(LooksUp):
         self._norm: BatchNorm | None = None
         self.used_backward = {}
         self._number = module_operator.numbered(self)
+        self.said = Said()
         self.forget()
 
     def forget(self) -> None:
         """Look every shape up again."""
         self._found: dict[Any, Found] = {}
-        self._said: set[str] = set()
+        self.said.forget()
         # of the last call in eager mode, and in a graph, which PyTorch dispatches otherwise
         self._shortcuts: list[Shortcut | None] = [None, None]
+        self.gradient_shortcut: GradientShortcut | None = None
 
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
@@ -89,8 +98,9 @@ class Tuned(LooksUp):
 
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
-        own: dict[str, Any] = {"_found": {}, "_said": set(), "_shortcuts": [None, None]}
-        return self.__dict__ | own | {"source": _Shared(self.source)}
+        own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
+        own |= {"gradient_shortcut": None, "source": Shared(self.source)}
+        return self.__dict__ | own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(  # type: ignore[no-untyped-call]
@@ -112,6 +122,8 @@ class Tuned(LooksUp):
             return self.plain(x, self.weight, self.bias, residual)
         if torch.compiler.is_compiling():
             return self._compiled(x, residual)
+        if isinstance(x, torch.fx.Proxy):
+            return recorded(self, x, residual)
         given: Any = x, self._current("weight"), self._current("bias"), residual
         kind = x.device.type
         if self._norm is None and autocast.is_on(kind):
@@ -155,18 +167,22 @@ class Tuned(LooksUp):
         """The output for the current weight and bias, by a tuned kernel if there is one."""
         return self._computed(x, weight, bias, residual, in_graph=False)
 
+    def recognised(self, x: Any, weight: Any, bias: Any, in_graph: bool) -> Any:
+        """The output for a call like the last one that a kernel has computed; else None."""
+        shortcut = self._shortcuts[in_graph]
+        y = shortcut and shortcut(x, weight, bias)
+        if shortcut is not None and y is not None and self.used != "tuned":
+            self._tell("tuned", shortcut.reason)
+        return y
+
     def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The same, as an operator of a compiled graph, laid out as that was promised."""
         return self._computed(x, weight, bias, residual, in_graph=True)
 
     def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:
-        shortcut = self._shortcuts[in_graph]
-        if shortcut is not None and residual is None:
-            y = shortcut(x, weight, bias)
-            if y is not None:
-                if self.used != "tuned":
-                    self._tell("tuned", shortcut.reason)
-                return y
+        y = self.recognised(x, weight, bias, in_graph) if residual is None else None
+        if y is not None:
+            return y
         reason = only_pytorchs(x, weight, bias, residual)
         if reason is NEEDS_GRAD:
             y = self.trained(x, weight, bias, residual)
@@ -189,9 +205,9 @@ class Tuned(LooksUp):
             asked.append((False, "backward_input"))
         if weight.requires_grad:
             asked.append((False, "backward_weight"))
-        if self._norm is not None or not any(
-            self.found_for(x, x.device, *each).library for each in asked
-        ):
+        if self._norm is not None:
+            return NORM_NEEDS_GRAD
+        if not any(self.found_for(x, x.device, *each).library for each in asked):
             return NEEDS_GRAD
         backward = partial(gradients.computed, self)
         calls = gradients.Calls(
@@ -297,10 +313,7 @@ class Tuned(LooksUp):
     def _tell(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
         if self.used != used or self.reason != reason:  # to set what a module has takes long
             self.used, self.reason = used, reason
-        if reason not in self._said:
-            self._said.add(reason)
-            level = logging.INFO if used == "tuned" else logging.WARNING
-            log.log(level, "%s is computed by %s: %s", type(self).__name__, used, reason)
+        self.said.say(type(self).__name__, used, reason)
 
     def _needs_grad(self, given: Sequence[Any]) -> bool:
         return any(each.requires_grad for each in given) or (
@@ -311,7 +324,7 @@ class Tuned(LooksUp):
         """Why no library may be called now."""
         if self._norm is not None:
             if self._norm.needs_grad and torch.is_grad_enabled():
-                return NEEDS_GRAD
+                return NORM_NEEDS_GRAD
             if self._norm.training:
                 return "its batch norm is in training mode; call eval() on the model"
         if autocast.is_on(x.device.type):
@@ -375,16 +388,3 @@ def _parameter(given: Any) -> Any:
     if isinstance(given, torch.nn.Parameter):
         return given
     return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)
-
-
-class _Shared:
-    """A source within a module's state: its copies have the same, its files none."""
-
-    def __init__(self, source: Source | None = None) -> None:
-        self.source = source
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return _Shared, ()

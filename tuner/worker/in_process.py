@@ -14,7 +14,7 @@ from db.sql.errors import StorageError
 from db.sql.transaction import reading
 from tuner.device.device import Device
 from tuner.errors import TunerError
-from tuner.job.job import Progress
+from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings

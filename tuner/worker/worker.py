@@ -26,11 +26,13 @@ from db.sql.errors import DatabaseUnavailable, LeaseLost
 from templates.template import Template
 from tuner import __version__
 from tuner.build.builder import Builder
+from tuner.compare.peer_process import PeerProcesses
 from tuner.device.device import Device
 from tuner.errors import NoServer, TunerError
 from tuner.farm.farm import Farm
-from tuner.job.job import JobRun, Progress
+from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
+from tuner.job.progress import Progress
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, exercise
@@ -73,6 +75,7 @@ class Worker:
         self._builder = Builder(
             settings.build_workers, settings.build_seconds, settings.build_cache
         )
+        self._peers = PeerProcesses(device.kind) if farm is None else None
         self._seen = -BEAT_SECONDS
         self._silent_at = -math.inf  # when the database last did not answer
         self._left: list[Job] = []  # because of that, and not yet excused
@@ -131,6 +134,8 @@ class Worker:
             outcome = "released"
             try:
                 outcome = self._to_its_end(job, watch)
+                if self._peers is not None:
+                    self._peers.renew()
             except LeaseLost as lost:
                 outcome = "lost"
                 log.warning("lease_lost", reason=str(lost))
@@ -148,6 +153,8 @@ class Worker:
 
     def close(self) -> None:
         self._builder.close()
+        if self._peers is not None:
+            self._peers.close()
         if self._farm is not None:
             self._farm.close()
         try:
@@ -213,6 +220,7 @@ class Worker:
                 key=self._key,
                 among=self._among(job),
                 farm=self._farm,
+                peers=self._peers,
                 watch=self._counting(job, watch),
             )
             try:

@@ -40,7 +40,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "implicit"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

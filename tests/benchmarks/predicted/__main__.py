@@ -18,18 +18,17 @@ from pathlib import Path
 from templates import operators
 from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
-from tests.benchmarks.predicted.known import known
+from tests.benchmarks.predicted.known import known, known_gradients
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import to_learn
-from tests.benchmarks.predicted.train import train
+from tests.benchmarks.predicted.train import Example, train
 from tests.benchmarks.predicted.trials import FOLDER
 from tests.benchmarks.strategies.recording import load, names, samples
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
 from tuner.device.detect import detect
-from tuner.plan import ranker
-from tuner.plan.ranker import pretrained
+from tuner.plan.ranker import path_of, pretrained
 
 KINDS = ("cpu", "cuda")
 
@@ -76,33 +75,42 @@ def _gather(_: argparse.Namespace) -> None:
 def _train(_: argparse.Namespace) -> None:
     for operator in operators():
         for kind in KINDS:
-            made = train(known(operator.name, kind))
-            path = ranker.FOLDER / f"{operator.name}-{kind}.ubj.gz"
-            made.save(path)
-            print(f"{path.name}, {path.stat().st_size} bytes: {made.trained_on}")
+            for gradients, learnt in _learnt(operator.name, kind):
+                made = train(learnt)
+                path = path_of(operator.name, kind, gradients=gradients)
+                made.save(path)
+                print(f"{path.name}, {path.stat().st_size} bytes: {made.trained_on}")
+
+
+def _learnt(operator: str, kind: str) -> list[tuple[bool, list[Example]]]:
+    """What there is to learn from, by whether it is of gradients."""
+    found = [(False, known(operator, kind)), (True, known_gradients(operator, kind))]
+    return [(gradients, learnt) for gradients, learnt in found if learnt]
 
 
 def _judge(options: argparse.Namespace) -> None:
     rows = []
     for kind in KINDS:
         for operator in operators():
-            learnt = known(operator.name, kind)
-            recorded = [n for n, each in enumerate(learnt) if len(each.shape.trials) >= 20]
-            for place in recorded:
-                shape = learnt[place].shape.shape
-                how = "part of a space" if f"{kind} {shape.key}" in samples() else "left out"
-                rows.append({"kind": kind, "how": how, **asdict(left_out(learnt, place))})
-                print(f"\r{kind} {operator.name} {len(rows)}", end="", file=sys.stderr, flush=True)
+            for gradients, learnt in _learnt(operator.name, kind):
+                recorded = [n for n, each in enumerate(learnt) if len(each.shape.trials) >= 20]
+                for place in recorded:
+                    shape = learnt[place].shape.shape
+                    part = f"{kind} {shape.key}" in samples()
+                    how = "gradients" if gradients else "part of a space" if part else "left out"
+                    rows.append({"kind": kind, "how": how, **asdict(left_out(learnt, place))})
+                    print(f"\r{kind} {operator.name} {len(rows)}", end="", file=sys.stderr)
             for name in names() if kind == "cpu" else ():
                 own = pretrained(operator.name, kind)
                 if load(name).operator == operator.name and own is not None:
                     judged = whole_space(own, load(name))
                     rows.append({"kind": kind, "how": "whole space", **asdict(judged)})
     trained = {
-        f"{operator.name} on {kind}": found.trained_on
+        f"{operator.name}{', gradients,' if gradients else ''} on {kind}": found.trained_on
         for operator in operators()
         for kind in KINDS
-        if (found := pretrained(operator.name, kind)) is not None
+        for gradients in (False, True)
+        if (found := pretrained(operator.name, kind, gradients=gradients)) is not None
     }
     command = "python -m tests.benchmarks.predicted judge"
     text = markdown(rows, trained, command)

@@ -13,6 +13,9 @@ from tests.benchmarks.predicted.trials import FOLDER, Recordings
 
 SAMPLES = Path(__file__).parents[1] / "strategies/samples"
 """Parts of large spaces."""
+GRADIENTS = Path(__file__).parents[1] / "training/recordings"
+"""Of the templates that only gradients have: what was measured for the page of gradients, and, on
+the same device, what a ranker expected to be fast for batches of 128 and planes."""
 EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
 
 
@@ -20,6 +23,11 @@ def known(operator: str, kind: str) -> list[Example]:
     """What the package's rankers learn from: all but shapes that are kept for judging."""
     sampled = [each for each in _of(SAMPLES, operator, kind) if not is_judged(each.shape.shape)]
     return _of(FOLDER, operator, kind) + sampled
+
+
+def known_gradients(operator: str, kind: str) -> list[Example]:
+    """The same of the templates of gradients."""
+    return _of(GRADIENTS, operator, kind)
 
 
 def others(workload: Workload, kind: str) -> list[Example]:

@@ -27,8 +27,10 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         "trials of that shape, of which half were spread over its templates and half are children "
         "of the fastest, so four at random do well, too. `part of a space`: the same, of "
         "a shape of which a few values of each knob were combined "
-        "(`tests/benchmarks/strategies/samples`). `whole space`: the package's own ranker on "
-        "every configuration of a space.",
+        "(`tests/benchmarks/strategies/samples`). `gradients`: the same, of weight gradients and "
+        "of input gradients at strides (`tests/benchmarks/training/recordings`), most of whose "
+        "configurations were chosen to fill the device or as neighbours of the fastest. "
+        "`whole space`: the package's own ranker on every configuration of a space.",
         "",
         "| device | operator | | shapes | "
         + " | ".join(f"first {n}" for n in TRIALS)

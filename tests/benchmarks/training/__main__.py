@@ -75,7 +75,14 @@ def _steps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=int, help="height and width; timm's if not given")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--trials", type=int, default=48, help="of each workload")
-    parser.add_argument("--seconds", type=float, default=540, help="half are for all searches")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=540,
+        help="half are for all searches; no curve begins after",
+    )
+    parser.add_argument("--budget", type=float, help="seconds of each search, not half by all")
+    parser.add_argument("--no-tune", action="store_true", help="take what the database has")
     parser.add_argument("--curve", type=int, default=200, help="steps of a curve of losses")
     parser.add_argument("--database", help="URL of one that is kept; a fresh one if not given")
     parser.add_argument("--write", type=Path, help=f"{WRITTEN}; rows of other networks stay")

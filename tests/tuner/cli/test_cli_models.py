@@ -148,7 +148,7 @@ def test_the_list_one_of_them_and_its_end(
         ("{no", "is no JSON"),
         ('{"operator": "conv1d"}', "is no list of workloads; write a list as POST /models"),
         ([5], "is no list of workloads"),
-        ([], "workloads: List should have at least 1 item"),
+        ([], "workloads: must have at least 1 item(s), but has 0"),
         ([LAYERS[0], {"operator": "conv9d", "workload": {}}], "workloads.1.operator: "),
         ([LAYERS[0], {"operator": "conv1d", "workload": {"M": 0, "N": 3}}],
          "workloads.1.workload.M: "),

@@ -27,7 +27,13 @@ from tuner.client import client as requests
 from tuner.client import listening
 from tuner.client.answers import Job
 from tuner.client.client import Client
-from tuner.errors import JobFailed, ServiceError, ServiceUnreachable, StillRunning
+from tuner.errors import (
+    JobFailed,
+    ModelStillRunning,
+    ServiceError,
+    ServiceUnreachable,
+    StillRunning,
+)
 
 OTHER = {"M": 100, "N": 3}
 
@@ -143,6 +149,19 @@ def test_a_wait_may_end_before_the_job(client: Client, patient: None) -> None:
     assert seen == [job]
     with pytest.raises(StillRunning):
         client.wait(job, timeout=0)
+
+
+def test_who_waits_is_told_once_that_nobody_takes_the_job(
+    client: Client, patient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = client.submit("conv1d", OTHER, trials=7)
+    model = client.submit_model("net", [{"operator": "conv1d", "workload": OTHER}], trials=7)
+    for wait in (client.wait, client.wait, lambda job, timeout: client.wait_model(model, timeout)):
+        with pytest.raises((StillRunning, ModelStillRunning)):
+            wait(job, timeout=0.3)
+    (said,) = (record.getMessage() for record in caplog.records if record.name == "tuner.client")
+    assert said.startswith(f"job {job.id} waits: no worker is alive")
+    assert "python -m tuner.worker" in said
 
 
 def test_a_job_that_is_cancelled_meanwhile(service: Service, client: Client) -> None:

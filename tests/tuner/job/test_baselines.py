@@ -216,6 +216,40 @@ class Slow(Planted):
         return super().prepare(x, w)
 
 
+class Compiled(Planted):
+    """It fails in one step, and counts how often it was compiled."""
+
+    compilations = 0
+
+    def compile(self, x: NDArray[np.float32], w: NDArray[np.float32]) -> None:
+        type(self).compilations += 1
+        self._fail("compile")
+        self._given = x, w
+
+    def ready(self) -> Kernel:
+        return self.prepare(*self._given)
+
+
+def test_what_was_compiled_before_is_not_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that could not be is prepared in the round, whatever the reason was."""
+    work = Conv1dWorkload(M=64, N=8)
+    write_cases(work.key, tmp_path, 0)
+    monkeypatch.setattr(Compiled, "compilations", 0)
+    listed = [("right", ""), ("not compiled", "compile"), ("fails", "prepare")]
+    monkeypatch.setattr(stage, "peers", lambda *_: [Compiled(*each) for each in listed])
+    stage.compile_peers(work.key, tmp_path, "cpu", "host")
+    assert Compiled.compilations == 3
+    order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
+    for _ in range(2):  # the second time nothing was compiled before
+        found = stage.enter_peers(order, "host")
+        assert found.subjects.keys() == {"right", "not compiled"}
+        assert found.dropped == {"fails": "RuntimeError: no prepare today"}
+    assert Compiled.compilations == 3
+    assert stage._compiled == {}
+
+
 def test_a_peer_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = Conv1dWorkload(M=64, N=8)
     write_cases(work.key, tmp_path, 0)

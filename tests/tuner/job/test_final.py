@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -21,7 +21,8 @@ from tuner.compare.measuring import Delivered
 from tuner.compare.stage import of
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
-from tuner.job.final import Decision, Winner, decide
+from tuner.job.fastest_builds import FastestBuilds
+from tuner.job.final import Decision, Winner, begin, decide
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Plan
 
@@ -122,12 +123,17 @@ def decision(
     template: Template[Any] | None = None,
     chosen: Sequence[dict[str, Any]] = CHOSEN,
     kept: PeerTimes | None = None,
+    fastest: FastestBuilds | None = None,
+    begun: bool = False,
 ) -> Decision:
     device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
     among = [template or Planted()]
     plan = Plan(WORKLOAD, device, "grid", 1, among=among)
     given: Any = builder or Builder(), runner
-    return decide(plan, *given, folder, chosen, beside or {}, kept=kept)
+    early = begin(plan, given[0], folder, naive=True) if begun else {}
+    return decide(
+        plan, *given, folder, chosen, beside or {}, kept=kept, fastest=fastest, begun=early
+    )
 
 
 def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: Path) -> None:
@@ -286,3 +292,23 @@ def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
 def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:
     with pytest.raises(NothingWorked, match=r"not even the empty program.*no such register"):
         decided(tmp_path, Runner(), Builder("empty"))
+
+
+def test_what_the_search_kept_or_was_begun_is_not_built_again(tmp_path: Path) -> None:
+    class Counting(Builder):
+        built: ClassVar[list[str]] = []
+
+        def submit(self, order: BuildOrder) -> Future[Built]:
+            self.built.append(order.library.stem)
+            return super().submit(order)
+
+    fastest = FastestBuilds(tmp_path)
+    library = tmp_path / "7.so"
+    library.write_text("as it was measured")
+    order = BuildOrder(WORKLOAD.key, "", CHOSEN[1], {}, library)
+    fastest.offer(CHOSEN[1], Built("ok", order, source="its source"), 5.0)
+    found = decision(tmp_path, Runner(), Counting(), fastest=fastest, begun=True).winners[0]
+    early = ["final-default", "final-naive", "final-empty"]
+    assert Counting.built == [*early, "final-finalist-0"]
+    assert (found.config, found.library) == (CHOSEN[1], b"as it was measured")
+    assert found.built.source == "its source"

@@ -127,6 +127,37 @@ def test_on_a_gpu_the_next_batch_is_built_meanwhile(tmp_path: Path) -> None:
     assert min(ahead(events)[: SIZE - 2 * BATCH]) >= BATCH - 1
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_library_is_there_until_its_result_is_taken(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    results = measured(
+        plan(kind), Builder(events), Runner(events, kind), tmp_path,
+        left=lambda: 1, check=lambda: None,
+    )  # fmt: skip
+    for _, (config, built, result) in zip(range(SIZE // 2), results, strict=False):
+        there = built.order.library.exists()
+        assert there == (result is not None or config["behaviour"] == "right 1")
+    results.close()
+
+
+def test_a_slow_build_keeps_nobody_waiting_on_a_gpu(tmp_path: Path) -> None:
+    """Others are taken, and new ones proposed and built, until it is the last."""
+    events: list[str] = []
+    builder = Builder(events, late="right 3")
+
+    def check() -> None:
+        late = builder.futures[3]
+        if not late.done():
+            order = BuildOrder("", "", None, {}, tmp_path / "3.so")
+            late.set_result(Built("build_timeout", order))
+
+    results = run("cuda", tmp_path, SIZE, builder, Runner(events, "cuda"), check=check)
+    assert [result[0] for result in results] == [
+        f"right {n}" for n in [*(n for n in range(SIZE) if n != 3), 3]
+    ]
+    assert results[-1][1] == "build_timeout"
+
+
 def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
     events: list[str] = []
     builder = Builder(events, late="right 5")
@@ -162,10 +193,10 @@ def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
     assert all(future.done() for _, future in runner.in_flight)
 
 
-@pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 4)])
+@pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 18)])
 def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Path) -> None:
-    """On a CPU for any of its batch, on a GPU for the one that is next; one behind it is measured
-    meanwhile."""
+    """On a CPU for any of its batch, on a GPU when all others of the twenty, of which one fails to
+    be built, are measured."""
     events: list[str] = []
     builder = Builder(events, late="right 4")
 
@@ -186,7 +217,7 @@ def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("max_in_flight", [2, 6, 12])
 def test_a_farm_is_given_several_at_once(max_in_flight: int, tmp_path: Path) -> None:
-    """Results still come in the order of the proposals, though the last are measured first."""
+    """Of those that are there, the first proposed come first."""
     events: list[str] = []
     runner = Runner(events, "cuda", max_in_flight)
     wanted = SIZE - SIZE % max_in_flight

@@ -87,7 +87,7 @@ def test_the_command_climbs_draws_and_stores(
     [
         ("conv1d --document 007", "conv1d has no rungs of document '007'; known are: 000, 001"),
         ("conv1d --mode valid --N 16385", "--N: the kernel spans 16385 samples"),
-        ("depthwise_conv2d --K 64", "--K: Input should be less than or equal to 63"),
+        ("depthwise_conv2d --K 64", "--K: must be at most 63, but is 64"),
         ("conv1d --svg /no/such/folder/l.svg", "--svg: there is no folder /no/such/folder"),
         ("nosuch", "No such command 'nosuch'"),
     ],

@@ -1,3 +1,4 @@
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import in_numpy
+from templates.exact import in_threads
 from templates.workload import Workload
 from tuner.measure import cases, check
 
@@ -183,3 +185,20 @@ def test_the_size_of_the_files_is_known_before(workload: Workload, tmp_path: Pat
     cases.write(workload, tmp_path, 0)
     files = list(tmp_path.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_a_large_draw_is_the_same_on_any_processors(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is drawn by pieces, none of which is another's."""
+    monkeypatch.setattr(cases, "PIECE", 100)
+    work = Conv1dWorkload(M=1001, N=301, dtype="bfloat16")
+    drawn = []
+    for processors in (1, 4):
+        monkeypatch.setattr(in_threads, "_processors", partial(int, processors))
+        drawn.append(cases.draw(work, name, np.random.default_rng(5)))
+    for one, other in zip(*drawn, strict=True):
+        assert np.array_equal(one.view(np.uint16), other.view(np.uint16))
+    x = drawn[0][0]
+    assert name == "impulse" or len({part.tobytes() for part in np.split(x[:1000], 10)}) == 10

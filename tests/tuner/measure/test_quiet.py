@@ -24,8 +24,11 @@ def test_a_quiet_machine_has_no_reason() -> None:
 def test_each_disturbance_is_named_with_the_way_out() -> None:
     found = noise(summary(0.5), float(threads()), summary(0.9))
     assert not found["quiet"]
-    for part in (f"of {threads()} CPUs busy", "spread by 90%", "empty program by 50%", WAY_OUT):
+    for part in (f"of {threads()} CPUs busy", "spread by 90%", "spread by 50%", WAY_OUT):
         assert part in found["reason"]
+    assert noise(summary(0.5), 0.0, summary(0))["reason"] == (
+        f"the samples of the empty program are spread by 50% of their median; {WAY_OUT}"
+    )
 
 
 SPIN = "import time\nwhile time.process_time() < 0.6: pass"

@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
 
 def test_the_wanted_accuracy_is_part_of_the_shape(source: Local) -> None:
     x, w = tensors("depthwise")
-    for max_error, why in ((1e-3, "--max-error 0.001"), (1e-9, "limits: Input should be")):
+    for max_error, why in ((1e-3, "--max-error 0.001"), (1e-9, "limits: max_error must be")):
         module = DepthwiseConv2d(w, source=source, max_error=max_error)
         module(x)
         assert module.used == "pytorch"

@@ -1,5 +1,6 @@
 """What a model's report says, what is done about what is not tuned, and what is refused."""
 
+import copy
 import json
 import socket
 from pathlib import Path
@@ -37,6 +38,26 @@ def test_the_report(source: Local, x: Any) -> None:
     assert str(optimize_(nn.Sequential(nn.Linear(3, 3)), torch.randn(1, 3), source=source)) == (
         "the model calls no conv1d and no depthwise conv2d"
     )
+
+
+def test_a_models_layers_say_each_cause_once(
+    source: Local, x: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = nn.Sequential(Block(usual), Block(usual), Block(usual)).eval()
+    optimize_(model, x, source=source)
+    caplog.clear()
+    for each in (model, copy.deepcopy(model)):
+        for size in (1, 2):  # of the first no layer is tuned
+            each(x[:size])
+            with torch.no_grad():
+                each(x[:size, :, :6, :size])
+        of_grad, of_shape = (record.getMessage() for record in caplog.records)
+        assert "grad is needed, and its batch norm was taken into the kernel" in of_grad
+        assert "nothing is tuned for depthwise_conv2d" in of_shape
+        assert "(said once for the 3 replaced layers of Sequential; each has" in of_shape
+        assert [block.conv.used for block in each] == ["pytorch"] * 3
+        assert "--W 2" in each[2].conv.reason
+        caplog.clear()
 
 
 def test_what_is_missing_is_refused_before_anything_changes(source: Local, x: Any) -> None:

@@ -12,10 +12,12 @@ from tuner.client.local import Local
 from tuner.errors import WrongArgument
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Block, close, outputs, usual  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
+from tuner.torch import optimize_  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
@@ -59,8 +61,19 @@ def test_tracing_records_pytorchs_convolution(case: Any) -> None:
     plain, module, x = case
     other = torch.randn(x.shape)
     same(torch.jit.trace(module, (x,))(other), plain(other))
-    if isinstance(module, DepthwiseConv2d):
-        same(torch.fx.symbolic_trace(torch.nn.Sequential(module))(other), plain(other))
+
+
+def test_a_symbolic_trace_has_it_as_one_node(case: Any) -> None:
+    plain, module, x = case
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(module))
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_module", "output"]
+    with torch.no_grad():
+        same(traced(x), plain(x))
+        assert module.used == "tuned"
+        other = torch.randn(x.shape)
+        same(copy.deepcopy(traced)(other), plain(other))
+    with pytest.raises(WrongArgument, match="trace the model that calls it"):
+        torch.fx.symbolic_trace(module)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -270,3 +283,18 @@ def test_a_copy_works(case: Any, source: Local, parametrized: bool) -> None:
 def test_what_is_not_a_module_is_refused(source: Local) -> None:
     with pytest.raises(WrongArgument):
         DepthwiseConv2d.of(torch.nn.Identity(), source=source)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_model_is_traced_symbolically_with_its_layers(source: Local, x: Any, mode: Any) -> None:
+    """As what quantises, prunes or takes features out of it does."""
+    model = Block(usual).eval()
+    model.conv.bias = torch.nn.Parameter(torch.randn(6))
+    plain = outputs(model, x)
+    optimize_(model, x, source=source, mode=mode)
+    traced = torch.fx.symbolic_trace(model)
+    assert close(outputs(traced, x), plain)
+    assert model.conv.used == "tuned"
+    assert [node.target for node in traced.graph.nodes] == [
+        "x", "first", "conv", "bn", "act", "output",
+    ]  # fmt: skip

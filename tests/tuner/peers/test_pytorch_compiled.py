@@ -106,6 +106,30 @@ def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) 
         assert relative_error(y, exact) < work.max_error
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_compiled_ahead_makes_no_call(times: int) -> None:
+    """On a GPU cuDNN would search in it. The calls that follow compile nothing."""
+    work = workload("conv1d", **SIGNALS)
+    given = draw(work, "normal", np.random.default_rng(3))
+    exact = templates.operator("conv1d").reference(work, *given)
+    tensors = [to_tensor(array, "cpu") for array in given]
+    peer = compiled(work, "NCW", "NWC", "shifts")[0]
+    call = peer._form.call(work, torch.contiguous_format, *tensors)
+    with torch.inference_mode():
+        with torch.profiler.profile() as ahead:
+            for _ in range(times):
+                pytorch_compiled_peer.ahead(call)
+        counters = torch._dynamo.utils.counters
+        compilations = counters["stats"]["unique_graphs"]
+        with torch.profiler.profile() as later:
+            y = call()
+    assert counters["stats"]["unique_graphs"] == compilations > 0
+    convolutions = ["aten::convolution", "aten::conv1d", "aten::_convolution"]
+    assert not {event.name for event in ahead.events()} & {"aten::mkldnn_convolution"}
+    assert {event.name for event in later.events()} & {*convolutions, "aten::mkldnn_convolution"}
+    assert relative_error(to_array(y).reshape(work.output.shape), exact) < work.max_error
+
+
 def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> None:
     work = workload("conv1d", **SIGNALS)
     write_cases(work.key, tmp_path, 0)

@@ -106,10 +106,47 @@ def test_a_search_by_xgb_begins_with_what_is_expected(name: str) -> None:
     assert best[0] in asked
 
 
-def test_a_gradient_is_searched_without_a_ranker() -> None:
-    fields = SHAPES["depthwise_conv2d"] | {"direction": "backward_weight", "layout": "NHWC"}
-    gradient = operator("depthwise_conv2d").workload.model_validate(fields)
-    device = Device(H200.kind, "a device", H200.arch, 0, "", H200, {})
-    assert Plan(gradient, device, "xgb", 0).search.prior is None
+def of_layer(direction: str, limits: DeviceLimits = H200, **fields: Any) -> Plan:
+    shape = {"B": 8, "C": 32, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "bfloat16"}
+    told = shape | {"direction": direction} | fields
+    workload = operator("depthwise_conv2d").workload.model_validate(told)
+    return Plan(workload, Device(limits.kind, "a device", limits.arch, 0, "", limits, {}), "xgb", 0)
+
+
+def test_a_ranker_is_for_guided_searches() -> None:
     assert plan("depthwise_conv2d", H200, "xgb").search.prior is not None
     assert plan("depthwise_conv2d", H200, "random").search.prior is None
+
+
+@pytest.mark.parametrize("fields", [{}, {"stride": 2}, {"dtype": "float32"}, {"bias": True}])
+def test_a_weights_gradient_is_ranked_by_what_is_known_of_its_templates(
+    fields: dict[str, Any],
+) -> None:
+    made = of_layer("backward_weight", **fields)
+    asked = made.ask(16)
+    prior = made.search.prior
+    assert prior is not None
+    others = [made.space[index] for index in made.space.sample(np.random.default_rng(1), 200)]
+    assert min(prior(asked)) <= min(prior(others))
+    assert np.median(prior(asked)) < np.median(prior(others))
+
+
+def test_an_inputs_gradient_is_ranked_as_the_convolution_that_it_is() -> None:
+    assert of_layer("backward_input").ask(16) == of_layer("forward").ask(16)
+    turned = of_layer("backward_input", padding=[0, 1, 2, 3])
+    forward = of_layer("forward", H=24, W=26, padding=[6, 5, 4, 3])
+    assert turned.ask(8) == forward.ask(8)
+
+
+def test_what_no_ranker_has_learnt_from_is_searched_without() -> None:
+    assert of_layer("backward_weight", CPU).search.prior is None
+    signals = {"B": 4, "C": 8, "M": 512, "N": 4, "mode": "causal", "kind": "correlate"}
+    signals |= {"direction": "backward_weight"}
+    gradient = operator("conv1d").workload.model_validate(signals)
+    device = Device(H200.kind, "a device", H200.arch, 0, "", H200, {})
+    assert Plan(gradient, device, "xgb", 0).search.prior is None
+    assert pretrained("conv1d", "cuda", gradients=True) is None
+    found = pretrained("depthwise_conv2d", "cuda", gradients=True)
+    assert found is not None
+    assert found.knows("weight_matrices")
+    assert not found.knows("channels_toeplitz")

@@ -28,6 +28,23 @@ def test_gives_the_result(child: Child) -> None:
     assert child.call(remote.same, value, timeout=LONG) == value
 
 
+def test_a_pause_stops_it_and_what_it_started_until_it_goes_on(child: Child) -> None:
+    child.pause()  # there is no process yet
+    pid = child.call(remote.pid, timeout=LONG)
+    child.pause()
+    with pytest.raises(ChildTimeout):
+        child.call(remote.pid, timeout=0.5)
+    assert gone(pid)  # a pause keeps nobody from ending it
+    child.call(remote.pid, timeout=LONG)
+    child.pause()
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(child.call, remote.pid, timeout=LONG)
+        time.sleep(0.3)
+        assert not answer.done()
+        child.go_on()
+        assert answer.result() == child.pid
+
+
 def test_starts_with_the_first_call_and_lives_on(child: Child) -> None:
     assert child.pid is None
     first = child.call(remote.pid, timeout=LONG)

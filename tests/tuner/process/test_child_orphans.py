@@ -20,11 +20,14 @@ child.call(remote.pid, timeout=30)
 print(child.pid, flush=True)
 if sys.argv[1] == "hang":
     child.call(remote.hang, timeout=600)
+if sys.argv[1] == "paused":
+    child.pause()
+    print("paused", flush=True)
 sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("doing", ["hang", "idle"])
+@pytest.mark.parametrize("doing", ["hang", "idle", "paused"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_parent_takes_its_child_along(doing: str, end: signal.Signals) -> None:
     with subprocess.Popen(
@@ -35,6 +38,8 @@ def test_a_killed_parent_takes_its_child_along(doing: str, end: signal.Signals) 
     ) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
+        if doing == "paused":
+            parent.stdout.readline()
         parent.send_signal(end)
         parent.wait(10)
         assert gone(child)

@@ -18,6 +18,7 @@ from templates.spaces.union import UnionSpace
 from tests.benchmarks.strategies.replay import replay
 from tests.tuner.search.surfaces import Surface, both, direct, luck, rugged, tiled
 from tuner.search import Earlier, Prior, Result, create
+from tuner.search.xgb import LEARN_FROM
 
 SURFACES = {"direct": direct, "tiled": tiled, "rugged": rugged, "both": both}
 
@@ -124,6 +125,24 @@ def test_without_any_earlier_trials_nothing_changes() -> None:
         return [index for _ in range(4) for index in strategy.ask(8)]
 
     assert proposals(warm=True) == proposals(warm=False)
+
+
+@pytest.mark.parametrize("told", [1, LEARN_FROM - 1])
+def test_a_few_earlier_trials_rank_nothing(told: int) -> None:
+    """A model of one trial takes all others for alike, and the first of a space are neighbours:
+    they had the least of every knob."""
+    here = both()
+    strategy = create("xgb", here.space, here.featurize, 1)
+    past = earlier(direct(length=4096), here, 64)
+    worked = next(trial for trial in past if trial.time_us is not None and trial.index is not None)
+    few = [worked, *(trial for trial in past if trial != worked)][:told]
+    assert strategy.warm_up([few])
+    asked = set(strategy.ask(16))
+    seeds = {trial.index for trial in few} & asked
+    assert seeds
+    for part in here.space.parts:
+        places = [(index - part.start) / len(part) for index in asked - seeds if index in part]
+        assert max(places) - min(places) > 0.5
 
 
 def test_a_workload_of_which_all_that_is_told_failed_is_searched_on() -> None:

@@ -175,11 +175,13 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
         if work.bias and needed.bias:
             db = y[weight.numel() :]
     rest = (needed.input and dx is None, needed.weight and dw is None)
-    layer.used_backward = {
+    used = {
         name: "pytorch" if left else "tuned"
         for name, is_needed, left in zip(("input", "weight"), needed, rest, strict=False)
         if is_needed
     }
+    if layer.used_backward != used:  # to set what a module has takes long
+        layer.used_backward = used
     if any(rest):
         by_pytorch = layer.differentiated(call.derived, x, weight, rest)
         dx = by_pytorch[0] if rest[0] else dx

@@ -4,6 +4,7 @@ an example."""
 
 from __future__ import annotations
 
+import gc
 import inspect
 import weakref
 from collections import Counter
@@ -48,6 +49,8 @@ class Called:
     needs_grad: bool = False
     """Of its input."""
     behind: list[nn.Module] = field(default_factory=list)
+    apart: str = ""
+    """Why not the next one, too."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,12 @@ class _Output:
     shape: torch.Size
     place: int
     uses: list[nn.Module | None] = field(default_factory=list)
+
+    @property
+    def follower(self) -> nn.Module | None:
+        """The module that took it."""
+        behind = self.call.behind
+        return behind[self.place] if self.place < len(behind) else None
 
 
 @dataclass
@@ -226,14 +235,23 @@ class _Watch(TorchFunctionMode):
         return any(entered == id(tensor) for _, entered in self._inside)
 
     def end(self) -> None:
-        """Cut what is behind each call where an output has a second use."""
-        for leaf in pytree.tree_leaves(self.flow.output):
-            self._use(leaf, None)
+        """Cut what is behind each call where an output has a second use, or is kept."""
+        self.flow.output = pytree.tree_map(self._returned, self.flow.output)
+        if any(output.follower for output in self._outputs.values()):
+            gc.collect()
+        kept = {id(output) for output in self._outputs.values()}
         for output in self._all:
-            behind = output.call.behind
-            follows = output.place < len(behind)
-            if follows and output.uses != [behind[output.place]]:
-                del behind[output.place :]
+            follower = output.follower
+            is_kept = id(output) in kept
+            if follower is not None and (is_kept or output.uses != [follower]):
+                why = "the model keeps what it takes" if is_kept else "it is not all that takes it"
+                output.call.apart = f"{type(follower).__name__} stays, because {why}"
+                del output.call.behind[output.place :]
+
+    def _returned(self, leaf: Any) -> Any:
+        """What the model returns, without the graph of its gradients, which keeps outputs too."""
+        self._use(leaf, None)
+        return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def may_follow(module: nn.Module) -> bool:

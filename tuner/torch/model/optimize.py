@@ -19,7 +19,7 @@ from tuner.torch.model.dataflow import Called, run
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.report import Report, Row
 from tuner.torch.model.survey import FUSE, Filter, Layer, Mode, Terms, survey, uncalled
-from tuner.torch.model.swap import Swap, restore_
+from tuner.torch.model.swap import restore_, swaps_of
 from tuner.torch.model.timing import difference, in_turns, step
 
 
@@ -72,7 +72,7 @@ def optimize_(
     rows = [row for layer in layers for row in served.rows(layer)]
     rows += [Row.of_function(each) for each in functions]
     tuned = {id(row.layer) for row in rows if row.by == "tuned"}
-    swaps = [Swap(model, layer) for layer in layers if id(layer) in tuned]
+    swaps = swaps_of(model, [layer for layer in layers if id(layer) in tuned])
     report = Report(rows, training=model.training, mode=mode)
     if swaps:
         call = partial(step if mode == "training" else run, model, given, named)
@@ -127,13 +127,12 @@ def _inputs(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _at_first_call(model: nn.Module, terms: Terms) -> Report:
-    rows = []
-    for layer in uncalled(model, terms):
-        if layer.tuned is not None:
-            Swap(model, layer).apply()
-            layer.reason = "its shapes are looked up when it is called"
-        rows.append(Row.of(layer))
-    return Report(rows, training=model.training, mode=terms.mode)
+    layers = uncalled(model, terms)
+    replaced = [layer for layer in layers if layer.tuned is not None]
+    for layer, swap in zip(replaced, swaps_of(model, replaced), strict=True):
+        swap.apply()
+        layer.reason = "its shapes are looked up when it is called"
+    return Report([Row.of(layer) for layer in layers], training=model.training, mode=terms.mode)
 
 
 class _Served:

@@ -22,7 +22,8 @@ class Row:
     """A layer on one shape of its input, in ``calls`` of one call of the model; for training its
     gradients have rows of their own, whose ``shape`` names the direction. ``time_us`` and
     ``pytorch_us``, which is the faster of PyTorch's ways in the layout that comes, and the
-    ``max_error`` were measured when the shape was tuned. PyTorch computes for that ``reason``."""
+    ``max_error`` were measured when the shape was tuned. PyTorch computes for that ``reason``.
+    ``apart`` says why a tuned layer takes in no more than it does, if the model's call does."""
 
     names: list[str]
     operator: str
@@ -35,6 +36,7 @@ class Row:
     pytorch_us: float | None = None
     max_error: float | None = None
     reason: str = ""
+    apart: str = ""
     layer: Layer | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -62,6 +64,7 @@ class Row:
             row.template = found.library.manifest["template"]
             if found.library.workload.is_forward:
                 row.takes_in = [type(module).__name__ for module in layer.passing]
+                row.apart = layer.apart
         return row
 
     @classmethod
@@ -102,7 +105,7 @@ class Report:
         return sum(row.gain_us for row in self.rows)
 
     def __str__(self) -> str:
-        """A table, and a line for each reason why PyTorch computes a layer."""
+        """A table, and a line for each reason why PyTorch computes a layer, or what follows it."""
         if not self.rows:
             return "the model calls no conv1d and no depthwise conv2d"
         heads = ("layer", "shape", "calls", "computed by", "µs", "PyTorch's µs", "×", "error")
@@ -120,8 +123,9 @@ class Report:
     def _reasons(self) -> list[str]:
         names: dict[str, list[str]] = {}
         for row in self.rows:
-            if row.reason:
-                names.setdefault(row.reason, []).extend(row.names)
+            said = row.reason or row.apart
+            if said:
+                names.setdefault(said, []).extend(row.names)
         return [f"{_name(of)}: {reason}" for reason, of in names.items()]
 
     def _whole(self) -> list[str]:

@@ -41,6 +41,11 @@ class Layer:
     passing: list[nn.Module] = field(default_factory=list)
 
     @property
+    def apart(self) -> str:
+        """Why not more of what follows it is in ``passing``, if a call says so."""
+        return next((call.apart for call in self.calls if call.apart), "")
+
+    @property
     def operator(self) -> str:
         kind = Conv1d if isinstance(self.convolution, nn.Conv1d) else DepthwiseConv2d
         return kind.operator

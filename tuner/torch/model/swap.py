@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
 from torch.nn.utils import parametrize
 
 from tuner.torch.model.survey import Layer
+from tuner.torch.said import Said
 from tuner.torch.tuned_module import Tuned
+
+
+def swaps_of(model: nn.Module, layers: Sequence[Layer]) -> list[Swap]:
+    """What puts the layers' tuned ones in their places, which log their reasons together."""
+    said = Said(type(model).__name__, len(layers))
+    return [Swap(model, layer, said) for layer in layers]
 
 
 class Swap:
     """A layer of a model and the tuned one that takes its place. Modules that the latter takes in
     stay where they are, under their names, and pass on what comes."""
 
-    def __init__(self, model: nn.Module, layer: Layer) -> None:
+    def __init__(self, model: nn.Module, layer: Layer, said: Said) -> None:
         self._convolution, self._passing = layer.convolution, layer.passing
         tuned: Any = layer.tuned
         tuned.in_place_of = (layer.convolution,)  # in a tuple, it is no part of the model
+        tuned.said = said
         self._tuned, self._places = tuned, _places(model, layer.convolution)
 
     def apply(self) -> None:

@@ -33,15 +33,16 @@ ZERO = tirx.const(0.0, "float32")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return _Program(workload, config).function()
+    return Program(workload, config).function()
 
 
-class _Program:
+class Program:
     """One function: the weights with neighbouring filters beside each other, then a task for each
     few outputs of the channels that have the same input."""
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
+        self.taken = workload  # whose arguments the function takes
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
         self.filters: int = config["filters"]
@@ -61,11 +62,11 @@ class _Program:
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
+            *given, output = buffers(self.taken)
             with ir.sblock("root"):
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
+                self.x, self.w, *self.added, self.y = flat(self.taken, [*given, output])
                 self.taps = ir.sblock_alloc_buffer((workload.given[1].elements,), "float32")
                 self._order_weights()
                 with self.loop(0, workload.B * self.inputs * ranges) as each:
@@ -84,9 +85,16 @@ class _Program:
             ir.serial(0, N) as t,
         ):
             tap = N - 1 - t if workload.kind == "convolve" else t
-            weight = self.w[((each * several + f) * summed + c) * N + tap]
+            weight = self.w[self._weight(each, f, c) * N + tap]
             place = ((each * summed + c) * N + t) * several + f
             ir.buffer_store(self.taps, widened(weight, workload.dtype), [place])
+
+    def _weight(self, each: Any, f: Any, c: Any) -> Any:
+        """The row of taps by which a filter multiplies one of an input's channels."""
+        return (each * self.workload.multiplier + f) * self.workload.summed + c
+
+    def _value(self, at: Any) -> Any:
+        return widened(self.x[at], self.workload.dtype)
 
     def _task(self, b: Any, each: Any, number: Any) -> None:
         """The outputs of a range; the last range overlaps the one before if it is not whole."""
@@ -151,10 +159,8 @@ class _Program:
                 ir.buffer_store(samples, ZERO, [row + q])
             with ir.serial(0, end - begin) as q:
                 place = first + (begin + q) * s
-                sample = self.x[
-                    self._place(b, each * workload.summed + c, place, workload.C, workload.M)
-                ]
-                value = widened(sample, workload.dtype)
+                channel = each * workload.summed + c
+                value = self._value(self._place(b, channel, place, workload.C, workload.M))
                 ir.buffer_store(samples, value, [row + begin + q])
             after = ir.Bind(tirx.max(begin, end))
             with ir.serial(0, self.pitch - after) as q:
@@ -171,7 +177,7 @@ class _Program:
         workload = self.workload
         place = (start + i) * workload.stride + t * workload.dilation - workload.left
         at = self._place(b, each * workload.summed + c, place, workload.C, workload.M)
-        value = widened(self.x[at], workload.dtype)
+        value = self._value(at)
         return tirx.if_then_else(tirx.all(place >= 0, place < workload.M), value, ZERO)
 
     def _tile(self, source: Sample, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:

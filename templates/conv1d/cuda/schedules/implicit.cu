@@ -12,7 +12,10 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
   const bool wide_rows = (size_t)x % 16 == 0, wide_weights = (size_t)w % 16 == 0;
   int first = patch * SPAN;
-  const Scales scales = implicit_scales(x, w, shared, b, first, first_warp);
+  Scales scales = {0};
+  if (SCALED && STREAMED == 0)
+    scales = implicit_scales(implicit_largest_sample((const word*)x, b, first),
+                             implicit_largest_weight((const word*)w, first_warp), shared);
 
   auto filter_of = [&](int f) { return implicit_filter(first_warp + f / OWN, f % OWN); };  // of a block's
   auto packed_of = [&](int stage) { return shared + stage * PACKED_WORDS; };
@@ -249,7 +252,20 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   auto slot = [&](int chunk) { return shared + chunk % STREAM_STAGES * STREAM_WORDS; };
 #pragma unroll 1
   for (int chunk = 0; chunk < STREAM_STAGES - 1; ++chunk) stream_weights(slot(chunk), w, first_warp, chunk);
-  stage_from(0, window_of(0), first, 0);
+  if (SCALED) {
+    word v[ALL_ROWS][8], largest = 0;
+#pragma unroll
+    for (int i = 0; i < ALL_ROWS; ++i) fetch(v[i], i * THREADS + thread, first, 0);
+#pragma unroll
+    for (int i = 0; i < ALL_ROWS * 8; ++i) largest = max(largest, v[i / 8][i % 8] & 0x7fffffff);
+    if (ROWS_OF_THREAD > ALL_ROWS) largest = implicit_largest_sample((const word*)x, b, first);
+    scales = implicit_scales(largest, 0, window_of(0));
+#pragma unroll
+    for (int i = 0; i < ALL_ROWS; ++i) put(window_of(0), v[i], i * THREADS + thread);
+    stage_from(ALL_ROWS * THREADS, window_of(0), first, 0);
+  } else {
+    stage_from(0, window_of(0), first, 0);
+  }
   stream_publish();
   clear();
 #pragma unroll 1
@@ -258,7 +274,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     __syncthreads();
     const int next = chunk + STREAM_STAGES - 1;
     stream_weights(slot(next), w, first_warp, next);  // zeros beyond the last
-    stream_multiply(sum[0], slot(chunk), window_of(0), chunk, scales.w());
+    stream_multiply(sum[0], slot(chunk), window_of(0), chunk, scales);
   }
   store(first);
   return;

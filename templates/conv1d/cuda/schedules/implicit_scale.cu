@@ -1,5 +1,6 @@
 // float32 in halves of float16, whose range is small: the powers of two that bring the largest sample which a block
-// stages, and the largest weight of its filters, near the top of it. They hold for all chunks, whose products are summed.
+// stages, and the largest weight of its filters, near the top of it. They hold for all chunks, whose products are summed;
+// if weights are streamed, theirs is lowered when a larger one comes.
 constexpr bool SCALED = IS_FLOAT && !@IS_BF16@;
 constexpr int STAGED_TAPS = (TAP_CHUNKS - 1) * WT + (ALONG_TAPS ? 16 * INNER : WT);  // zeros beyond N, which samples meet
 
@@ -16,13 +17,30 @@ struct Scales {
   }
 };
 
+// Of what lies side by side, a thread's share: 16 bytes at a time, and the few before and behind them.
+__device__ __forceinline__ word implicit_largest(const word* from, int count) {
+  const int before = min(count, (int)(-(size_t)from / 4 % 4)), quads = (count - before) / 4;
+  word largest = 0;
+#pragma unroll 8
+  for (int k = threadIdx.x; k < quads; k += THREADS) {
+    const uint4 v = ((const uint4*)(from + before))[k];
+    largest = max(largest, max(max(v.x & 0x7fffffff, v.y & 0x7fffffff), max(v.z & 0x7fffffff, v.w & 0x7fffffff)));
+  }
+  const int end = threadIdx.x + ((int)threadIdx.x < before ? 0 : 4 * quads);
+  return end < count ? max(largest, from[end] & 0x7fffffff) : largest;
+}
+
 // Of all samples that meet a block's positions.
 __device__ __forceinline__ word implicit_largest_sample(const word* x, int b, int first) {
   const int begin = WINDOW < M ? (first - SLACK) * STRIDE - LEFT : 0;
+  if (C == 1 || CHANNELS_LAST) {
+    const int from = max(begin, 0);
+    return implicit_largest(x + implicit_place(b, 0, from, C, M), (min(begin + WINDOW, M) - from) * C);
+  }
   word largest = 0;
 #pragma unroll 8
   for (int k = threadIdx.x; k < C * WINDOW; k += THREADS) {
-    const int c = CHANNELS_LAST ? k % C : k / WINDOW, sample = begin + (CHANNELS_LAST ? k / C : k % WINDOW);
+    const int c = k / WINDOW, sample = begin + k % WINDOW;
     if ((word)sample < (word)M) largest = max(largest, x[implicit_place(b, c, sample, C, M)] & 0x7fffffff);
   }
   return largest;
@@ -32,19 +50,12 @@ __device__ __forceinline__ word implicit_largest_sample(const word* x, int b, in
 __device__ __forceinline__ word implicit_largest_weight(const word* w, int first_warp) {
   const int begin = implicit_filter(first_warp / SPACING * SPACING, 0);
   const int end = min(F, implicit_filter((first_warp + WARPS_F - 1) / SPACING * SPACING + SPACING - 1, OWN - 1) + 1);
-  const word* const from = w + (long long)begin * (C * N);
-  word largest = 0;
-#pragma unroll 8
-  for (int k = threadIdx.x; k < (end - begin) * (C * N); k += THREADS) largest = max(largest, from[k] & 0x7fffffff);
-  return largest;
+  return implicit_largest(w + (long long)begin * (C * N), (end - begin) * (C * N));
 }
 
-__device__ __forceinline__ Scales implicit_scales(const void* x, const void* w, word* slots, int b, int first,
-                                                  int first_warp) {
-  if (!SCALED) return {0};
+// Of a block's threads' shares.
+__device__ __forceinline__ Scales implicit_scales(word largest_x, word largest_w, word* slots) {
   if (threadIdx.x < 2) slots[threadIdx.x] = 0;
-  word largest_x = implicit_largest_sample((const word*)x, b, first);
-  word largest_w = implicit_largest_weight((const word*)w, first_warp);
   largest_x = halves_warp_max(largest_x), largest_w = halves_warp_max(largest_w);
   __syncthreads();
   if (threadIdx.x % 32 == 0) atomicMax(slots, largest_x), atomicMax(slots + 1, largest_w);

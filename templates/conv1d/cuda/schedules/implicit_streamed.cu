@@ -4,6 +4,8 @@
 static_assert(OWN == 16 && WARPS_F % 4 == 0 && WARPS_I == 1 && RUN == 2, "sums are as the instruction leaves them");
 static_assert(IS_FLOAT && C == 1 && CHUNKS == 1, "a window of all taps of one channel");
 typedef unsigned long long descriptor;
+// Rows that a thread stages: so many at once, which it then need not read twice for their scale.
+constexpr int ROWS_OF_THREAD = (ITEMS + THREADS - 1) / THREADS, ALL_ROWS = ROWS_OF_THREAD < 6 ? ROWS_OF_THREAD : 6;
 
 // A group of copies: a block's filters' weights for the taps of a chunk, in the order in which they lie.
 __device__ __forceinline__ void stream_weights(word* to, const void* w, int first_warp, int chunk) {
@@ -38,18 +40,30 @@ __device__ __forceinline__ void stream_await() {
 // What was written is seen by the instructions of warpgroups after the next barrier.
 __device__ __forceinline__ void stream_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// 16 filters by 16 taps from `weights` on, scaled, as halves, in the order of a fragment.
-__device__ __forceinline__ void stream_split(word (&high)[4], word (&low)[4], const word* weights, int step,
-                                             float scale) {
+// 16 filters by 16 taps from `weights` on, in the order of a fragment.
+__device__ __forceinline__ void stream_read(float2 (&v)[4], const word* weights, int step) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int tap = 16 * step + 8 * (i / 2) + lane % 4 * 2;
-    const word* const from = weights + (lane / 4 + 8 * (i % 2)) * STREAM_PITCH + (FLIP ? STREAMED - 2 - tap : tap);
-    const uint2 pair = *(const uint2*)from;
-    halves_split(__uint_as_float(FLIP ? pair.y : pair.x) * scale, __uint_as_float(FLIP ? pair.x : pair.y) * scale,
-                 high[i], low[i]);
+    const float2 pair = *(const float2*)(weights + (lane / 4 + 8 * (i % 2)) * STREAM_PITCH +
+                                         (FLIP ? STREAMED - 2 - tap : tap));
+    v[i] = FLIP ? float2{pair.y, pair.x} : pair;
   }
+}
+
+// Weights may be larger than those before them. Then a warp lowers their scale, and its sums with it.
+__device__ __forceinline__ void stream_scale(float (&sum)[NI][4], Scales& scales, const float2 (&v)[4]) {
+  word largest = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) largest = max(largest, __float_as_uint(fmaxf(fabsf(v[i].x), fabsf(v[i].y))));
+  const int before = scales.exponents >> 8;
+  if (!__any_sync(0xffffffffu, largest >> 23 > 268 - before)) return;
+  const int exponent = halves_exponent(halves_warp_max(largest)) + 127;
+  const float factor = halves_power(max(exponent - before, -126));
+#pragma unroll
+  for (int i = 0; i < 4 * NI; ++i) sum[i / 4][i % 4] *= factor;
+  scales.exponents = scales.exponents & 0xff | (word)exponent << 8;
 }
 
 __device__ __forceinline__ void stream_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -71,15 +85,19 @@ __device__ __forceinline__ void stream_finish(float (&sum)[NI][4]) {
 
 // A chunk of taps: its two rows of a step are an even and the next odd distance, which lies behind it.
 __device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word* weights, const word* window, int chunk,
-                                                float scale) {
+                                                Scales& scales) {
   const word first = (word)__cvta_generic_to_shared(window) / 16;
   const word* const own = weights + threadIdx.x / 32 * OWN * STREAM_PITCH;
 #pragma unroll
   for (int k = 0; k < STREAMED / 16 && chunk * (STREAMED / 16) + k < STEPS; ++k) {
     const int even = 2 * (chunk * (STREAMED / 16) + k), row = implicit_row(even), behind = implicit_row(even + 1) - row;
     const descriptor rows = first + row | (descriptor)behind << 16 | 8ull << 32;
+    float2 v[4];
+    stream_read(v, own, k);
+    if (SCALED) stream_scale(sum, scales, v);
     word high[4], low[4];
-    stream_split(high, low, own, k, scale);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) halves_split(v[i].x * scales.w(), v[i].y * scales.w(), high[i], low[i]);
     stream_begin();
     stream_add(sum, high, rows);
     if (HALVES == 2) stream_add(sum, high, rows + ITEMS), stream_add(sum, low, rows);

@@ -38,7 +38,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "weight_matrices"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
     computes_gradients = True
 
@@ -172,6 +172,18 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
 
 
+def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
+    """A row of taps that every row of the gradient meets within the input, if the last of a
+    product's input columns is no tap's: the bias's sums can stand there."""
+    down, across = workload.used
+    s, d = workload.stride, workload.dilation
+    if (across.count - 1) * d // s >= LINE:
+        return None
+    last = (workload.out_height - 1) * s
+    tap = max(0, ceil_div(down.before, d))
+    return tap if tap < down.count and last + tap * d - down.before < workload.H else None
+
+
 def _groups(workload: DepthwiseConv2dWorkload) -> int:
     """Lines of a row."""
     return ceil_div(workload.out_width, LINE)
@@ -233,5 +245,6 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Estimated: sums, the ring, a row's operands, addresses."""
     own, rows = config["warp_channels"], workload.near[0]
-    sums = (rows * workload.stride + workload.bias) * own * 4
+    bias = workload.bias and bias_tap(workload) is None
+    sums = (rows * workload.stride + bias) * own * 4
     return int(sums + ring(workload, rows) * 2 * own + 4 * own + BESIDE)

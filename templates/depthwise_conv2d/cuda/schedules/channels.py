@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
+from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
-    epilogue,
     filled,
     program,
     resident,
@@ -37,27 +37,9 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
-    height, width = workload.kernel
-    down, across = workload.used
     values = {
         **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
-        **epilogue(workload),
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
-        "HO": workload.out_height,
-        "WO": workload.out_width,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "KERNEL": height * width,
-        "KW": width,
-        "TAPS_H": down.count,
-        "TAPS_W": across.count,
-        "FLIP": workload.is_flipped,
-        "FIRST": down.first * width + across.first,
-        "TOP": down.before,
-        "LEFT": across.before,
+        **shape(workload),
         "N": config["channels"],
         "R": config.get("rows", 1),
         "V": config["columns"],

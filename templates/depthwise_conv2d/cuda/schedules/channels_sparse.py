@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.channels_sparse import Layout
+from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
-    epilogue,
     filled,
     program,
     resident,
@@ -34,26 +34,10 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     layout = Layout(workload, config)
-    height, width = workload.kernel
-    down, across = workload.used
     values = {
         **elements(workload.dtype, config["stores"], kept=False),
-        **epilogue(workload),
+        **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
-        "HO": workload.out_height,
-        "WO": workload.out_width,
-        "KERNEL": height * width,
-        "KW": width,
-        "FLIP": workload.is_flipped,
-        "TAPS_H": down.count,
-        "TAPS_W": across.count,
-        "FIRST": down.first * width + across.first,
-        "TOP": down.before,
-        "LEFT": across.before,
         "TILE_ROWS": config["tile_rows"],
         "STACK": config["stack"],
         "EACH": config["each"],

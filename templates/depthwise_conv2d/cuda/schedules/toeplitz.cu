@@ -58,10 +58,6 @@ constexpr int QUADS = sizeof(element) / 2;  // of words, in a chunk as it was lo
 // Of a load: as many elements as divide a row, up to 16 bytes.
 constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
 
-__device__ __forceinline__ void conv2d_half_rows(word (&a)[4], word address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
-}
-
 template <int BYTES>
 __device__ __forceinline__ void conv2d_read(word* v, const element* source) {
   if constexpr (BYTES == 16) {
@@ -222,7 +218,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   auto load_fragment = [&](word (&a)[4], word row, int step, int half) {
     const word address = row + 2 * CHUNK_BYTES * step + 16 * half;
     if (2 * step + 1 < CHUNKS) halves_rows(a, address);
-    else conv2d_half_rows(a, address);
+    else halves_half_rows(a, address);
   };
   auto multiply = [&](float (&sum)[TILES][4], const word (&a)[4], const word (&t)[DISTANCES], int step) {
 #pragma unroll

@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> None:
         os.environ["TUNER_DATABASE_URL"] = options.database or f"sqlite:///{folder}/steps.db"
         with Local() as source:
             steps = Steps(case, source, keep)
-            steps.measure(options.trials, options.seconds, options.curve)
+            trials = None if options.no_tune else options.trials
+            steps.measure(trials, options.budget, options.seconds, options.curve)
     print(markdown({"runs": [ran], "rows": [steps.row | {"run": 0}]}))
 
 
@@ -58,4 +59,5 @@ def _merged(row: Row, ran: dict[str, Any], path: Path) -> dict[str, Any]:
 def _command(options: argparse.Namespace) -> str:
     said = f"--network {options.network} --batch {options.batch} --device {options.device}"
     size = "" if options.size is None else f" --size {options.size}"
-    return f"python -m tests.benchmarks.training steps {said}{size} --trials {options.trials}"
+    search = " --no-tune" if options.no_tune else f" --trials {options.trials}"
+    return f"python -m tests.benchmarks.training steps {said}{size}{search}"

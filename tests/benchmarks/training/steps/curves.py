@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, product
 from statistics import mean
 
 Curves = Mapping[str, Sequence[float]]
+END = 20
+"""Steps at the end of a curve."""
 
 
 def apart(one: Sequence[float], other: Sequence[float]) -> float:
@@ -14,11 +15,24 @@ def apart(one: Sequence[float], other: Sequence[float]) -> float:
     return mean(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
-def spread(curves: Curves) -> float:
-    """The largest distance of two."""
-    return max(apart(one, other) for one, other in combinations(curves.values(), 2))
+def distance(curve: Sequence[float], others: Curves) -> float:
+    """The mean of its distances from each of the others."""
+    return mean(apart(curve, other) for other in others.values())
 
 
-def distance(ours: Curves, theirs: Curves) -> float:
-    """The mean of the distances of each of ours from each of theirs."""
-    return mean(apart(one, other) for one, other in product(ours.values(), theirs.values()))
+def own_distances(curves: Curves) -> list[float]:
+    """The distance of each curve from the rest of them."""
+    return [
+        distance(curve, {other: each for other, each in curves.items() if other != name})
+        for name, curve in curves.items()
+    ]
+
+
+def shift(curve: Sequence[float], others: Curves) -> float:
+    """By how much it lies higher than the others do, in the mean over them and the steps."""
+    return mean(curve) - mean(mean(each) for each in others.values())
+
+
+def end(curve: Sequence[float]) -> float:
+    """The mean loss of the last steps."""
+    return mean(curve[-END:])

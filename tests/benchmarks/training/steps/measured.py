@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +18,15 @@ from tests.benchmarks.training.steps.kernels import profiled
 from tests.benchmarks.training.steps.step import Case, Training
 from tuner.client.local import Local
 from tuner.errors import ModelFailed
+from tuner.measure.quiet import Others
 from tuner.torch import capture, optimize_
+from tuner.torch.model.capture import Captured
 
 PYTORCH, TUNED = "PyTorch", "optimize_"
 TURNS, IN_A_ROW = 20, 3
+SEEDS = 3
+LEFT_SECONDS = 15
+"""For what follows the curves."""
 WARM_UP_STEPS = 5
 SHARE = 0.5
 """Of the seconds that there are, for all searches together."""
@@ -34,13 +41,15 @@ class Steps:
         self._case, self._source, self._keep = case, source, keep
         self.row: Row = {"name": case.name, **vars(case), "seconds": {}}
 
-    def measure(self, trials: int, seconds: float, curve: int) -> None:
+    def measure(self, trials: int | None, budget: float | None, seconds: float, curve: int) -> None:
+        """Without trials nothing is tuned that is not. ``budget`` is that of a search."""
+        ends = time.monotonic() + seconds
         if self._case.device == "cuda":
             torch.backends.cudnn.benchmark = True
         with self._part("networks"):
             own, tuned = Training.of(self._case), Training.of(self._case)
         with self._part("tune"):
-            self._tune(tuned, trials, seconds * SHARE)
+            self._tune(tuned, trials, budget, seconds * SHARE)
         with self._part("optimize_"), tuned.autocast():
             report = optimize_(tuned.model, tuned.images, source=self._source, mode="training")
             self.row["report"] = json.loads(report.to_json())
@@ -51,21 +60,58 @@ class Steps:
             with self._part(f"compile {name}"):
                 self.row["graphs"][name] = compiled(training)
         with self._part("turns"):
-            self.row["ms"] = in_turns(both, self._case.device)
+            self.row["host"], others = (
+                {"cpus": os.cpu_count(), "load": os.getloadavg()[0]},
+                Others(),
+            )
+            steps = {name: each.step for name, each in both.items()}
+            self.row["ms"] = in_turns(steps, self._case.device)
+            self.row["host"]["others"] = others.load()
         with self._part("profiles"):
             self.row["kernels"] = {
                 name: profiled(training.step, self._case.device) for name, training in both.items()
             }
-        self.row["curves"] = {}
-        for name in (PYTORCH, TUNED, PYTORCH, TUNED):
-            again = " again" if name in self.row["curves"] else ""
-            with self._part(f"curve of {name}{again}"):
-                self.row["curves"][name + again] = both[name].curve(curve)
-        own.run_eager()
-        with self._part(f"curve of {PYTORCH}, eager"):
-            self.row["curves"][f"{PYTORCH}, eager"] = own.curve(curve)
+        self._curves(own, tuned, curve, ends)
+        if self._case.device == "cuda":
+            with self._part("captured"):
+                graphs = {name: each.captured() for name, each in both.items()}
+                self.row["captured_ms"] = in_turns(graphs, self._case.device)
 
-    def _tune(self, training: Training, trials: int, seconds: float) -> None:
+    def _curves(self, own: Training, tuned: Training, steps: int, ends: float) -> None:
+        """Of as many seeds as there is time for: PyTorch in several ways that all are right, and
+        ours."""
+        with self._part(f"compile {PYTORCH}, NCHW"):
+            planes = Training.of(self._case, channels_last=False)
+            planes.compile()
+            planes.step()
+        ways: dict[str, Callable[[], list[float]]] = {
+            f"{PYTORCH}, compiled": partial(own.curve, steps),
+            f"{TUNED}, compiled": partial(tuned.curve, steps),
+            f"{PYTORCH}, eager": partial(own.curve, steps, eager=True),
+            f"{TUNED}, eager": partial(tuned.curve, steps, eager=True),
+            f"{PYTORCH}, compiled, NCHW": partial(planes.curve, steps),
+            f"{PYTORCH}, eager, NCHW": partial(planes.curve, steps, eager=True),
+            f"{PYTORCH}, eager, without cudnn.benchmark": partial(without_benchmark, own, steps),
+        }
+        self.row["curves"], longest = {}, 0.0
+        for seed in range(SEEDS):
+            begun = time.monotonic()
+            if begun + longest + LEFT_SECONDS > ends:
+                break
+            first = Training.of(self._case, seed)
+            for each in (own, tuned, planes):
+                each.begin_from(first)
+            curves: dict[str, list[float]] = {}
+            for name, curve in ways.items():
+                with self._part(f"seed {seed}: {name}"):
+                    curves[name] = curve()
+            self.row["curves"][str(seed)] = curves
+            longest = max(longest, time.monotonic() - begun)
+            self._keep(self.row)
+
+    def _tune(
+        self, training: Training, trials: int | None, budget: float | None, seconds: float
+    ) -> None:
         """One order of what the layers need; those come first in which most is read and
         written."""
         with training.autocast():
@@ -74,19 +120,23 @@ class Steps:
         orders.sort(key=lambda each: -each.calls * each.workload.bytes)
         self.row["workloads"] = [[each.workload.key, each.calls] for each in orders]
         self._keep(self.row)
+        keys = {each.workload.key for each in orders}
+        if trials is not None:
+            self._search(orders, trials, budget or seconds / len(orders))
+        self.row["jobs_s"] = seconds_of_jobs(keys, self._source)
+
+    def _search(self, orders: list[Captured], trials: int, budget: float) -> None:
         try:
             self._source.tune_model(
                 self._case.network,
                 [each.order for each in orders],
                 target=self._case.device,
                 trials=trials,
-                budget_seconds=seconds / len(orders),
+                budget_seconds=budget,
                 baselines="pytorch",
             )
         except ModelFailed as error:
             self.row["failed"] = str(error)
-        keys = {each.workload.key for each in orders}
-        self.row["jobs_s"] = seconds_of_jobs(keys, self._source)
 
     @contextmanager
     def _part(self, name: str) -> Iterator[None]:
@@ -110,11 +160,21 @@ def compiled(training: Training) -> dict[str, int]:
     }
 
 
-def in_turns(trainings: dict[str, Training], device: str) -> dict[str, list[float]]:
+def in_turns(calls: dict[str, Callable[[], object]], device: str) -> dict[str, list[float]]:
     """Each one's milliseconds of a step: samples of a few in a row, taken in turns."""
     measure = on_cuda if device == "cuda" else on_cpu
-    samples: dict[str, list[float]] = {name: [] for name in trainings}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(TURNS):
-        for name, training in trainings.items():
-            samples[name].append(1e3 * measure(training.step, IN_A_ROW))
+        for name, call in calls.items():
+            samples[name].append(1e3 * measure(call, IN_A_ROW))
     return samples
+
+
+def without_benchmark(training: Training, steps: int) -> list[float]:
+    """A curve of eager steps with what cuDNN takes without having tried it."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        return training.curve(steps, eager=True)
+    finally:
+        torch.backends.cudnn.benchmark = before

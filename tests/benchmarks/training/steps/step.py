@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,6 +16,7 @@ from tests.benchmarks.models.networks import SETTLED_ON, settle_
 BATCHES = 4
 """Of images and labels, which come in turns."""
 RATE = 3e-4
+BEFORE_CAPTURE = 3
 DTYPE = torch.bfloat16
 """Of autocast."""
 
@@ -36,48 +38,60 @@ class Case:
 
 
 class Training:
-    """A network with its optimiser. Channels last, weights in float32, under autocast. ``shape`` is
-    the batch's; the output has a number for each of so many ``classes``."""
+    """A network with its optimiser: weights in float32, under autocast, channels last or not.
+    ``shape`` is the batch's; the output has a number for each of so many ``classes``."""
 
-    def __init__(self, model: nn.Module, shape: tuple[int, ...], classes: int, device: str) -> None:
-        last: Any = torch.channels_last
+    def __init__(
+        self,
+        model: nn.Module,
+        shape: tuple[int, ...],
+        classes: int,
+        device: str,
+        channels_last: bool = True,
+    ) -> None:
+        self._lies: Any = torch.channels_last if channels_last else torch.contiguous_format
         settle_(model, torch.randn(SETTLED_ON, *shape[1:]))  # so that each layer counts at once
-        self.model: nn.Module = model.to(device, memory_format=last).train()
+        self.model: nn.Module = model.to(device, memory_format=self._lies).train()
         self._device = device
         self._first = deepcopy(self.model.state_dict())
         self._data = [
             (
-                torch.randn(shape, device=device).to(memory_format=last),
+                torch.randn(shape, device=device).to(memory_format=self._lies),
                 torch.randint(classes, shape[:1], device=device),
             )
             for _ in range(BATCHES)
         ]
-        self._call: Any = self.model
+        self._compiled: Any = None
         self.restart()
 
     @classmethod
-    def of(cls, case: Case) -> Self:
-        """The same for the same case."""
+    def of(cls, case: Case, seed: int = 0, channels_last: bool = True) -> Self:
+        """The same weights, images and labels for the same case and seed."""
         import timm
 
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         model: Any = timm.create_model(case.network, pretrained=False)
         channels, *extent = model.default_cfg["input_size"]
         extent = extent if case.size is None else [case.size, case.size]
-        return cls(model, (case.batch, channels, *extent), model.num_classes, case.device)
+        shape = case.batch, channels, *extent
+        return cls(model, shape, model.num_classes, case.device, channels_last)
 
     @property
     def images(self) -> Tensor:
         return self._data[0][0]
 
     def compile(self) -> None:
-        self._call = torch.compile(self.model, dynamic=False)
-
-    def run_eager(self) -> None:
-        self._call = self.model
+        """Have steps run compiled."""
+        self._compiled = torch.compile(self.model, dynamic=False)
 
     def autocast(self) -> Any:
         return torch.autocast(self._device, DTYPE)
+
+    def begin_from(self, other: Training) -> None:
+        """Have the other's first weights, images and labels, laid out as own ones."""
+        self._first = other._first
+        self._data = [(images.to(memory_format=self._lies), y) for images, y in other._data]
+        self.restart()
 
     def restart(self) -> None:
         """From the first weights."""
@@ -85,19 +99,37 @@ class Training:
         self._optimiser = torch.optim.AdamW(self.model.parameters(), RATE, fused=True)
         self._steps = 0
 
-    def step(self) -> Tensor:
+    def step(self, eager: bool = False) -> Tensor:
         """The loss before the step, which may not have been computed yet."""
+        call = self.model if eager or self._compiled is None else self._compiled
         images, labels = self._data[self._steps % BATCHES]
         self._steps += 1
         self._optimiser.zero_grad()
         with self.autocast():
-            loss = cross_entropy(self._call(images), labels)
+            loss = cross_entropy(call(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         return loss.detach()
 
-    def curve(self, steps: int) -> list[float]:
+    def captured(self) -> Callable[[], None]:
+        """A whole step, warm, as one CUDA graph: what replays it on one of the batches."""
+        self.restart()
+        for group in self._optimiser.param_groups:
+            group["capturable"] = True
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(BEFORE_CAPTURE):
+                self.step()
+        torch.cuda.current_stream().wait_stream(beside)
+        self._optimiser.zero_grad()  # so that gradients are in the graph's own memory
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.step()
+        return graph.replay
+
+    def curve(self, steps: int, eager: bool = False) -> list[float]:
         """The losses of so many steps, from the first weights."""
         self.restart()
-        losses: list[float] = torch.stack([self.step() for _ in range(steps)]).tolist()
+        losses: list[float] = torch.stack([self.step(eager) for _ in range(steps)]).tolist()
         return losses

@@ -10,22 +10,44 @@ from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import 
     PLACES,
     STAGES,
     TOTALS,
+    launches,
     program,
     values,
 )
-from templates.depthwise_conv2d.cuda.gradients.weight_matrices import shared_words, threads, work
+from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
+    bias_tap,
+    shared_words,
+    threads,
+    work,
+)
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import HALVES
-from templates.kernels.written import ELEMENTS, filled
+from templates.kernels.written import ELEMENTS, Launch, filled
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
+SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
+"""What follows the elements, and the products of halves."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    share, count = work(workload, config), threads(workload, config)
+    return program(
+        filled(numbers(workload, config), HALVES, ELEMENTS, *SOURCES),
+        config["resident"],
+        work(workload, config),
+        threads(workload, config),
+        shared_words(workload, config),
+    )
+
+
+def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
     words = shared_words(workload, config)
-    numbers = {
-        **values(share, count),
+    return launches(work(workload, config), threads(workload, config), words)
+
+
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    tap = bias_tap(workload)
+    return {
+        **values(work(workload, config), threads(workload, config)),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,
         "N": config["warp_channels"],
@@ -34,9 +56,8 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
         "STAGED": True,
         "PLANES": workload.layout == "NCHW",
         "TENSOR": True,
+        "BIAS_TAP": -1 if tap is None else tap,
         "STAGES": config["stages"],
         "COPIED_STEPS": config["copied_steps"],
-        "WORDS": words,
+        "WORDS": shared_words(workload, config),
     }
-    source = filled(numbers, HALVES, ELEMENTS, *PLACES, COPIES, STAGES, TENSOR, TOTALS)
-    return program(source, config["resident"], share, count, words)

@@ -2,10 +2,15 @@
 // G[line, b], where a runs over the input columns that the line's outputs meet, by their phase if outputs are STRIDE
 // columns apart. The sum of a tap are all of D with the same distance of a and b. A warp has OWN channels of 16 lines,
 // and as many such matrices as there are rows of taps: an input row meets a ring of rows of the gradient.
+// No tap is further apart than WIDEST. If that leaves the last input column free, ones stand there: its sums are those of
+// the gradient's rows that meet the row of taps BIAS_TAP, which all do; -1 if there is none. Else the bias has a matrix.
 constexpr int OWN = @OWN@, LINES = IMAGES * GROUPS, SETS = (LINES + 15) / 16, PIECES = SETS;
 constexpr int MATRICES = STRIDE * OWN * 128, SUM_WORDS = SHARED_WORDS - THREADS / 32 * MATRICES;  // MATRICES: words of a warp
 constexpr int LINE_X = weight_x(V * STRIDE), LINE_G = weight_g(V);
-static_assert(V == 8 && !IS_FLOAT && !HAS_DERIVATIVE && (TC - 1) * DILATION / STRIDE <= 8, "what a matrix holds");
+constexpr int WIDEST = (TC - 1) * DILATION / STRIDE, BIAS_TAP = @BIAS_TAP@;
+constexpr bool HAS_ONES = HAS_BIAS && BIAS_TAP >= 0, HAS_MATRIX = HAS_BIAS && !HAS_ONES;
+constexpr word ONES = IS_BF16 ? 0x3f803f80u : 0x3c003c00u;
+static_assert(V == 8 && !IS_FLOAT && !HAS_DERIVATIVE && WIDEST + HAS_ONES <= 8, "what a matrix holds");
 static_assert(CHANNELS / OWN * SETS * 32 == THREADS, "a warp for so many channels of 16 lines");
 
 struct weight_sums {
@@ -72,9 +77,8 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
 #pragma unroll
         for (int c = 0; c < OWN; ++c) kept[slot][k][c] &= mask;
       }
-      if (HAS_BIAS) {
-        const word one = IS_BF16 ? 0x3f803f80u : 0x3c003c00u;
-        const word ones[4] = {one, one, one, one};
+      if (HAS_MATRIX) {
+        const word ones[4] = {ONES, ONES, ONES, ONES};
 #pragma unroll
         for (int c = 0; c < OWN; ++c) halves_multiply(sum.bias[c], ones, kept[slot][0][c], kept[slot][1][c]);
       }
@@ -89,6 +93,9 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
               for (int k = 0; k < 4; ++k) {  // columns of eight outputs, then those after them; eight lines, then the others
                 const int at = held + s * X_ROW + phase * X_PITCH + k % 2 * LINE_X;
                 weight_pair(in[k], of_x[k / 2 * 2] + at, of_x[k / 2 * 2 + 1] + at);
+#pragma unroll
+                for (int c = 0; c < OWN; ++c)
+                  if (HAS_ONES && phase == 0 && k % 2 == 1 && row == 7) in[k][c] = ONES;
               }
 #pragma unroll
               for (int c = 0; c < OWN; ++c) {
@@ -109,6 +116,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
 __device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
   const int own = warp % (CHANNELS / OWN) * OWN, set = warp / (CHANNELS / OWN), width = t < TR ? TC : 1;
+  constexpr int OF_BIAS = HAS_ONES ? 15 : 0;  // a row of a matrix
   float* const matrices = all + SUM_WORDS + warp * MATRICES;
 #pragma unroll
   for (int phase = 0; phase < STRIDE; ++phase)
@@ -117,13 +125,13 @@ __device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         matrices[(phase * OWN + c) * 128 + (row + e / 2 * 8) * 8 + 2 * q + e % 2] =
-            t < TR ? sum.taps[t % TR][phase][c][e] : sum.bias[c][e];
+            t < TR || HAS_ONES ? sum.taps[t < TR ? t : BIAS_TAP][phase][c][e] : sum.bias[c][e];
   __syncwarp();
   for (int i = lane; i < width * OWN; i += 32) {
     const int u = i / OWN, c = i % OWN, phase = u * DILATION % STRIDE, apart = u * DILATION / STRIDE;
     float total = 0.0f;
 #pragma unroll
-    for (int b = 0; b < 8; ++b) total += matrices[(phase * OWN + c) * 128 + (t < TR ? b + apart : 0) * 8 + b];
+    for (int b = 0; b < 8; ++b) total += matrices[(phase * OWN + c) * 128 + (t < TR ? b + apart : OF_BIAS) * 8 + b];
     all[at + set * pitch + u * CHANNELS + own + c] = total;
   }
   __syncwarp();

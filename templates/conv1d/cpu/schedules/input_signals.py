@@ -1,0 +1,31 @@
+"""The input's gradient of dense channels on a CPU: ``signals`` of the turned convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from templates.conv1d.cpu.input_signals import turned
+from templates.conv1d.cpu.schedules.signals import Program
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.epilogue import gradient_of_sums
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    return _Program(workload, config).function()
+
+
+class _Program(Program):
+    """Of the gradient's arguments: what is added to sums there are here the sums themselves."""
+
+    def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
+        super().__init__(turned(workload), config)
+        self.taken = workload
+        if workload.activation != "none":  # what is read is no operand yet
+            self.is_staged |= self.lies_staged
+            self.lies_staged = False
+
+    def _weight(self, each: Any, f: Any, c: Any) -> Any:
+        return c * self.taken.C + f
+
+    def _value(self, at: Any) -> Any:
+        return gradient_of_sums(self.taken, *(tensor[at] for tensor in (self.x, *self.added)))

@@ -1,0 +1,24 @@
+"""Signals as images of one row, which templates of depthwise convolution's gradients know."""
+
+from __future__ import annotations
+
+from templates.conv1d.column import ByColumn, Column, as_image
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+
+
+class ByRow(ByColumn):
+    """``template``, of depthwise convolution's gradients, for signals in either layout with kernels
+    for each channel. Its columns are samples."""
+
+    computes_gradients = True
+
+    def image(self, workload: Conv1dWorkload) -> Column:
+        before, behind = workload.pads
+        shape = {"H": 1, "W": workload.M, "KH": 1, "KW": workload.N}
+        layout = "NHWC" if workload.layout == "NWC" else "NCHW"
+        return as_image(workload, **shape, padding=(0, before, 0, behind), layout=layout)
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        fits = not workload.is_forward and not workload.is_dense
+        return fits and self.template.applies(self.image(workload), limits)

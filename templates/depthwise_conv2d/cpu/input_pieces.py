@@ -1,0 +1,174 @@
+"""The space of the input's gradient on a CPU."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cpu.pieces import (
+    MAX_STAGED,
+    USUAL_STAGED,
+    Piece,
+    add_knobs,
+    axes,
+    column_counts,
+    is_last,
+    lanes,
+    row_counts,
+    threads_of,
+    usual_lanes,
+    vectors_of,
+)
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import PARALLEL, Config, Template
+
+MAX_PHASES = 16
+MAX_PRODUCTS = 2**12
+"""That are added up in one sum of float32."""
+MAX_SUMS = 16  # vectors, in registers
+MAX_UNROLLED = 256
+
+
+class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
+    """Elements whose rows and columns leave the same remainders when divided by the stride, a
+    phase, meet the same taps, and neighbours among them neighbouring outputs. A task has a piece of
+    ``rows`` by ``columns`` of every phase, of one channel or, if channels are last, of ``lanes``.
+    It stages the gradient of the sums that the piece meets, as float32 and with zeros beside it,
+    and adds up ``vectors`` vectors at a time in registers: of neighbouring channels, or of
+    neighbouring columns of the staged rows, one after the other as one long row. It serves what no
+    forward template can: strides, several kernels for a channel, and activations."""
+
+    operator = "depthwise_conv2d"
+    name = "input_pieces"
+    kind = "cpu"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On a CPU, for the gradient of an input that is no forward workload, if strides leave at
+        most 16 phases, an element is a sum of at most 4096 products, and the smallest piece needs
+        at most 2^22 floats."""
+        return (
+            super().applies(workload, limits)
+            and workload.direction == "backward_input"
+            and workload.as_forward is None
+            and _phases(workload) <= MAX_PHASES
+            and workload.taps <= MAX_PRODUCTS
+            and staged(workload, _smallest(workload)) <= MAX_STAGED
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        _, across = axes(workload)
+        taps = ceil_div(across.taps, across.phases) * _phases(workload)
+        space = ConfigSpace(self.name, self.version)
+        add_knobs(space, workload, *_plane(workload))
+        space.knob("vectors", [1, 2, 4, 8])
+        space.knob("unroll", ["none", "columns"])
+        space.knob("threading", ["serial", PARALLEL])
+        space.constraint(
+            "vectors are of places that the piece has",
+            lambda c: (
+                c["vectors"] == 1
+                or c["vectors"]
+                <= (
+                    c["columns"]
+                    if is_last(workload)
+                    else ceil_div(piece(workload, c).flat, c["lanes"])
+                )
+            ),
+        )
+        space.constraint(
+            f"at most {MAX_SUMS} vectors of sums",
+            lambda c: vectors_of(c["vectors"], c) <= MAX_SUMS,
+        )
+        space.constraint(
+            f"at most {MAX_UNROLLED} vector multiply-adds unrolled",
+            lambda c: c["unroll"] == "none" or vectors_of(c["vectors"] * taps, c) <= MAX_UNROLLED,
+        )
+        smallest = _smallest(workload)
+        space.constraint(
+            f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
+            lambda c: (
+                staged(workload, c) <= USUAL_STAGED
+                or all(c[name] == smallest[name] for name in ("lanes", "rows", "columns"))
+            ),
+            reads=("lanes", "rows", "columns"),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        height, width = _plane(workload)
+        rest = {"vectors": 1, "unroll": "none", "threading": "serial"}
+        usual: Config = {
+            "template": self.name,
+            "lanes": usual_lanes(workload, limits.vector_bytes),
+            "rows": row_counts(height)[-1],
+            "columns": column_counts(width)[0],
+            **rest,
+        }
+        fits = (
+            usual | {"rows": rows}
+            for rows in reversed(row_counts(height))
+            if staged(workload, usual | {"rows": rows}) <= USUAL_STAGED
+        )
+        return next(fits, {"template": self.name, **_smallest(workload), **rest})
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        here, width = piece(workload, config), config["lanes"]
+        blocks = ceil_div(workload.C, width) if is_last(workload) else workload.C
+        tasks = workload.B * blocks * here.bands * here.strips
+        used = threads_of(config, tasks, limits.units)
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": ceil_div(tasks, used),
+            "work_per_task": here.rows * here.columns * workload.stride**2 * workload.taps,
+            "registers": config["vectors"] * width * 4 / limits.vector_bytes,
+            "loads_per_fma": 1 + 1 / config["vectors"],
+            "unrolled": config["vectors"] * (config["unroll"] == "columns"),
+            "tile_bytes": 4 * staged(workload, config),
+            "staged_share": here.window / (here.rows * here.columns),
+            "filled": here.filled,
+        }
+
+
+def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
+    """Of each phase."""
+    return Piece(*_plane(workload), config["rows"], config["columns"], *axes(workload))
+
+
+def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Floats of a task: the sums' gradients, and if channels are first what these come from, and
+    the results before they are brought into their order."""
+    here = piece(workload, config)
+    if is_last(workload):
+        return int(workload.multiplier * here.window * config["lanes"])
+    return (workload.multiplier + 1 + min(workload.stride, workload.W)) * here.window
+
+
+def first_outputs(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
+    """The row and the column of outputs at which a phase's first element meets the first tap."""
+    return tuple(axis.before // axis.stride for axis in axes(workload))  # type: ignore[return-value]
+
+
+def _phases(workload: DepthwiseConv2dWorkload) -> int:
+    return min(workload.stride, workload.H) * min(workload.stride, workload.W)
+
+
+def _plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
+    """Rows and columns of a phase, the first and last of which may lie beyond the plane."""
+    pairs = zip((workload.H, workload.W), axes(workload), strict=True)
+    height, width = (
+        (extent - 1 + axis.before) // axis.stride - axis.before // axis.stride + 1
+        for extent, axis in pairs
+    )
+    return height, width
+
+
+def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+    _, width = _plane(workload)
+    return {"lanes": lanes(workload)[0], "rows": 1, "columns": column_counts(width)[0]}

@@ -1,0 +1,139 @@
+"""Pieces of planes in which gradients are computed on a CPU, and how taps move over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload, Taps
+from templates.spaces.space import ConfigSpace
+from templates.template import PARALLEL, Config
+
+MAX_STAGED = 2**22  # floats
+USUAL_STAGED = 2**19
+VECTOR = 16  # lanes of a usual vector
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The used taps of an axis. Tap k lies k * ``step`` elements behind the first. Divided by the
+    stride these distances leave ``phases`` remainders, that of tap k as tap k modulo them; the
+    quotient says how many outputs, ``shift`` at most, the tap is ahead."""
+
+    taps: int
+    step: int
+    before: int
+    stride: int
+
+    @property
+    def phases(self) -> int:
+        return min(self.taps, self.stride // math.gcd(self.stride, self.step))
+
+    @property
+    def shift(self) -> int:
+        return (self.taps - 1) * self.step // self.stride
+
+    def remainder(self, k: Any) -> Any:
+        return k * self.step % self.stride
+
+    def ahead(self, k: Any) -> Any:
+        return k * self.step // self.stride
+
+
+def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
+    """Of rows and of columns."""
+
+    def axis(taps: Taps) -> Axis:
+        return Axis(taps.count, taps.step, taps.before, workload.stride)
+
+    down, across = workload.used
+    return axis(down), axis(across)
+
+
+def is_last(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether vectors are of channels; else of neighbouring columns."""
+    return workload.layout == "NHWC"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``rows`` by ``columns`` of a plane of ``height`` by ``width``, staged in rows of ``pitch``
+    with what its taps reach beside it. The last rows and columns of pieces may lie beyond the
+    plane."""
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+    down: Axis
+    across: Axis
+
+    @property
+    def pitch(self) -> int:
+        return self.columns + self.across.shift
+
+    @property
+    def window(self) -> int:
+        """Places that are staged."""
+        return (self.rows + self.down.shift) * self.pitch
+
+    @property
+    def bands(self) -> int:
+        return ceil_div(self.height, self.rows)
+
+    @property
+    def strips(self) -> int:
+        return ceil_div(self.width, self.columns)
+
+    @property
+    def flat(self) -> int:
+        """Places from the first of the piece to its last."""
+        return (self.rows - 1) * self.pitch + self.columns
+
+    @property
+    def filled(self) -> float:
+        """The share of its rows and columns that is of the plane, on average."""
+        area = self.bands * self.rows * self.strips * self.columns
+        return self.height * self.width / area
+
+
+def add_knobs(
+    space: ConfigSpace, workload: DepthwiseConv2dWorkload, height: int, width: int
+) -> None:
+    """``lanes``, and the ``rows`` and ``columns`` of a piece of such a plane."""
+    space.knob("lanes", lanes(workload))
+    space.knob("rows", row_counts(height))
+    space.knob("columns", column_counts(width))
+
+
+def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    if not is_last(workload):
+        return [4, 8, VECTOR]
+    of_input = workload.direction == "backward_input"
+    channels = workload.C if of_input else workload.out_channels
+    return [n for n in (1, 2, 4, 8, VECTOR, 32, 64) if n <= channels]
+
+
+def vectors_of(sums: int, config: Config) -> int:
+    """Vectors of 16 lanes or fewer in which so many sums of ``lanes`` are."""
+    return sums * ceil_div(config["lanes"], VECTOR)
+
+
+def row_counts(height: int) -> list[int]:
+    return sorted({1} | {ceil_div(height, n) for n in (1, 2, 4, 8)})
+
+
+def column_counts(width: int) -> list[int]:
+    """Of pieces of equal width, of at most 1024 columns or 256."""
+    return sorted({ceil_div(width, ceil_div(width, most)) for most in (256, 1024)})
+
+
+def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
+    most = max(4, min(VECTOR, vector_bytes // 4))
+    return max(n for n in lanes(workload) if n <= most)
+
+
+def threads_of(config: Config, tasks: int, units: int) -> int:
+    return min(tasks, units) if config["threading"] == PARALLEL else 1

@@ -1,0 +1,133 @@
+"""What a gradient's piece meets, staged as float32. Imports TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script.builder import ir
+
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cpu.pieces import is_last
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.conversions import widened
+from templates.kernels.epilogue import gradient_of_sums, slope
+
+ZERO = tirx.const(0.0, "float32")
+Read = Callable[[Any, Any, Any], Any]
+"""The value in float32 of a row, a column and a lane."""
+
+
+class Staging:
+    """So many places, each with ``lanes`` neighbouring channels or one, and zeros for what a last
+    vector reads behind them."""
+
+    def __init__(self, places: int, lanes: int, beyond: int) -> None:
+        self.lanes = lanes
+        self.buffer = ir.sblock_alloc_buffer((places * lanes + beyond,), "float32")
+        if beyond:
+            self._clear(places, beyond)
+
+    def bring(
+        self,
+        start: Any,
+        places: tuple[int, int],
+        first: tuple[Any, Any],
+        step: int,
+        extents: tuple[Any, Any],
+        read: Read,
+    ) -> None:
+        """So many rows and columns of ``places`` from ``start`` on. That in row r and column c is
+        the element r and c times ``step`` behind the ``first`` of a plane that has ``extents``, or
+        zero if there is none."""
+        rows, columns = places
+        with ir.serial(0, rows) as r:
+            row, line = ir.Bind(first[0] + r * step), ir.Bind(start + r * columns)
+            begin = ir.Bind(_within((step - 1 - first[1]) // step, columns))
+            end = ir.Bind(_within((extents[1] - 1 - first[1]) // step + 1, columns))
+            with ir.If(tirx.all(row >= 0, row < extents[0])):
+                with ir.Then():
+                    self._clear(line, begin)
+                    with ir.serial(0, end - begin) as c:
+                        column = ir.Bind(first[1] + (begin + c) * step)
+                        with self._over_lanes() as lane:
+                            at = (line + begin + c) * self.lanes + lane
+                            ir.buffer_store(self.buffer, read(row, column, lane), [at])
+                    after = ir.Bind(tirx.max(begin, end))
+                    self._clear(line + after, columns - after)
+                with ir.Else():
+                    self._clear(line, columns)
+
+    def _clear(self, start: Any, places: Any) -> None:
+        with ir.serial(0, places) as c, self._over_lanes() as lane:
+            ir.buffer_store(self.buffer, ZERO, [(start + c) * self.lanes + lane])
+
+    def _over_lanes(self) -> AbstractContextManager[Any]:
+        """No loop for one lane: LLVM makes vectors of the places then."""
+        return ir.vectorized(0, self.lanes) if self.lanes > 1 else nullcontext(0)
+
+
+class Gradients:
+    """The gradients of the sums. Those of an activation's result are multiplied by its derivative
+    as they are read, if a vector is of channels; else in vectors of the ``lanes`` of places, once
+    all are there, as a row may be narrower."""
+
+    def __init__(
+        self,
+        workload: DepthwiseConv2dWorkload,
+        given: Sequence[Any],
+        places: int,
+        lanes: int,
+        beyond: int,
+    ) -> None:
+        self._workload, self._given, self._lanes = workload, given, lanes
+        self._last = is_last(workload)
+        self._staging = Staging(places, lanes if self._last else 1, beyond)
+        self.buffer = self._staging.buffer
+        self._sums = None if self._last or len(given) == 1 else Staging(places, 1, lanes)
+
+    def bring(
+        self,
+        start: Any,
+        places: tuple[int, int],
+        first: tuple[Any, Any],
+        width: Any,
+        b: Any,
+        channel: Callable[[Any], Any],
+    ) -> None:
+        """So many rows and columns of image ``b``, of which those before ``width`` count, from the
+        ``first`` on; ``channel`` is that of a lane."""
+        workload, F = self._workload, self._workload.out_channels
+        height, columns = workload.out_height, workload.out_width
+
+        def place(row: Any, column: Any, lane: Any) -> Any:
+            if self._last:
+                return ((b * height + row) * columns + column) * F + channel(lane)
+            return ((b * F + channel(lane)) * height + row) * columns + column
+
+        def of_sums(*at: Any) -> Any:
+            return gradient_of_sums(workload, *(each[place(*at)] for each in self._given))
+
+        def alone(tensor: Any) -> Read:
+            return lambda *at: widened(tensor[place(*at)], workload.dtype)
+
+        where = (start, places, first, 1, (height, width))
+        if self._sums is None:
+            self._staging.bring(*where, of_sums)
+            return
+        gradients, sums = self._given
+        self._staging.bring(*where, alone(gradients))
+        self._sums.bring(0, *where[1:], alone(sums))
+        with (
+            ir.serial(0, ceil_div(places[0] * places[1], self._lanes)) as n,
+            ir.vectorized(0, self._lanes) as lane,
+        ):
+            at = start + n * self._lanes + lane
+            value = self.buffer[at] * slope(workload, self._sums.buffer[n * self._lanes + lane])
+            ir.buffer_store(self.buffer, value, [at])
+
+
+def _within(place: Any, extent: int) -> Any:
+    return tirx.max(0, tirx.min(place, extent))

@@ -1,0 +1,167 @@
+"""The space of the weight's gradient on a CPU."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cpu.pieces import (
+    MAX_STAGED,
+    USUAL_STAGED,
+    Piece,
+    add_knobs,
+    axes,
+    column_counts,
+    is_last,
+    lanes,
+    row_counts,
+    threads_of,
+    usual_lanes,
+    vectors_of,
+)
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import PARALLEL, Config, Template
+
+MAX_SUMS = 16  # vectors, in registers
+MAX_TASKS = 256  # if a channel has more than one
+MAX_PARTIAL = 2**22  # floats
+
+
+class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
+    """A task has one of ``parts`` of the pieces, of ``rows`` by ``columns`` outputs, of all images,
+    and of one output channel or, if channels are last, of ``lanes``. Of each piece it stages the
+    gradient of the sums and the input that it meets, as float32 and with zeros beside them, the
+    input's phases apart (see ``input_pieces``), so that neighbouring outputs meet neighbours. It
+    adds up ``tap_rows`` rows of ``tap_columns`` taps at a time in vectors of ``lanes`` channels, or
+    of places of the staged rows, one after the other as one long row. The parts are added up last,
+    in a fixed order."""
+
+    operator = "depthwise_conv2d"
+    name = "weight_pieces"
+    kind = "cpu"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """On a CPU, for the gradient of a weight, if the smallest piece needs at most 2^22
+        floats."""
+        return (
+            super().applies(workload, limits)
+            and workload.direction == "backward_weight"
+            and staged(workload, _smallest(workload)) <= MAX_STAGED
+        )
+
+    def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        down, across = axes(workload)
+        space = ConfigSpace(self.name, self.version)
+        add_knobs(space, workload, workload.out_height, workload.out_width)
+        space.knob("tap_rows", [n for n in (1, 2, 3, 4) if n <= down.taps])
+        space.knob("tap_columns", _tap_columns(across.taps))
+        space.knob("threading", ["serial", PARALLEL])
+        space.knob("parts", _parts(workload))
+        space.constraint(
+            f"at most {MAX_SUMS} vectors of sums",
+            lambda c: vectors_of(c["tap_rows"] * c["tap_columns"], c) <= MAX_SUMS,
+            reads=("lanes", "tap_columns"),
+        )
+        smallest = _smallest(workload)
+        space.constraint(
+            f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
+            lambda c: (
+                staged(workload, c) <= USUAL_STAGED
+                or all(c[name] == smallest[name] for name in ("lanes", "rows", "columns"))
+            ),
+            reads=("lanes", "rows", "columns"),
+        )
+        space.constraint(
+            f"several parts only for threads, of pieces that there are, for {MAX_TASKS} tasks",
+            lambda c: (
+                c["parts"] == 1
+                or (
+                    c["threading"] == PARALLEL
+                    and c["parts"] <= pieces(workload, c)
+                    and c["parts"] * blocks(workload, c) <= MAX_TASKS
+                )
+            ),
+        )
+        return space
+
+    def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        _, across = axes(workload)
+        rest = {
+            "tap_rows": 1,
+            "tap_columns": _tap_columns(across.taps)[-1],
+            "threading": "serial",
+            "parts": 1,
+        }
+        usual: Config = {
+            "template": self.name,
+            "lanes": usual_lanes(workload, limits.vector_bytes),
+            "columns": column_counts(workload.out_width)[0],
+            **rest,
+        }
+        fits = (
+            usual | {"rows": rows}
+            for rows in reversed(row_counts(workload.out_height))
+            if staged(workload, usual | {"rows": rows}) <= USUAL_STAGED
+        )
+        return next(fits, {"template": self.name, **_smallest(workload), **rest})
+
+    def features(
+        self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        here, sums = piece(workload, config), config["tap_rows"] * config["tap_columns"]
+        tasks = blocks(workload, config) * config["parts"]
+        used = threads_of(config, tasks, limits.units)
+        return {
+            "tasks": tasks,
+            "threads": used,
+            "waves": ceil_div(tasks, used),
+            "work_per_task": workload.B * here.bands * here.strips * here.flat / config["parts"],
+            "registers": sums * config["lanes"] * 4 / limits.vector_bytes,
+            "loads_per_fma": (sums + 1) / sums,
+            "tile_bytes": 4 * staged(workload, config),
+            "staged_share": here.window / (here.rows * here.columns),
+            "filled": here.filled,
+        }
+
+
+def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
+    height, width = workload.out_height, workload.out_width
+    return Piece(height, width, config["rows"], config["columns"], *axes(workload))
+
+
+def pieces(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Of a channel, in all images."""
+    here = piece(workload, config)
+    return workload.B * here.bands * here.strips
+
+
+def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Channels, or vectors of them."""
+    channels = workload.out_channels
+    return ceil_div(channels, config["lanes"]) if is_last(workload) else channels
+
+
+def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Floats of a task: the input's phases, the sums' gradients, and what these come from."""
+    here, (down, across) = piece(workload, config), axes(workload)
+    each = config["lanes"] if is_last(workload) else 1
+    return int((down.phases * across.phases + 2) * here.window * each)
+
+
+def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
+    columns = column_counts(workload.out_width)[0]
+    return {"lanes": lanes(workload)[0], "rows": 1, "columns": columns}
+
+
+def _tap_columns(taps: int) -> list[int]:
+    """All of few taps, and less."""
+    return [n for n in (4, 8) if n < taps] + ([taps] if taps <= MAX_SUMS else [])
+
+
+def _parts(workload: DepthwiseConv2dWorkload) -> list[int]:
+    sums = workload.output.elements
+    return [n for n in (1, 2, 4, 8, 16, 64) if n == 1 or n * sums <= MAX_PARTIAL]

@@ -1,0 +1,31 @@
+"""A workload's numbers as CUDA sources name them."""
+
+from __future__ import annotations
+
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import epilogue
+
+
+def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
+    """Extents, steps and order of taps, those that can touch data, and the epilogue."""
+    height, width = workload.kernel
+    down, across = workload.used
+    return {
+        **epilogue(workload),
+        "B": workload.B,
+        "C": workload.C,
+        "H": workload.H,
+        "W": workload.W,
+        "HO": workload.out_height,
+        "WO": workload.out_width,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "KERNEL": height * width,
+        "KW": width,
+        "FLIP": workload.is_flipped,
+        "TAPS_H": down.count,
+        "TAPS_W": across.count,
+        "FIRST": down.first * width + across.first,
+        "TOP": down.before,
+        "LEFT": across.before,
+    }

@@ -1,0 +1,65 @@
+"""A worker's processes of peers: each job takes those that the job before left, however it ends."""
+
+from contextlib import closing, suppress
+
+import psutil
+import pytest
+from processes import Database, alive, until
+from runs import Bench, cancel_after
+
+from db import queue
+from db.results import best
+from tuner.peers import HOST
+from tuner.settings import Settings
+from tuner.worker.worker import Worker
+
+SHAPES = [{"M": 300, "N": 8}, {"M": 310, "N": 8}, {"M": 320, "N": 8}]
+
+
+@pytest.fixture
+def worker(database: Database, bench: Bench) -> Worker:
+    return Worker(database.engine, bench.device, Settings(build_workers=1))
+
+
+def forked() -> list[psutil.Process]:
+    """What the servers have forked and is alive."""
+    found = []
+    for server in psutil.Process().children():
+        with suppress(psutil.Error):
+            if "tuner.process.fork_server" in server.cmdline():
+                found += [child for child in server.children() if alive(child)]
+    return found
+
+
+def test_each_job_takes_what_the_one_before_left(database: Database, worker: Worker) -> None:
+    assert worker._peers is not None
+    before = forked()
+    with closing(worker):
+        for place, shape in enumerate(SHAPES):
+            job = database.submit(shape, trials=2, baselines="all")
+            claimed = worker.claim("cpu", job.id)
+            assert claimed is not None
+            spare = worker._peers._spare.get(HOST)
+            assert (spare is not None) == (place > 0)
+            if place < 2:
+                worker.take(claimed)
+                found = best.lookup(database.engine, job.workload_key)[0]
+                assert "numpy.convolve" in {row["name"] for row in found.baselines}
+            else:
+                worker.take(claimed, cancel_after(1, database, job))
+                assert queue.get(database.engine, job.id).state == "cancelled"
+            if spare is not None:
+                assert spare._child.pid is None  # it was this job's, and ended with it
+            assert worker._peers._spare[HOST] is not spare
+    until(lambda: {child.pid for child in forked()} <= {child.pid for child in before})
+
+
+def test_a_job_without_peers_begins_none(database: Database, worker: Worker) -> None:
+    assert worker._peers is not None
+    with closing(worker):
+        for baselines in ("all", "none"):
+            job = database.submit(SHAPES[0], trials=1, baselines=baselines, on_existing="retune")
+            claimed = worker.claim("cpu", job.id)
+            assert claimed is not None
+            worker.take(claimed)
+            assert worker._peers._spare.keys() == ({HOST} if baselines == "all" else set())

@@ -1,0 +1,107 @@
+"""Where a job's seconds go: up to its first trial, in its search, in its last round.
+
+python -m tests.benchmarks.waiting --target cuda --write docs/benchmarks/waiting
+
+One worker runs all jobs, one after the other, with all peers. The first job waits for what any
+worker's first job waits for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.tuned import Bench, bench, provenance, stated, write
+from tuner.device.detect import detect
+
+LAYERS = [(96, 56), (192, 28), (384, 14), (768, 7), (512, 14)]
+"""Channels and side of depthwise layers, the first four ConvNeXt's."""
+
+
+def jobs(kind: str) -> list[tuple[str, dict[str, Any], int]]:
+    """Operator, shape and trials. No two are of one shape: a second would know what the first
+    found."""
+    signal = {"M": 16384, "N": 32}
+    signals = [
+        ("conv1d", signal | fields, 64)
+        for fields in ({"kind": "correlate"}, {}, {"mode": "same"}, {"mode": "valid"})
+    ]
+    layer = {"B": 1, "K": 7} if kind == "cpu" else {"B": 32, "K": 7, "dtype": "bfloat16"}
+    return signals + [
+        ("depthwise_conv2d", layer | {"C": C, "H": side, "W": side, "layout": "NHWC"}, 96)
+        for C, side in LAYERS
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="auto")
+    parser.add_argument("--trials", type=int, help="of each job, instead of its own number")
+    parser.add_argument("--jobs", type=int, help="only so many")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+    options = parser.parse_args()
+    device = detect(options.target)
+    given = {name: getattr(options, name) for name in ("trials", "jobs", "seed")}
+    command = f"python -m tests.benchmarks.waiting --target {device.kind}" + "".join(
+        f" --{name} {value}" for name, value in given.items() if value is not None
+    )
+    result: dict[str, Any] = provenance(command, device) | {"rows": []}
+    with bench(device) as tuning:
+        for operator, shape, trials in jobs(device.kind)[: options.jobs]:
+            row = _row(tuning, operator, shape, options.trials or trials, options.seed)
+            result["rows"].append(row)
+            print(_line(row), flush=True)
+            if options.write:  # what is there already outlives an early end
+                write(options.write, result, _markdown(result))
+    print(_markdown(result))
+
+
+def _row(
+    tuning: Bench, operator: str, shape: dict[str, Any], trials: int, seed: int | None
+) -> dict[str, Any]:
+    tuned = tuning.tune(operator, shape, trials, seed)
+    return {
+        "operator": operator,
+        "shape": shape,
+        "trials": tuned.trials,
+        "phases": tuned.phases,
+        "seconds": tuned.job_seconds,
+        "trials_per_second": tuned.trials_per_second,
+        "time_us": tuned.best["timing"]["warm"]["median_us"],
+        "baselines": tuned.best["baselines"],
+        "versions": tuned.best["versions"],
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    shape = " ".join(f"{name}={value}" for name, value in row["shape"].items())
+    phases = " | ".join(f"{seconds:.1f}" for seconds in row["phases"].values())
+    return (
+        f"| {row['operator']} {shape} | {row['trials']} | {phases} | **{row['seconds']:.1f}** "
+        f"| {row['trials_per_second']:.1f} | {row['time_us']:.2f} | {len(row['baselines'])} |"
+    )
+
+
+def _markdown(result: dict[str, Any]) -> str:
+    lines = [
+        "# What a job waits for",
+        "",
+        stated(result, result["rows"][0]["versions"]),
+        "",
+        f"    {result['command']}",
+        "",
+        "Seconds of jobs that one worker ran one after the other, each from an empty search, with "
+        "all peers timed anew. The first job also starts the processes that later ones find.",
+        "",
+        "| job | trials | to the first trial | search | last round | in all | trials a second "
+        "| best, µs | compared with |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *map(_line, result["rows"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

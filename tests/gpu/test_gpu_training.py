@@ -1,0 +1,117 @@
+"""Training steps as CUDA graphs, which call nothing of ours when they are replayed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+from tuner.device import cuda_facts
+from tuner.library.load import Library
+from tuner.settings import Settings
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+if cuda_facts.missing() is not None:
+    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
+from torch import nn  # noqa: E402
+
+from tests.benchmarks.training.steps.step import BATCHES, BEFORE_CAPTURE, RATE, Training  # noqa: E402
+from tuner.torch import optimize_  # noqa: E402
+
+SHAPE, CLASSES = (8, 3, 56, 56), 10
+WARM_UP = 4
+TOLERANCE = 3e-2
+"""Of losses that are computed in bfloat16."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    folder = tmp_path_factory.mktemp("training")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def training() -> Training:
+    """Blocks of 7x7 taps with a bias, of which PyTorch alone computes no gradient quickly."""
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Conv2d(3, 64, 4, stride=4),
+        nn.Conv2d(64, 64, 7, padding=3, groups=64), nn.Conv2d(64, 64, 1), nn.GELU(),
+        nn.Conv2d(64, 64, 7, padding=3, groups=64), nn.Conv2d(64, 64, 1), nn.GELU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES),
+    )  # fmt: skip
+    return Training(model, SHAPE, CLASSES, "cuda")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The libraries that were called."""
+    made: list[Path] = []
+    of_tensors = Library.of_tensors
+
+    def told(library: Library, *given: Any) -> Any:
+        made.append(library.path)
+        return of_tensors(library, *given)
+
+    monkeypatch.setattr(Library, "of_tensors", told)
+    return made
+
+
+@pytest.fixture
+def tuned(source: Local, calls: list[Path]) -> Training:
+    made = training()
+    with made.autocast():
+        report = optimize_(
+            made.model, made.images, source=source, mode="training", on_missing="tune",
+            budget_seconds=120,
+        )  # fmt: skip
+    assert report.tuned > 0, str(report)
+    calls.clear()
+    return made
+
+
+def test_inductor_makes_cuda_graphs_of_a_training_step(calls: list[Path], tuned: Training) -> None:
+    """As ``torch.compile(mode="reduce-overhead")`` does: a replay launches all at once."""
+    from torch._dynamo.utils import counters
+
+    plain = training().curve(WARM_UP + BATCHES)
+    counters.clear()
+    tuned._compiled = torch.compile(tuned.model, mode="reduce-overhead", dynamic=False)
+    losses = [float(tuned.step()) for _ in range(WARM_UP)]
+    assert calls
+    calls.clear()
+    losses += [float(tuned.step()) for _ in range(BATCHES)]
+    assert not calls
+    assert counters["inductor"]["cudagraph_skips"] == 0
+    assert losses == pytest.approx(plain, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_whole_step_is_captured(calls: list[Path], tuned: Training, compiled: bool) -> None:
+    if compiled:
+        tuned.compile()
+    replay = tuned.captured()
+    assert calls
+    calls.clear()
+    replay()
+    torch.cuda.synchronize()
+    assert not calls
+    plain = training()
+    plain.curve(BEFORE_CAPTURE + 1)
+    pairs = list(zip(tuned.model.parameters(), plain.model.parameters(), strict=True))
+    apart = sum(float((one - other).detach().abs().sum()) for one, other in pairs)
+    assert apart / sum(one.numel() for one, _ in pairs) < RATE / 3  # a step moves each by RATE

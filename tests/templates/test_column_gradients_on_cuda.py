@@ -1,0 +1,114 @@
+"""Gradients of signals with channels last, on CUDA, by depthwise convolution's templates: what
+they compute, emulated on the CPU, and what they serve."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
+from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels, weight_channels
+from templates.kernels.written import DERIVATIVE, filled
+from tests.templates import emulated
+from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.devices import H200, T4
+from tuner.measure.check import relative_error
+
+BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
+BOTH = {"backward_input": CudaInputChannels(), "backward_weight": CudaWeightChannels()}
+CAUSAL = {"B": 2, "C": 48, "M": 96, "N": 4, "mode": "causal", "kind": "correlate", "layout": "NWC"}
+
+
+def gradient(direction: str, **fields: Any) -> Conv1dWorkload:
+    return Conv1dWorkload.model_validate(CAUSAL | fields | {"direction": direction})
+
+
+@st.composite
+def signals(draw: st.DrawFn) -> dict[str, Any]:
+    """One channel, one sample, and kernels and steps that reach beyond the signal often."""
+    M, N = draw(st.sampled_from([1, 2, 31, 61])), draw(st.sampled_from([1, 2, 3, 4, 7, 17]))
+    step = draw(st.sampled_from([1, 1, 2, M + 1]))
+    reach = (N - 1) * step
+    sides = (draw(st.integers(0, reach + 2)), draw(st.integers(reach, reach + 2)))
+    return {
+        "B": draw(st.integers(1, 3)),
+        "C": draw(st.sampled_from([2, 3, 8, 12])),
+        "M": M,
+        "N": N,
+        "dilation": step,
+        "mode": None,
+        "padding": sides,
+        "stride": draw(st.sampled_from([1, 1, 2, 3])),
+        "activation": draw(st.sampled_from(["none", "silu", "relu6"])),
+        "bias": draw(st.booleans()),
+    }
+
+
+@pytest.mark.parametrize("direction", BOTH)
+@BOUNDED
+@given(data=st.data())
+def test_any_configuration_is_right(direction: str, data: st.DataObject) -> None:
+    template: Any = BOTH[direction]
+    work = gradient(direction, **data.draw(signals()))
+    if work.as_forward is not None:
+        assert not template.applies(work, H200)
+        return
+    space, image = template.space(work, H200), template.image(work)
+    assert template.default(work, H200) in space
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in work.given]
+    if direction == "backward_input":
+        numbers = input_channels.numbers(image, config)
+        text = filled(numbers, DERIVATIVE, input_channels.SOURCE)
+        launches, floats = [input_channels.launch(image, config)], 0
+    else:
+        numbers = weight_channels.numbers(image, config)
+        text = filled(numbers, *weight_channels.sources(config))
+        launches = weight_channels.both(image, config)
+        floats = weight_channels.work(image, config).workspace
+    output = emulated.run(work, text, launches, given, floats)
+    reference = templates.operator("conv1d").reference(work, *given)
+    assert relative_error(output, reference, None) <= 2e-6
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("direction", BOTH)
+def test_a_causal_layers_gradients_become_cubins(direction: str, limits: Any) -> None:
+    dtype = "float16" if limits is T4 else "bfloat16"
+    work = gradient(direction, activation="silu", bias=True, dtype=dtype)
+    template: Any = BOTH[direction]
+    config = template.default(work, limits)
+    registers, stack = registers_and_stack(
+        cubin(source(template, work, config, limits), limits.arch)
+    )
+    assert (registers <= 255, stack) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "serves"),
+    [
+        ({}, True),
+        ({"kind": "convolve"}, False),
+        ({"kind": "convolve", "N": 1}, True),
+        ({"layout": "NCW"}, False),
+        ({"groups": 1}, False),
+        ({"F": 96}, False),
+        ({"stride": 5}, False),
+        ({"N": 64}, False),
+        ({"N": 5, "dilation": 400}, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("direction", BOTH)
+def test_they_serve_what_depthwise_convolution_knows(
+    direction: str, fields: dict[str, Any], serves: bool
+) -> None:
+    work = gradient(direction, **{"activation": "silu"} | fields)
+    found = {template.name for template in templates.templates_for(work, H200)}
+    assert (BOTH[direction].name in found) == serves

@@ -1,0 +1,164 @@
+"""Gradients on a CPU: what templates serve, and that each way through a program is right."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import templates
+from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.gradients import WithGradients
+from tests.templates.compiled import Compiled
+from tests.templates.devices import CPU
+from tuner.measure import cases
+from tuner.measure.check import check
+
+DIRECTIONS = ["backward_input", "backward_weight"]
+BASE: dict[str, dict[str, Any]] = {
+    "conv1d": {"B": 2, "C": 6, "M": 40, "N": 5},
+    "depthwise_conv2d": {"B": 2, "C": 6, "H": 9, "W": 11, "K": 5},
+}
+LAYOUTS = {"conv1d": ("NCW", "NWC"), "depthwise_conv2d": ("NCHW", "NHWC")}
+SEVERAL: dict[str, dict[str, Any]] = {"conv1d": {"F": 12}, "depthwise_conv2d": {"multiplier": 2}}
+LARGE = [
+    Conv1dWorkload(B=2, C=3, M=2053, N=31, stride=3, bias=True),
+    Conv1dWorkload(B=1, C=5, M=1031, N=7, mode="causal", layout="NWC", activation="silu"),
+    Conv1dWorkload(M=8191, N=613, stride=2, activation="relu"),
+    Conv1dWorkload(M=300, N=5, dilation=331, mode="same", stride=2, B=2, C=2, F=6),
+    DepthwiseConv2dWorkload(
+        B=2, C=3, H=11, W=2011, K=5, stride=2, activation="gelu", bias=True, dtype="bfloat16"
+    ),
+    DepthwiseConv2dWorkload(
+        B=2, C=37, H=29, W=523, K=7, layout="NHWC", activation="relu6", dtype="float16"
+    ),
+    DepthwiseConv2dWorkload(B=1, C=2, H=67, W=53, K=31, stride=4),
+]
+"""Several bands and strips of a plane, chunks of sums and groups of taps, and parts."""
+
+
+def gradient(forward: WithGradients, direction: str, **fields: Any) -> Any:
+    fields = forward.model_dump(exclude_none=True) | {"direction": direction} | fields
+    return type(forward).model_validate(fields)
+
+
+def in_pieces(work: Any) -> list[Any]:
+    return [t for t in templates.templates_for(work, CPU) if t.name.endswith("_pieces")]
+
+
+@pytest.mark.parametrize("operator", BASE)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_every_gradient_of_channels_apart_has_a_template(operator: str, direction: str) -> None:
+    choices = product(
+        LAYOUTS[operator],
+        ["float32", "bfloat16", "float16"],
+        [1, 2, 3],
+        [1, 2, 50],
+        ["none", "silu"],
+        [{}, SEVERAL[operator]],
+    )
+    for layout, dtype, stride, dilation, activation, several in choices:
+        fields = {**BASE[operator], "layout": layout, "dtype": dtype, "stride": stride, **several}
+        fields |= {"dilation": dilation, "activation": activation, "direction": direction}
+        if operator == "depthwise_conv2d":
+            fields["padding"] = (4 * dilation,) * 4
+        work = templates.operator(operator).workload.model_validate(fields)
+        found = templates.templates_for(work, CPU)
+        assert found, fields
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("forward", LARGE, ids=lambda work: work.key)
+def test_pieces_of_large_planes(forward: Any, direction: str, tmp_path: Any) -> None:
+    work = gradient(forward, direction)
+    (template,) = in_pieces(work)
+    space = template.space(work, CPU)
+    cases.write(work, tmp_path, seed=1)
+    known = cases.read(work, tmp_path)
+    random = int(np.random.default_rng(7).integers(len(space)))
+    for config in (template.default(work, CPU), space[random]):
+        assert config in space
+        assert template.features(work, config, CPU)
+        check(Compiled(template, work, config).error, known, work.max_error)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_two_runs_of_many_threads_give_the_same_bits(direction: str, layout: str) -> None:
+    work = gradient(
+        DepthwiseConv2dWorkload(B=5, C=19, H=23, W=31, K=3, stride=2, layout=layout, bias=True),
+        direction,
+    )
+    (template,) = in_pieces(work)
+    space = template.space(work, CPU)
+    threaded = [c for c in space if c["threading"] == "parallel"]
+    config = max(threaded, key=lambda c: (c.get("parts", 1), -c["rows"]))
+    program = Compiled(template, work, config)
+    values = cases.draw(work, "normal", np.random.default_rng(3))
+    first, second = (program.run(*values).tobytes() for _ in range(2))
+    assert first == second
+
+
+@settings(max_examples=12, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_an_input_gradient_of_dense_channels_is_right(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    M, N = data.draw(st.sampled_from([1, 7, 31, 97])), data.draw(st.sampled_from([1, 2, 5, 13]))
+    step = data.draw(st.sampled_from([1, 2, M + 1]))
+    reach = (N - 1) * step
+    work = Conv1dWorkload(
+        M=M,
+        N=N,
+        B=data.draw(st.integers(1, 2)),
+        C=data.draw(st.sampled_from([2, 5, 8])),
+        F=data.draw(st.sampled_from([1, 3, 8])),
+        groups=1,
+        dilation=step,
+        padding=(data.draw(st.integers(0, reach)), reach),
+        kind=data.draw(st.sampled_from(["convolve", "correlate"])),
+        layout=data.draw(st.sampled_from(["NCW", "NWC"])),
+        dtype=data.draw(st.sampled_from(["float32", "bfloat16"])),
+        activation=data.draw(st.sampled_from(["none", "silu"])),
+        direction="backward_input",
+    )
+    (template,) = templates.templates_for(work, CPU)
+    assert template.name == "input_signals"
+    space, folder = template.space(work, CPU), tmp_path_factory.mktemp("cases")
+    assert template.default(work, CPU) in space
+    cases.write(work, folder, seed=1)
+    config = space[data.draw(st.integers(0, len(space) - 1))]
+    check(Compiled(template, work, config).error, cases.read(work, folder), work.max_error)
+
+
+@pytest.mark.parametrize("fields", [{"stride": 2}, {"padding": (5, 5)}])
+def test_other_gradients_of_dense_channels_have_the_naive_program(fields: dict[str, Any]) -> None:
+    usual = {"M": 40, "N": 5, "C": 4, "F": 6, "groups": 1}
+    for direction in DIRECTIONS:
+        work = Conv1dWorkload.model_validate(usual | fields | {"direction": direction})
+        assert not templates.templates_for(work, CPU)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stride": 17},
+        {"N": 9001, "activation": "relu", "mode": "same"},
+        {"dilation": 2**16, "N": 160, "stride": 3},
+    ],
+)
+def test_what_would_take_too_much_is_left_to_the_naive_program(fields: dict[str, Any]) -> None:
+    usual = {"B": 1, "C": 2, "M": 10007, "N": 5, "direction": "backward_input"}
+    work = Conv1dWorkload.model_validate(usual | fields)
+    assert not templates.templates_for(work, CPU)
+    assert in_pieces(Conv1dWorkload.model_validate(usual | {"stride": 16}))
+
+
+def test_signals_longer_than_an_image_may_be() -> None:
+    work = Conv1dWorkload(M=MAX_INPUT, N=5, direction="backward_input")
+    assert work.as_forward is None
+    (template,) = templates.templates_for(work, CPU)
+    assert template.default(work, CPU) in template.space(work, CPU)

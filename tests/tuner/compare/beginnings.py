@@ -1,0 +1,29 @@
+"""Ways in which a process of peers may begin. They run there in place of what compiles."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.tuner.measure import remote
+
+
+def ticking(workload_key: str, cases: Path, kind: str, group: str) -> None:
+    """Another line a hundredth of a second, until there is a file "enough"."""
+    with (cases / "ticks").open("w", buffering=1) as ticks:
+        while not (cases / "enough").exists():
+            ticks.write(f"{os.getpid()}\n")
+            time.sleep(0.01)
+
+
+def crash(workload_key: str, cases: Path, kind: str, group: str) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(workload_key: str, cases: Path, kind: str, group: str) -> None:
+    (cases / "hangs").touch()
+    remote.hang()
+
+
+def fail(workload_key: str, cases: Path, kind: str, group: str) -> None:
+    raise ValueError("planted")

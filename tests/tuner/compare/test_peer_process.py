@@ -1,0 +1,256 @@
+"""Processes of peers are begun while a job searches. What goes wrong there costs a peer nothing."""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates.conv1d.workload import Conv1dWorkload
+from tests.tuner.compare import beginnings
+from tests.tuner.measure import remote
+from tests.tuner.measure.planted import Planted
+from tests.tuner.measure.remote import gone
+from tuner.build.compile import EMPTY_WORKLOAD, BuildOrder, build, program_of
+from tuner.compare import peer_process
+from tuner.compare.peer_process import PeerProcess, PeerProcesses
+from tuner.compare.runner import Runner
+from tuner.compare.stage import enter_peers
+from tuner.device import cpu_facts
+from tuner.device.device import Device
+from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
+from tuner.measure.trial import RunOrder, write_cases
+from tuner.peers import DEVICE, HOST, PYTORCH
+from tuner.settings import Settings
+
+WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return cpu_facts.device()
+
+
+@pytest.fixture(scope="module")
+def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, template = tmp_path_factory.mktemp("libraries"), Planted()
+    found = {}
+    for name, workload in {"right": WORKLOAD, "empty": EMPTY_WORKLOAD}.items():
+        found[name] = folder / f"{name}.so"
+        config = template.config("right")
+        order = BuildOrder(workload.key, program_of(template), config, device.target, found[name])
+        built = build(order, Settings().build_cache)
+        assert built.status == "ok", built.error
+    return found
+
+
+@pytest.fixture
+def process() -> Iterator[PeerProcess]:
+    with closing(PeerProcess("cpu", HOST)) as process:
+        yield process
+
+
+def there(folder: Path) -> Future[None]:
+    """That the cases are in the folder."""
+    cases: Future[None] = Future()
+    write_cases(WORKLOAD.key, folder, 0)
+    cases.set_result(None)
+    return cases
+
+
+def within(seconds: float, reached: Any) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_compiles_once_and_is_the_process_of_the_round(
+    process: PeerProcess, tmp_path: Path
+) -> None:
+    process.compile(WORKLOAD.key, there(tmp_path), tmp_path)
+    stage = process.stage()
+    pid = process._child.pid
+    order = RunOrder(WORKLOAD.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
+    stage.enter(enter_peers, order, HOST)
+    assert "numpy.correlate" in stage.subjects
+    assert all(sample.seconds > 0 for sample in stage.sample(["numpy.correlate"]))
+    assert process._child.pid == pid
+
+
+def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
+    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
+    ticks = tmp_path / "ticks"
+    cases: Future[None] = Future()
+    process.compile(WORKLOAD.key, cases, tmp_path)
+    assert not ticks.exists()
+    cases.set_result(None)
+    within(SECONDS, lambda: ticks.exists() and ticks.stat().st_size)
+    with process.paused():
+        time.sleep(0.05)  # what it was writing is written
+        before = ticks.stat().st_size
+        time.sleep(0.2)
+        assert ticks.stat().st_size == before
+    within(SECONDS, lambda: ticks.stat().st_size > before)
+    (tmp_path / "enough").touch()
+    process.stage()
+
+
+def test_a_pause_does_not_count_against_its_limit(
+    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
+    process.wait()
+    monkeypatch.setattr(peer_process, "BEGIN_SECONDS", 3.0)
+    process.compile(WORKLOAD.key, there(tmp_path), tmp_path)
+    within(SECONDS, (tmp_path / "ticks").exists)
+    for _ in range(10):
+        with process.paused():
+            time.sleep(0.4)
+    (tmp_path / "enough").touch()
+    process.stage()
+
+
+@pytest.mark.parametrize(
+    ("beginning", "error"),
+    [
+        (beginnings.crash, ChildCrashed),
+        (beginnings.fail, ChildError),
+        (beginnings.hang, ChildTimeout),
+    ],
+)
+def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
+    device: Device,
+    libraries: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    beginning: Any,
+    error: type[ChildFailed],
+) -> None:
+    monkeypatch.setattr(peer_process, "compile_peers", beginning)
+    process = PeerProcess("cpu", HOST)
+    process.wait()
+    monkeypatch.setattr(peer_process, "BEGIN_SECONDS", 1.0)
+    with Runner(WORKLOAD.key, device, settle_seconds=0, peers={HOST: process}) as runner:
+        with pytest.raises(error):
+            process.stage()
+        assert runner.measure(libraries["right"]).status == "ok"
+        found = runner.compare(libraries, groups=[HOST])
+    assert {"right", "empty", "numpy.correlate"} <= found.entries.keys()
+    assert found.dropped.keys() & {"peers (host)"} == set()
+
+
+def test_a_runner_s_peers_pause_while_a_library_is_measured_and_end_with_it(
+    device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
+    sizes: list[tuple[int, int]] = []
+    process = PeerProcess("cpu", HOST)
+    with Runner(WORKLOAD.key, device, settle_seconds=0, peers={HOST: process}) as runner:
+        ticks = Path(runner._folder.name) / "ticks"
+        within(SECONDS, lambda: ticks.exists() and ticks.stat().st_size)
+        call = runner._child.call
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            time.sleep(0.05)
+            before = ticks.stat().st_size
+            found = call(*arguments, **options)
+            sizes.append((before, ticks.stat().st_size))
+            return found
+
+        monkeypatch.setattr(runner._child, "call", watched)
+        assert runner.measure(libraries["right"]).status == "ok"
+        ((before, after),) = sizes
+        assert before == after
+        within(SECONDS, lambda: ticks.stat().st_size > after)
+        pid = int(ticks.read_text().split()[0])
+        start = time.monotonic()
+    assert time.monotonic() - start < 5
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(("memory", "compiled"), [(64, True), (63, False)])
+def test_peers_compile_meanwhile_if_there_is_memory_for_it(
+    device: Device, memory: int, compiled: bool
+) -> None:
+    class Recorded:
+        compiled = False
+
+        def compile(self, *_: Any) -> None:
+            self.compiled = True
+
+        def close(self) -> None: ...
+
+    facts = vars(device) | {"memory_bytes": memory * WORKLOAD.bytes}
+    recorded: Any = Recorded()
+    with Runner(WORKLOAD.key, Device(**facts), peers={HOST: recorded}):
+        assert recorded.compiled == compiled
+
+
+def test_a_spare_process_is_the_next_job_s() -> None:
+    processes = PeerProcesses("cpu")
+    with closing(processes):
+        processes.renew()
+        assert processes._spare == {}  # nobody took one yet
+        first = processes.take([HOST])[HOST]
+        processes.renew()
+        processes.renew()
+        (spare,) = processes._spare.values()
+        spare.wait()
+        pid = spare._child.pid
+        first.close()
+        second = processes.take([HOST])[HOST]
+        assert second._child.pid == pid is not None
+        assert second._child.call(remote.pid, timeout=SECONDS) == pid
+        second.close()
+        assert gone(pid)
+
+
+def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
+    with closing(PeerProcesses("cuda")) as processes:
+        first = processes.take([HOST])[HOST]
+        (spare,) = processes._spare.values()
+        spare.wait()
+        with processes.paused(), pytest.raises(ChildTimeout):
+            spare._child.call(remote.pid, timeout=0.5)
+        processes.renew()
+        assert [*processes._spare.values()] == [spare] != [first]
+        first.close()
+
+
+def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
+    processes = PeerProcesses("cpu")
+    processes.take([HOST])[HOST].close()
+    processes.renew()
+    (spare,) = processes._spare.values()
+    spare.wait()
+    assert processes.take([]) == {}
+    assert spare._child.pid is None
+    processes.take([HOST])[HOST].close()
+    processes.renew()
+    (spare,) = processes._spare.values()
+    processes.close()
+    assert spare._child.pid is None
+
+
+def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_process, "here", lambda group: group != PYTORCH)
+    with closing(PeerProcesses("cpu")) as processes:
+        taken = processes.take([HOST, PYTORCH])
+        for process in taken.values():
+            process.close()
+    assert taken.keys() == {HOST}
+
+
+def test_a_gpu_s_peers_have_what_the_kernels_beside_them_need() -> None:
+    beside, apart = (peer_process.child_of("cuda", group) for group in (DEVICE, HOST))
+    assert "tvm" in beside._server._modules
+    assert beside._environment["TVM_USE_RUNTIME_LIB"] == "1"
+    assert apart._server._modules == ("tuner.process.child_main",)
+    assert apart._environment.get("TVM_USE_RUNTIME_LIB") == os.environ.get("TVM_USE_RUNTIME_LIB")

@@ -1,0 +1,135 @@
+"""Compiled training steps like one before, and steps that only look like it."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tuner.torch.gradients.shortcut import GradientShortcut  # noqa: E402
+from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
+from tuner.torch.shortcut import Shortcut  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def module(trained: Local) -> Any:
+    torch.manual_seed(6)
+    weight = torch.nn.Parameter(torch.randn(6, 1, 3, 3))
+    return DepthwiseConv2d(weight, torch.nn.Parameter(torch.randn(6)), source=trained)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bool]]:
+    """Whether each call that follows was recognised."""
+    said: dict[str, list[bool]] = {"output": [], "gradients": []}
+    for name, kind in (("output", Shortcut), ("gradients", GradientShortcut)):
+        call: Any = kind.__call__
+
+        def told(shortcut: Any, *given: Any, name: str = name, call: Any = call) -> Any:
+            found = call(shortcut, *given)
+            said[name].append(found is not None)
+            return found
+
+        monkeypatch.setattr(kind, "__call__", told)
+    return said
+
+
+def drawn(*shape: int, grad: bool = True) -> Any:
+    x = torch.randn(*shape).to(memory_format=torch.channels_last)
+    return x.requires_grad_(grad)
+
+
+def compiled(module: Any) -> Any:
+    return torch.compile(module, backend="aot_eager", fullgraph=True)
+
+
+def check(module: Any, call: Any, x: Any, g: Any) -> None:
+    """The gradients of all that needs one are PyTorch's; output and input's gradient lie alike."""
+    needed = [each for each in (x, *module.parameters()) if each.requires_grad]
+    y, exact = call(x), module.plain(x, module.weight, module.bias)
+    found, right = (torch.autograd.grad(each, needed, g) for each in (y, exact))
+    for one, other in zip((y, *found), (exact, *right), strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+        assert one.shape != x.shape or one.stride() == other.stride()
+
+
+def test_the_steps_of_a_loop_are_recognised(module: Any, asked: dict[str, list[bool]]) -> None:
+    call = compiled(module)
+    for _ in range(4):
+        check(module, call, drawn(2, 6, 7, 9), drawn(2, 6, 7, 9, grad=False))
+        with torch.no_grad():
+            module.weight.mul_(2)
+    assert asked["output"][-2:] == asked["gradients"][-2:] == [True, True]
+    assert module.used == "tuned"
+    assert module.used_backward == {"input": "tuned", "weight": "tuned"}
+
+
+def test_gradients_share_no_memory(module: Any) -> None:
+    call, x = compiled(module), drawn(2, 6, 7, 9)
+    for _ in range(2):
+        needed = x, module.weight, module.bias
+        found = torch.autograd.grad(call(x), needed, drawn(2, 6, 7, 9, grad=False))
+        places = {each.untyped_storage().data_ptr() for each in found}
+        assert len(places) == len(found)
+
+
+@pytest.mark.parametrize("left_out", ["input", "weight", "bias", "weight and bias"])
+def test_what_needs_no_gradient_is_another_call(
+    module: Any, asked: dict[str, list[bool]], left_out: str
+) -> None:
+    call, g = compiled(module), drawn(2, 6, 7, 9, grad=False)
+    check(module, call, drawn(2, 6, 7, 9), g)
+    for name in ("weight", "bias"):
+        getattr(module, name).requires_grad_(name not in left_out)
+    check(module, call, drawn(2, 6, 7, 9, grad=left_out != "input"), g)
+    assert not any(asked["gradients"])
+
+
+@pytest.mark.parametrize("other", ["shape", "layout", "dtype"])
+def test_other_tensors_are_another_call(
+    module: Any, asked: dict[str, list[bool]], other: str
+) -> None:
+    call, shape = compiled(module), (2, 6, 7, 9)
+    check(module, call, drawn(*shape), drawn(*shape, grad=False))
+    if other == "shape":
+        check(module, call, drawn(1, 6, 7, 9), drawn(1, 6, 7, 9, grad=False))
+    elif other == "layout":
+        x = torch.randn(shape).requires_grad_()
+        check(module, call, x, torch.randn(shape))
+    else:
+        module.double()
+        check(module, call, drawn(*shape).double(), drawn(*shape, grad=False).double())
+    assert not any(asked["gradients"])
+
+
+def test_a_source_without_gradients_is_asked_again(
+    module: Any, source: Local, asked: dict[str, list[bool]]
+) -> None:
+    call, g = compiled(module), drawn(2, 6, 7, 9, grad=False)
+    check(module, call, drawn(2, 6, 7, 9), g)
+    module.source = source
+    module.forget()
+    check(module, call, drawn(2, 6, 7, 9), g)
+    assert module.used_backward == {"input": "pytorch", "weight": "pytorch"}
+    assert asked["gradients"] == []
+
+
+def test_a_copy_has_none(module: Any) -> None:
+    x = drawn(2, 6, 7, 9)
+    check(module, compiled(module), x, drawn(2, 6, 7, 9, grad=False))
+    assert module.gradient_shortcut is not None
+    assert deepcopy(module).gradient_shortcut is None

@@ -1,0 +1,66 @@
+"""What a model keeps of its layers' outputs is after :func:`optimize_` what it was."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Block, close, outputs  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tuner.torch import optimize_  # noqa: E402
+
+
+def reuses_the_output(block: Block, y: Any) -> Any:
+    return block.bn(y) + y
+
+
+def keeps_the_output(block: Block, y: Any) -> Any:
+    block.kept = y
+    return block.act(block.bn(y))
+
+
+def keeps_the_norms(block: Block, y: Any) -> Any:
+    block.kept = [block.bn(y)]
+    return block.act(block.kept[0])
+
+
+def returns_what_pytorch_does_not_look_into(block: Block, y: Any) -> Any:
+    return SimpleNamespace(features=y, out=block.bn(y))
+
+
+@pytest.mark.parametrize(
+    ("call", "taken", "apart"),
+    [
+        (keeps_the_output, [], "conv: BatchNorm2d stays, because the model keeps what it takes"),
+        (keeps_the_norms, ["BatchNorm2d"], "conv: ReLU6 stays, because the model keeps what it"),
+        (returns_what_pytorch_does_not_look_into, [], "conv: BatchNorm2d stays, because"),
+        (reuses_the_output, [], "conv: BatchNorm2d stays, because it is not all that takes"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_what_a_model_keeps_stays_what_it_was(
+    source: Local, x: Any, call: Any, taken: list[str], apart: str, mode: Any
+) -> None:
+    model = Block(call, nn.ReLU6()).eval()
+    model.conv.bias = nn.Parameter(torch.randn(6))
+    plain = outputs(model, x)
+    kept = getattr(model, "kept", None)
+    report = optimize_(model, x, source=source, mode=mode)
+    assert report.rows[0].takes_in == (taken if mode == "inference" else [])
+    assert apart in str(report) or mode == "training"
+    found = outputs(model, x)
+    if isinstance(plain, SimpleNamespace):
+        assert close(found.features, plain.features)
+        found, plain = found.out, plain.out
+    assert close(found, plain)
+    if kept is not None:
+        assert torch.allclose(*map(torch.as_tensor, (first(model.kept), first(kept))), atol=2e-5)
+
+
+def first(kept: Any) -> Any:
+    return kept[0] if isinstance(kept, list) else kept

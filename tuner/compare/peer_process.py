@@ -1,0 +1,138 @@
+"""Processes of peers that are begun before they are needed: while a job searches, or before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tuner.compare.comparison import Stage
+from tuner.compare.stage import compile_peers
+from tuner.errors import ChildTimeout
+from tuner.measure.confined import ENVIRONMENT, LIMITED
+from tuner.peers import beside_kernels, here, import_libraries
+from tuner.process.child import Child
+from tuner.process.stopping import LOOK_SECONDS, check_stopped, result_of
+
+RUNTIME = ("tvm", "tuner.compare.stage")
+"""What a process that runs libraries is forked with. One with peers on the host imports what their
+users would, as they do."""
+ON_A_GPU = (*RUNTIME, "torch")
+"""The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
+BEGIN_SECONDS = 120.0
+"""Limit for importing and for compiling, not counting pauses. A process that takes longer is
+killed, and another does in the round what it did not."""
+A_DAY = 86_400.0
+
+
+class PeerProcess:
+    """The process of a group of peers, beside a device of that kind. It imports their libraries at
+    once, and can have them compile for a workload. Close it in the end."""
+
+    def __init__(self, kind: str, group: str) -> None:
+        self._kind, self._group = kind, group
+        self._child = child_of(kind, group)
+        self._paused_seconds = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="peers")
+        self._begun = self._thread.submit(self._call, import_libraries, group)
+
+    def compile(self, workload_key: str, cases: Future[None], folder: Path) -> None:
+        """Have the libraries compile for the workload, as soon as its ``cases`` are in the
+        folder."""
+        imported = self._begun
+
+        def begin() -> None:
+            imported.result()
+            cases.result()
+            self._call(compile_peers, workload_key, folder, self._kind, self._group)
+
+        self._begun = self._thread.submit(begin)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The process does nothing meanwhile."""
+        start = time.monotonic()
+        self._child.pause()
+        try:
+            yield
+        finally:
+            self._child.go_on()
+            self._paused_seconds += time.monotonic() - start
+
+    def wait(self) -> None:
+        """Until all that was begun is done, or has failed."""
+        while wait([self._begun], LOOK_SECONDS).not_done:
+            check_stopped()
+
+    def stage(self) -> Stage:
+        """The process, once all that was begun is done. Raises ChildFailed if it failed, or took
+        too long."""
+        result_of(self._begun)
+        return Stage(self._child)
+
+    def close(self) -> None:
+        self._child.kill()
+        self._thread.shutdown(cancel_futures=True)
+        self._child.close()
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        start, paused = time.monotonic(), self._paused_seconds
+
+        def check() -> None:
+            spent = time.monotonic() - start - (self._paused_seconds - paused)
+            if spent > BEGIN_SECONDS:
+                raise ChildTimeout(f"killed after {BEGIN_SECONDS:g} s")
+
+        self._child.call(function, *arguments, timeout=A_DAY, check=check)
+
+
+class PeerProcesses:
+    """A worker's processes of peers for its next job: spare ones, begun when a job ends or, beside
+    a GPU, which they leave alone, when it begins."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._spare: dict[str, PeerProcess] = {}
+        self._taken: list[str] = []
+
+    def take(self, groups: Sequence[str]) -> dict[str, PeerProcess]:
+        """One for each of these groups whose library may be here. The caller closes them. Spare
+        ones of other groups end, because nobody would pause them."""
+        self._taken = [group for group in groups if here(group)]
+        found = dict[str, PeerProcess]()
+        for group in self._taken:
+            spare = self._spare.pop(group, None)
+            found[group] = PeerProcess(self._kind, group) if spare is None else spare
+        self.close()
+        if self._kind == "cuda":
+            self.renew()
+        return found
+
+    def renew(self) -> None:
+        """Begin those that were taken last, as the next job will probably take the same."""
+        for group in self._taken:
+            self._spare[group] = PeerProcess(self._kind, group)
+        self._taken = []
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The spare ones do nothing meanwhile."""
+        with ExitStack() as stack:
+            for process in self._spare.values():
+                stack.enter_context(process.paused())
+            yield
+
+    def close(self) -> None:
+        for process in self._spare.values():
+            process.close()
+        self._spare.clear()
+
+
+def child_of(kind: str, group: str) -> Child:
+    """A new process for the peers of a group, which on a GPU are timed beside the kernels."""
+    if beside_kernels(group, kind):
+        return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)
+    return Child(confinement=LIMITED)

@@ -1,0 +1,40 @@
+"""What is logged of modules: each reason once, of a model's modules together."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Literal
+
+log = logging.getLogger("tuner.torch.modules")
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Said:
+    """Of one module, or of so many ``layers`` of the ``model`` with that name. A model's reasons
+    that differ in nothing but numbers, as those of shapes that are not tuned, have one cause."""
+
+    def __init__(self, model: str = "", layers: int = 1) -> None:
+        self._once = ""
+        if layers > 1:
+            of = f"the {layers} replaced layers of {model}"
+            self._once = f" (said once for {of}; each has its own .reason)"
+        self._reasons: set[str] = set()
+
+    def say(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
+        """Log what computes a module of that kind, and why, if that was not said yet."""
+        if reason in self._reasons:
+            return
+        cause = _NUMBER.sub("", reason) if self._once else reason
+        if cause not in self._reasons:
+            level = logging.INFO if used == "tuned" else logging.WARNING
+            log.log(level, "%s is computed by %s: %s%s", kind, used, reason, self._once)
+        self._reasons |= {reason, cause}
+
+    def forget(self) -> None:
+        """Say everything again."""
+        self._reasons.clear()
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_reasons": set()}
