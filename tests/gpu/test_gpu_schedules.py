@@ -120,6 +120,8 @@ WORKLOADS: list[Workload] = [
         for fields in (
             {"B": 2, "C": 24, "M": 4096, "N": 4, "activation": "silu", "bias": True},
             {"B": 3, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "dilation": 3},
+            {"B": 2, "C": 24, "M": 4099, "N": 4, "activation": "silu", "bias": True}
+            | {"layout": "NWC", "kind": "correlate"},
         )
     ),
     *(

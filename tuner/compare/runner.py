@@ -55,7 +55,7 @@ class Runner:
 
     ``peers`` are processes of groups of peers, which compile meanwhile, and end with the runner. On
     a CPU they pause while a library is measured. What else the worker does on the host pauses in
-    the context of ``undisturbed``, while peers are timed there.
+    the context of ``timing``, while peers are timed there.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Runner:
         timeout: float = RUN_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
         peers: Mapping[str, PeerProcess] = MappingProxyType({}),
-        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+        timing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
-        self._peers, self._undisturbed = dict(peers), undisturbed
+        self._peers, self._timing = dict(peers), timing
         self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
         self._child = Child(
             runtime_only(device),
@@ -176,7 +176,7 @@ class Runner:
         process: their calls, on a CPU their kernels too, in turns with those groups of peers. One
         that is wrong is dropped. Raises ChildFailed."""
         orders = {name: self.order(each.library) for name, each in delivered.items()}
-        with self._processes() as stack, self._undisturbed():
+        with self._processes() as stack, self._timing():
             imported = ON_A_GPU if self._device.kind == "cuda" else RUNTIME
             stages = {
                 name: _fresh(Child(ENVIRONMENT, 0, LIMITED, importing=imported), stack)

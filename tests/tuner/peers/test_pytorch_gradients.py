@@ -25,7 +25,7 @@ def gradient(operator: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("operator", SMALL)
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=24, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> None:
     work = data.draw(small_gradients(operator))
