@@ -21,6 +21,7 @@ from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
+from tuner.torch.model import missing  # noqa: E402
 from tuner.torch.model.timing import difference  # noqa: E402
 
 
@@ -81,15 +82,19 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
     assert close(outputs(model, x), plain)
 
 
-def test_all_that_is_missing_is_one_order(source: Local) -> None:
+@pytest.mark.parametrize("most", [2, 1])
+def test_all_that_is_missing_is_one_order_or_as_few_as_can_be(
+    source: Local, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(missing, "MAX_WORKLOADS", most)
     layers = [nn.Conv2d(2, 2, size, groups=2, bias=False) for size in (1, 1, 2)]
     model, x = nn.Sequential(*layers).eval(), torch.randn(1, 2, 5, 4)
     optimize_(model, x, source=source, on_missing="tune", budget_seconds=1)
     engine = open_engine(source.where)
-    newest, *_ = models.list_models(engine).items
-    found = models.layers(engine, newest)
+    orders = models.list_models(engine).items[: 2 // most]
+    found = [layer for order in reversed(orders) for layer in models.layers(engine, order)]
     engine.dispose()
-    assert newest.name == "Sequential"
+    assert [order.name for order in orders] == ["Sequential"] * len(orders)
     assert [layer.calls for layer in found] == [2, 1]
     assert {layer.job.baselines for layer in found} == {"pytorch"}
 

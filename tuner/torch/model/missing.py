@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
+from db.contract.model import MAX_WORKLOADS
 from db.contract.order import PREDICTED
 from templates.workload import Workload
 from tuner.client.client import Client
@@ -63,16 +64,15 @@ def refuse(missing: dict[Wanted, str]) -> None:
 def tune(
     source: Source, name: str, missing: Mapping[Wanted, int], budget_seconds: float | None
 ) -> dict[str, str]:
-    """Have them tuned as one order of that name, by the service or here, in about so many seconds
-    together; with each comes how often it is called. What went wrong, by the workload's key; what
-    was found before stays."""
+    """Have them tuned as one order of that name, or as several if they are more than one takes, by
+    the service or here, in about so many seconds together; with each comes how often it is called.
+    What went wrong, by the workload's key; what was found before stays."""
     failed: dict[str, str] = {}
     share = None if budget_seconds is None else budget_seconds / max(1, len(missing))
-    for kind in sorted({device.type for _, device in missing}):
+    for kind, ordered in _orders(missing):
         workloads = [
             {"operator": each.operator, "workload": each.model_dump(), "calls": calls}
-            for (each, device), calls in missing.items()
-            if device.type == kind
+            for each, calls in ordered
         ]
         # other libraries are no choice of a layer's, and to time them takes longer than the search
         terms = {"target": kind, "budget_seconds": share, "baselines": "pytorch"}
@@ -90,8 +90,16 @@ def tune(
             }
         except TunerError as error:
             reason = f"it could not be tuned: {error}"
-            failed |= {each.key: reason for each, device in missing if device.type == kind}
+            failed |= {each.key: reason for each, _ in ordered}
     return failed
+
+
+def _orders(missing: Mapping[Wanted, int]) -> Iterator[tuple[str, list[tuple[Workload, int]]]]:
+    """For each kind of device, as many workloads as an order takes, with their calls."""
+    for kind in sorted({device.type for _, device in missing}):
+        of_kind = [(each, n) for (each, device), n in missing.items() if device.type == kind]
+        for start in range(0, len(of_kind), MAX_WORKLOADS):
+            yield kind, of_kind[start : start + MAX_WORKLOADS]
 
 
 def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
