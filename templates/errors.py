@@ -12,6 +12,7 @@ What pydantic refuses is said in words of our own.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,10 +130,20 @@ def sentence(error: Mapping[str, Any], field: str) -> str:
         message: str = error["msg"]
         return message.removeprefix(f"{field} ")
     said = _SENTENCES[kind].format(**context)
+    if kind == "string_pattern_mismatch":
+        said = _without(error["input"], context["pattern"]) or said
     if kind in _NOT_SHOWN:
         return said
     given = context["tag"] if kind == "union_tag_invalid" else error["input"]
     return f"{said}, but is {_shown(given)}"
+
+
+def _without(text: str, pattern: str) -> str | None:
+    """Which character is refused by a pattern that is about each of them."""
+    if not (pattern.startswith("^[^") and pattern.endswith("]*$")):
+        return None
+    refused = [c for c in text if not re.fullmatch(pattern[1:-1], c)]
+    return f"must not have {refused[0]!a} in it" if refused else None
 
 
 def _shown(value: Any) -> str:
