@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import epilogue
 
 
 def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
-    """Extents, steps and order of taps, those that can touch data, and the epilogue."""
+    """Extents, steps and order of taps, and those that can touch data."""
     height, width = workload.kernel
     down, across = workload.used
     return {
-        **epilogue(workload),
         "B": workload.B,
         "C": workload.C,
         "H": workload.H,

@@ -12,6 +12,7 @@ from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
+    epilogue,
     filled,
     program,
     resident,
@@ -39,6 +40,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     values = {
         **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
+        **epilogue(workload),
         **shape(workload),
         "N": config["channels"],
         "R": config.get("rows", 1),

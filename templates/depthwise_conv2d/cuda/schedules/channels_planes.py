@@ -13,6 +13,7 @@ from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
+    epilogue,
     filled,
     program,
     resident,
@@ -37,6 +38,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **elements(workload.dtype, config["stores"], kept=True),
+        **epilogue(workload),
         **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,

@@ -12,6 +12,7 @@ from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
+    epilogue,
     filled,
     program,
     resident,
@@ -36,6 +37,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     layout = Layout(workload, config)
     values = {
         **elements(workload.dtype, config["stores"], kept=False),
+        **epilogue(workload),
         **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "TILE_ROWS": config["tile_rows"],

@@ -13,6 +13,7 @@ from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     elements,
+    epilogue,
     filled,
     program,
     resident,
@@ -37,6 +38,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     layout = Layout(workload, config)
     values = {
         **elements(workload.dtype, config["stores"], kept=True),
+        **epilogue(workload),
         **shape(workload),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,

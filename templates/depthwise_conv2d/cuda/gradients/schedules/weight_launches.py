@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.gradients.weight_work import Work
+from templates.depthwise_conv2d.shape import shape
 from templates.kernels.written import (
     DERIVATIVE,
     Launch,
@@ -43,28 +44,14 @@ def launches(work: Work, threads: int, words: int) -> list[Launch]:
 
 def values(work: Work, threads: int) -> dict[str, object]:
     workload = work.workload
-    height, width = workload.kernel
     down, across = workload.used
     return {
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
+        **shape(workload),
         "HAS_BIAS": workload.bias,
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
-        "HO": workload.out_height,
-        "WO": workload.out_width,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "KERNEL": height * width,
-        "KW": width,
-        "TAPS_H": down.count,
-        "TAPS_W": across.count,
         "FIRST_H": down.first,
         "FIRST_W": across.first,
-        "TOP": down.before,
-        "LEFT": across.before,
         "TR": work.tap_rows,
         "TC": work.tap_columns,
         "V": work.columns,
