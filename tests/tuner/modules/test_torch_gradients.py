@@ -173,11 +173,12 @@ def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> 
     assert gradgradcheck(module, (small,))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@each_case
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [*((case, "aot_eager") for case in CASES.values()), (last, "inductor")],
+    ids=[*CASES, "last-inductor"],
+)
 def test_a_compiled_graph_has_no_break(trained: Local, case: Any, backend: str) -> None:
-    if backend == "inductor" and case is not last:
-        pytest.skip("one is enough of what takes long")
     module, x = case(trained)
     compiled = torch.compile(module, backend=backend, fullgraph=True)
     same(gradients(module, x, compiled), gradients(module, x, plain(module)))
