@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu.pieces import (
     MAX_STAGED,
-    USUAL_STAGED,
     Piece,
     add_knobs,
     axes,
-    column_counts,
     is_last,
-    lanes,
-    row_counts,
+    limit_staged,
+    smallest_piece,
     threads_of,
-    usual_lanes,
+    usual_piece,
     vectors_of,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -56,7 +56,7 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
             and workload.as_forward is None
             and _phases(workload) <= MAX_PHASES
             and workload.taps <= MAX_PRODUCTS
-            and staged(workload, _smallest(workload)) <= MAX_STAGED
+            and staged(workload, smallest_piece(workload, _plane(workload)[1])) <= MAX_STAGED
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -87,33 +87,18 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
             f"at most {MAX_UNROLLED} vector multiply-adds unrolled",
             lambda c: c["unroll"] == "none" or vectors_of(c["vectors"] * taps, c) <= MAX_UNROLLED,
         )
-        smallest = _smallest(workload)
-        space.constraint(
-            f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
-            lambda c: (
-                staged(workload, c) <= USUAL_STAGED
-                or all(c[name] == smallest[name] for name in ("lanes", "rows", "columns"))
-            ),
-            reads=("lanes", "rows", "columns"),
+        limit_staged(
+            space, partial(staged, workload), smallest_piece(workload, _plane(workload)[1])
         )
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
         height, width = _plane(workload)
         rest = {"vectors": 1, "unroll": "none", "threading": "serial"}
-        usual: Config = {
-            "template": self.name,
-            "lanes": usual_lanes(workload, limits.vector_bytes),
-            "rows": row_counts(height)[-1],
-            "columns": column_counts(width)[0],
-            **rest,
-        }
-        fits = (
-            usual | {"rows": rows}
-            for rows in reversed(row_counts(height))
-            if staged(workload, usual | {"rows": rows}) <= USUAL_STAGED
+        piece_of_task = usual_piece(
+            workload, height, width, limits.vector_bytes, partial(staged, workload)
         )
-        return next(fits, {"template": self.name, **_smallest(workload), **rest})
+        return {"template": self.name, **piece_of_task, **rest}
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
@@ -167,8 +152,3 @@ def _plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
         for extent, axis in pairs
     )
     return height, width
-
-
-def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
-    _, width = _plane(workload)
-    return {"lanes": lanes(workload)[0], "rows": 1, "columns": column_counts(width)[0]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +134,35 @@ def column_counts(width: int) -> list[int]:
 def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
     most = max(4, min(VECTOR, vector_bytes // 4))
     return max(n for n in lanes(workload) if n <= most)
+
+
+def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: Config) -> None:
+    """That a task stages no more than usual, unless its piece is the smallest."""
+    space.constraint(
+        f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
+        lambda c: (
+            staged(c) <= USUAL_STAGED or all(c[name] == value for name, value in smallest.items())
+        ),
+        reads=tuple(smallest),
+    )
+
+
+def smallest_piece(workload: DepthwiseConv2dWorkload, width: int) -> Config:
+    return {"lanes": lanes(workload)[0], "rows": 1, "columns": column_counts(width)[0]}
+
+
+def usual_piece(
+    workload: DepthwiseConv2dWorkload,
+    height: int,
+    width: int,
+    vector_bytes: int,
+    staged: Callable[[Config], int],
+) -> Config:
+    """With as many rows as a task usually stages, or the smallest."""
+    smallest = smallest_piece(workload, width)
+    usual = smallest | {"lanes": usual_lanes(workload, vector_bytes)}
+    pieces = (usual | {"rows": rows} for rows in reversed(row_counts(height)))
+    return next((each for each in pieces if staged(each) <= USUAL_STAGED), smallest)
 
 
 def threads_of(config: Config, tasks: int, units: int) -> int:

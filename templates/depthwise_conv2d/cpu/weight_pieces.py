@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu.pieces import (
     MAX_STAGED,
-    USUAL_STAGED,
     Piece,
     add_knobs,
     axes,
-    column_counts,
     is_last,
-    lanes,
-    row_counts,
+    limit_staged,
+    smallest_piece,
     threads_of,
-    usual_lanes,
+    usual_piece,
     vectors_of,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -50,7 +50,7 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
-            and staged(workload, _smallest(workload)) <= MAX_STAGED
+            and staged(workload, smallest_piece(workload, workload.out_width)) <= MAX_STAGED
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -66,15 +66,7 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
             lambda c: vectors_of(c["tap_rows"] * c["tap_columns"], c) <= MAX_SUMS,
             reads=("lanes", "tap_columns"),
         )
-        smallest = _smallest(workload)
-        space.constraint(
-            f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
-            lambda c: (
-                staged(workload, c) <= USUAL_STAGED
-                or all(c[name] == smallest[name] for name in ("lanes", "rows", "columns"))
-            ),
-            reads=("lanes", "rows", "columns"),
-        )
+        limit_staged(space, partial(staged, workload), smallest_piece(workload, workload.out_width))
         space.constraint(
             f"several parts only for threads, of pieces that there are, for {MAX_TASKS} tasks",
             lambda c: (
@@ -96,18 +88,14 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
             "threading": "serial",
             "parts": 1,
         }
-        usual: Config = {
-            "template": self.name,
-            "lanes": usual_lanes(workload, limits.vector_bytes),
-            "columns": column_counts(workload.out_width)[0],
-            **rest,
-        }
-        fits = (
-            usual | {"rows": rows}
-            for rows in reversed(row_counts(workload.out_height))
-            if staged(workload, usual | {"rows": rows}) <= USUAL_STAGED
+        piece_of_task = usual_piece(
+            workload,
+            workload.out_height,
+            workload.out_width,
+            limits.vector_bytes,
+            partial(staged, workload),
         )
-        return next(fits, {"template": self.name, **_smallest(workload), **rest})
+        return {"template": self.name, **piece_of_task, **rest}
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
@@ -150,11 +138,6 @@ def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     here, (down, across) = piece(workload, config), axes(workload)
     each = config["lanes"] if is_last(workload) else 1
     return int((down.phases * across.phases + 2) * here.window * each)
-
-
-def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
-    columns = column_counts(workload.out_width)[0]
-    return {"lanes": lanes(workload)[0], "rows": 1, "columns": columns}
 
 
 def _tap_columns(taps: int) -> list[int]:
