@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +19,7 @@ from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
-from tuner.process.stopping import result_of
+from tuner.process.stopping import LOOK_SECONDS, result_of
 
 BUILD_SECONDS = 60.0
 NICENESS = 10
@@ -48,6 +51,9 @@ class Builder:
         self._timeout, self._keep = timeout, keep
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._building: dict[Child, Path] = {}
+        self._submitted: dict[Future[Built], Path] = {}
         limits = confinement()
         self._children = [
             Child(ENVIRONMENT, NICENESS, limits, importing=COMPILER) for _ in range(workers)
@@ -63,25 +69,62 @@ class Builder:
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Start a build as soon as a process is free. Its result is a :class:`Built`, never an
         exception."""
-        return self._threads.submit(self._build, order)
+        future = self._threads.submit(self._build, order)
+        self._submitted[future] = order.library
+        future.add_done_callback(self._submitted.pop)
+        return future
+
+    @contextmanager
+    def folder(self, prefix: str) -> Iterator[Path]:
+        """A temporary folder for libraries. When it is left, builds into it are dropped or killed:
+        what still writes there would keep it from being removed."""
+        with tempfile.TemporaryDirectory(prefix=prefix) as name:
+            folder = Path(name)
+            try:
+                yield folder
+            finally:
+                self._drop(folder)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
         """Run a function in one of the processes, after what is queued. Raises as
         :meth:`Child.call` does."""
         return result_of(self._threads.submit(self._call, function, arguments, timeout))
 
+    def _drop(self, folder: Path) -> None:
+        submitted = self._submitted.copy().items()
+        inside = [build for build, library in submitted if library.is_relative_to(folder)]
+        left = {build for build in inside if not build.cancel()}
+        while left:  # one may have been about to start
+            with self._lock:
+                for child, library in self._building.items():
+                    if library.is_relative_to(folder):
+                        child.interrupt()
+            left = wait(left, LOOK_SECONDS).not_done
+
     def _build(self, order: BuildOrder) -> Built:
         try:
-            return self._call(build, (order, self._keep), self._timeout)
+            with self._child() as child:
+                with self._lock:
+                    self._building[child] = order.library
+                try:
+                    return child.call(build, order, self._keep, timeout=self._timeout)
+                finally:
+                    with self._lock:
+                        del self._building[child]
         except ChildTimeout as error:
             return Built("build_timeout", order, error=str(error))
         except ChildFailed as error:
             return Built("build_error", order, error=str(error))
 
     def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], timeout: float) -> T:
+        with self._child() as child:
+            return child.call(function, *arguments, timeout=timeout)
+
+    @contextmanager
+    def _child(self) -> Iterator[Child]:
         child = self._idle.get()
         try:
-            return child.call(function, *arguments, timeout=timeout)
+            yield child
         finally:
             self._idle.put(child)
 

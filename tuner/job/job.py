@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -109,8 +108,7 @@ class JobRun:
         if self._job.warm_start:
             self._warm_up()
         self._report()
-        with tempfile.TemporaryDirectory(prefix="convtune-job-") as name:
-            folder = Path(name)
+        with self._builder.folder("convtune-job-") as folder:
             fastest = FastestBuilds(folder)
             naive = self._job.search != PREDICTED  # whoever asks for a prediction waits
             with self._runner() as runner:

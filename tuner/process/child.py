@@ -113,6 +113,11 @@ class Child:
         self._killed = True
         self._signal()
 
+    def interrupt(self) -> None:
+        """End the process, from any thread: a call under way raises ChildCrashed, the next one
+        starts another."""
+        self._signal()
+
     def pause(self) -> None:
         """Let the process and those of its group do nothing until :meth:`go_on`, from any thread.
         One that has not started is not paused."""

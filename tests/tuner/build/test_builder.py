@@ -137,6 +137,30 @@ def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: P
     assert all(child.pid is None for child in builder._children)
 
 
+def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: Device) -> None:
+    """One build has made its library, one runs, one waits."""
+    with Builder(workers=1, timeout=60) as builder:
+        with pytest.raises(KeyError), builder.folder("convtune-test-") as folder:
+            assert builder.submit(planted(device, folder, "right")).result().status == "ok"
+            inside = folder / "inside"
+            inside.mkdir()
+            builds = [builder.submit(planted(device, inside, "build_hang")) for _ in range(2)]
+            until(builds[0].running)
+            raise KeyError
+        assert not folder.exists()
+        assert builds[0].result(timeout=0).error == "the process died (signal SIGKILL)"
+        assert builds[1].cancelled()
+        with builder.folder("convtune-test-") as folder:
+            assert builder.submit(planted(device, folder, "right")).result().status == "ok"
+
+
+def test_leaving_a_folder_ends_no_build_elsewhere(device: Device, tmp_path: Path) -> None:
+    with Builder(workers=1, timeout=60) as builder:
+        with builder.folder("convtune-test-"):
+            build = builder.submit(planted(device, tmp_path, "right"))
+        assert build.result().status == "ok"
+
+
 def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.raises(NoLinker, match="install g"):
