@@ -66,9 +66,23 @@ def signalled(by: signal.Signals, reached: Callable[[], object]) -> Iterator[Non
 def forks(pid: int) -> bool:
     """Whether its children's server is there: what is imported may ask ldconfig or uname."""
     with suppress(psutil.Error):
-        children = psutil.Process(pid).children()
-        return any("tuner.process.fork_server" in child.cmdline() for child in children)
+        return any(map(is_server, psutil.Process(pid).children()))
     return False
+
+
+def is_server(child: psutil.Process) -> bool:
+    """Whether that child of a process forks its others."""
+    with suppress(psutil.Error):
+        return "tuner.process.fork_server" in child.cmdline()
+    return False
+
+
+def started() -> list[psutil.Process]:
+    """What this process has started and what that has, but for the servers, which stay for those
+    that are started next."""
+    ours = psutil.Process()
+    servers = [child for child in ours.children() if is_server(child)]
+    return [each for each in ours.children(recursive=True) if each not in servers]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_sigterm_does_not_wait_for_it(
     settings = Settings(build_workers=1, build_seconds=LONG, run_seconds=LONG)
     worker = Of(database.engine, bench.device, settings)
     worker.template = template
-    before = psutil.Process().children(recursive=True)
+    before = started()
     stop_on_signals()
     reached = lambda: now().state == "running" and now().trials_measured == measured  # noqa: E731
     with signalled(signal.SIGTERM, reached), pytest.raises(Stopped):
@@ -95,8 +109,7 @@ def test_sigterm_does_not_wait_for_it(
     given_back = now()
     assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
     assert given_back.trials_measured == measured
-    left = [each for each in psutil.Process().children(recursive=True) if each not in before]
-    assert not [each for each in left if alive(each)]
+    assert not [each for each in started() if each not in before and alive(each)]
 
 
 def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_path: Path) -> None:
