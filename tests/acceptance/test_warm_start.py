@@ -9,7 +9,6 @@ from runs import Bench, cancel_after
 from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
-from tuner.job.eta import eta_seconds
 from tuner.job.lease import Cancelled
 
 

@@ -32,13 +32,12 @@ from tuner.device.device import Device
 from tuner.errors import NothingWorked
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
-from tuner.job.eta import eta_seconds
 from tuner.job.fastest_builds import FastestBuilds
 from tuner.job.final import Winner, begin, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
 from tuner.job.pipeline import BATCH, measured
-from tuner.job.progress import Progress
+from tuner.job.progress import Progress, eta_seconds
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
 from tuner.job.tally import Tally
