@@ -10,6 +10,7 @@ from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
 from tuner.job.lease import Cancelled
+from tuner.job.progress import eta_seconds
 
 
 def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -> queue.Job:
