@@ -64,7 +64,7 @@ def measure(order: RunOrder) -> Measured:
     known = read_cases(order.workload_key, order.cases)
     loaded = Loaded(order.library, tensors)
     try:
-        error = check(loaded.error, known, workload.max_error)
+        error = check(loaded.errors, known, workload.max_error)
     except WrongAnswer as wrong:
         seconds = {"check": time.perf_counter() - start}
         return Measured("wrong_answer", error=str(wrong), seconds=seconds)
