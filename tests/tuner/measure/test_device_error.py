@@ -85,7 +85,7 @@ def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: P
     assert len(device.asked) == 1
     assert tensors._room < known[0].given[0].nbytes
     inputs = {(name, part) for name in ("normal", "positive") for part in ("input", "weight")}
-    assert set(tensors._kept) == inputs | {("normal", "reference")}
+    assert set(tensors._kept) == inputs | {("normal", "output")}
 
 
 def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
