@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from processes import ROOT, SECONDS, Database, alive, until
+from processes import ROOT, SECONDS, Database, is_server, started, until
 from runs import Bench
 
 from db import queue
@@ -26,6 +26,7 @@ from tuner.compare.runner import Runner
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
 from tuner.worker.in_process import tuned_here
+from tuner.worker.kept import KeptWorker
 from tuner.worker.worker import Worker
 
 SHAPE = {"M": 512, "N": 8}
@@ -70,21 +71,6 @@ def forks(pid: int) -> bool:
     return False
 
 
-def is_server(child: psutil.Process) -> bool:
-    """Whether that child of a process forks its others."""
-    with suppress(psutil.Error):
-        return "tuner.process.fork_server" in child.cmdline()
-    return False
-
-
-def started() -> list[psutil.Process]:
-    """What this process has started and what that has, but for the servers, which stay for those
-    that are started next."""
-    ours = psutil.Process()
-    servers = [child for child in ours.children() if is_server(child)]
-    return [each for each in ours.children(recursive=True) if each not in servers]
-
-
 @pytest.mark.parametrize(
     ("template", "measured"),
     [(SlowBuild(), 0), (PlantedHang(), 0), (HangsAtLast(), 1)],
@@ -109,7 +95,7 @@ def test_sigterm_does_not_wait_for_it(
     given_back = now()
     assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
     assert given_back.trials_measured == measured
-    assert not [each for each in started() if each not in before and alive(each)]
+    assert started() <= before
 
 
 def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_path: Path) -> None:
@@ -156,6 +142,6 @@ def test_ctrl_c_does_not_wait_for_the_worker_that_holds_the_job(
     job = database.submit(SHAPE)
     assert queue.claim(database.engine, "other", ["cpu"]) is not None
     with signalled(signal.SIGINT, lambda: True), pytest.raises(KeyboardInterrupt), interruptible():
-        tuned_here(database.engine, Settings(build_workers=1), bench.device, job)
+        tuned_here(KeptWorker(database.engine, Settings(build_workers=1)), bench.device, job)
     still = queue.get(database.engine, job.id)
     assert (still.state, still.worker) == ("running", "other")

@@ -108,6 +108,7 @@ class Conv1d(Tuned):
         zeros = (self.taps - 1) * self._dilation
         if self._padding != (zeros, zeros) or self._stride != 1:
             return False
+        self.whole = {"mode": self.mode, "_padding": self._padding}
         self.mode, self._padding = "causal", None
         return True
 
