@@ -15,7 +15,7 @@ from tests.templates.once import once
 from tuner.build import kept
 from tuner.build.alignment import element_aligned
 from tuner.build.compile import name_of
-from tuner.build.linker import linker
+from tuner.build.linker import LIBRARIES, linker
 from tuner.device import cpu_facts
 from tuner.library.tensors import shared
 from tuner.measure.cases import Array, Case
@@ -42,7 +42,9 @@ class Compiled:
 
             def compiled() -> kept.Entry:
                 executable = tvm.compile(module, target=tvm.target.Target(cpu_target()))
-                executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
+                executable.export_library(
+                    str(library), fcompile=cc.create_shared, cc=linker(), options=[*LIBRARIES]
+                )
                 return kept.Entry(library.read_bytes(), "")
 
             library.write_bytes(

@@ -16,7 +16,7 @@ from templates.as_forward import AsForward, serving
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build import kept, parameters
 from tuner.build.alignment import element_aligned
-from tuner.build.linker import identity, linker
+from tuner.build.linker import LIBRARIES, identity, linker
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def compile_library(
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
     linked = [] if target["kind"] == "cuda" else _linked(library.parent)
-    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=linked)
+    options = [*linked, *LIBRARIES]
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
     if target["kind"] == "cuda":
         source = str(executable.mod.imports[0].inspect_source())
     else:
