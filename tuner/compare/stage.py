@@ -40,7 +40,8 @@ SLOW_SECONDS = 2.0
 PREPARE_SECONDS = 60.0
 """A peer that is not ready to be timed after that is dropped. The first that PyTorch compiles on a
 machine takes up to half of it."""
-SAMPLE_SECONDS = 20e-3
+SAMPLE_SECONDS, ROUGH_SAMPLE_SECONDS = 20e-3, 1e-3
+"""Of calls in a sample, and in one of a rough round."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:
     clock = clock_for(kind or order.kind, order.cache_bytes, workload.bytes)
-    return clock.warm(kernel, SAMPLE_SECONDS)
+    return clock.warm(kernel, ROUGH_SAMPLE_SECONDS if order.rough else SAMPLE_SECONDS)
 
 
 def _ready(
