@@ -64,7 +64,9 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
         self._peers, self._timing = dict(peers), timing
-        self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="convtune-cases-", ignore_cleanup_errors=True
+        )
         self._child = Child(
             runtime_only(device),
             confinement=of_candidates(device.kind, self._folder.name),

@@ -103,6 +103,14 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"read"}
 
 
+def test_what_cant_be_removed_stops_nothing(tmp_path: Path) -> None:
+    kept.write(tmp_path, "new", kept.Entry(bytes(1000), "source"))
+    (tmp_path / "a folder").mkdir()
+    os.utime(tmp_path / "a folder", (1e9, 1e9))
+    kept.make_room(tmp_path, 0)
+    assert {path.name for path in tmp_path.iterdir()} == {"a folder"}
+
+
 def test_each_part_makes_another_key() -> None:
     made = {kept.key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""))}
     assert len(made) == 4
