@@ -21,14 +21,7 @@ from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import ENVIRONMENT, LIMITED, of_candidates
-from tuner.measure.trial import (
-    ROUGH_SAMPLES,
-    SAMPLES,
-    Measured,
-    RunOrder,
-    measure,
-    write_cases,
-)
+from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
@@ -102,7 +95,7 @@ class Runner:
             Path(self._folder.name),
             self._device.kind,
             self._device.limits.cache_bytes,
-            SAMPLES if self._settle_seconds > 0 else ROUGH_SAMPLES,
+            rough=self._settle_seconds == 0,
         )
 
     def measure(self, library: Path) -> Measured:

@@ -15,7 +15,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import activations, autocast, module_operator
+from tuner.torch import module_operator
 from tuner.torch.beyond_kernels import (
     NEEDS_GRAD,
     NORM_NEEDS_GRAD,
@@ -24,7 +24,8 @@ from tuner.torch.beyond_kernels import (
     recorded,
     there,
 )
-from tuner.torch.folding import BatchNorm
+from tuner.torch.functional import activations, autocast
+from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
 from tuner.torch.in_place import InPlace

@@ -55,7 +55,10 @@ def test_a_configuration_becomes_a_library(
     asked = order(device, tmp_path, template, template.default(WORKLOAD, device.limits))
     built = builder.submit(asked).result()
     assert (built.status, built.error, built.order) == ("ok", None, asked)
-    assert asked.library.read_bytes()[:4] == b"\x7fELF"
+    content = asked.library.read_bytes()
+    assert content[:4] == b"\x7fELF"
+    assert b"libc.so" in content
+    assert b"libstdc++" not in content
     assert "ret" in built.source
     assert built.seconds is not None
     assert sorted(built.seconds) == ["build", "schedule"]

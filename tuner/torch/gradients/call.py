@@ -13,8 +13,8 @@ from torch import Tensor
 from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
-from tuner.torch import activations
 from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.functional import activations
 from tuner.torch.looks_up import Purpose
 
 Some = Tensor | None
