@@ -173,34 +173,6 @@ def test_a_database_that_is_damaged_is_named(engine: Engine, url: str, tmp_path:
     assert not (tmp_path / "copy.db").exists()
 
 
-UNREADABLE = """
-import resource, signal, sys
-from pathlib import Path
-from db.sql.errors import BackupRefused
-from db.upkeep.backup import back_up
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-try:
-    back_up(sys.argv[1], Path(sys.argv[2]))
-except BackupRefused as error:
-    print(error)
-"""
-"""Files that SQLite makes beside a database to open it are larger."""
-
-
-def test_one_that_cant_be_opened_is_not_said_to_be_damaged(
-    engine: Engine, url: str, tmp_path: Path
-) -> None:
-    """Whoever put a backup in its place would lose what came since."""
-    some_rows(engine)
-    file = file_of(engine)
-    engine.dispose()
-    command = [sys.executable, "-c", UNREADABLE, url, str(tmp_path / "copy.db")]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert said.startswith(f"{file} can't be read (disk I/O error); "), said
-    back_up(url, tmp_path / "copy.db")
-
-
 def test_a_folder_of_a_strange_name(engine: Engine, url: str, tmp_path: Path) -> None:
     back_up(url, tmp_path / "copy.db")
     folder = tmp_path / "w?x=1#%41"
