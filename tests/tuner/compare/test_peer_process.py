@@ -1,6 +1,8 @@
 """Processes of peers are begun while a job searches. What goes wrong there costs a peer nothing."""
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -246,6 +248,26 @@ def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty
     (spare,) = processes._spare.values()
     processes.close()
     assert spare._child.pid is None
+
+
+LEFT = """
+from tests.acceptance.processes import started
+from tests.tuner.compare import beginnings
+from tuner.compare import peer_process
+from tuner.peers import HOST
+peer_process.import_libraries = beginnings.for_ever
+process = peer_process.PeerProcess("cpu", HOST)
+while not (pids := started()):
+    pass
+print(pids.pop().pid)
+"""
+
+
+def test_a_program_that_ends_waits_for_none() -> None:
+    """That of a client that was not closed, say."""
+    command = [sys.executable, "-c", LEFT]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+    within(SECONDS, lambda: gone(int(done.stdout)))
 
 
 def test_they_end_with_a_runner_that_can_not_begin(
