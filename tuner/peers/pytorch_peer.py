@@ -42,8 +42,8 @@ class Form:
     that of the peer, before its layout; ``ahead(call)`` compiles what a GPU's first call would, and
     makes no call;
     ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
-    ``ordered(workload, output)`` has the axes of the workload's output, a tuple of several, and is not
-    timed."""
+    ``ordered(workload, output)`` has the axes of the workload's output, or is a tuple of several,
+    and is not timed."""
 
     call: Callable[..., Callable[[], Any]]
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
