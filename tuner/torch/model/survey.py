@@ -60,8 +60,9 @@ class Layer:
             return ["forward"]
         is_trained = any(each.requires_grad for each in self.convolution.parameters())
         if call.needs_grad and is_trained and not apart:
-            tuned, several = self.tuned, self.tuned.wanted(call.input, purpose="backward")
-            if at_once.is_ordered(tuned.operator, several, tuned.activation):
+            tuned = self.tuned
+            wanted = tuned.wanted(call.input, purpose="backward")
+            if at_once.is_ordered(tuned.operator, wanted, tuned.activation):
                 return ["forward", "backward"]
         told = self.tuned.activation == "none" or activations.of_output(self.tuned.activation)
         several: list[tuple[Purpose, bool]] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import reduce
 from typing import Any
 
@@ -102,13 +101,14 @@ class _Program:
         workload, N = self.workload, self.workload.N
         self.weights = ir.sblock_alloc_buffer(((N + 1) * self.lanes,), "float32")
         of_lane = 1 if is_last(workload) else 0
-        given = [("weight", lambda lane, t: (c + lane * of_lane) * N + self._tap(t), N, 0)]
-        if "bias" in self.tensors:
-            given.append(("bias", lambda lane, _: c + lane * of_lane, 1, N))
-        for name, place, count, first in given:
-            with ir.serial(0, count) as t, ir.serial(0, self.lanes) as lane:
-                value = widened(self.tensors[name][place(lane, t)], workload.dtype)
-                ir.buffer_store(self.weights, value, [(first + t) * self.lanes + lane])
+        with ir.serial(0, self.lanes) as lane:
+            channel = c + lane * of_lane
+            with ir.serial(0, N) as t:
+                tap = self.tensors["weight"][channel * N + self._tap(t)]
+                ir.buffer_store(self.weights, widened(tap, workload.dtype), [t * self.lanes + lane])
+            if "bias" in self.tensors:
+                bias = widened(self.tensors["bias"][channel], workload.dtype)
+                ir.buffer_store(self.weights, bias, [N * self.lanes + lane])
 
     def _tap(self, t: Any) -> Any:
         return self.workload.N - 1 - t if self.workload.kind == "convolve" else t
@@ -146,9 +146,9 @@ class _Program:
         """How many numbers behind the first tap's tap t's is staged."""
         return t * self.workload.dilation * self.channels
 
-    def _vectors(self, places: int) -> AbstractContextManager[Any]:
-        """The places' vectors."""
-        return ir.serial(0, places * self.channels // self.lanes)
+    def _vectors(self, places: int) -> int:
+        """Of so many places."""
+        return places * self.channels // self.lanes
 
     def _weight(self, t: int, lane: Any) -> Any:
         return self.weights[t * self.lanes + lane]
@@ -156,7 +156,7 @@ class _Program:
     def _derive(self) -> None:
         """The sums' gradients, of the sums."""
         N = self.workload.N
-        with self._vectors(self.outputs) as n, ir.vectorized(0, self.lanes) as lane:
+        with ir.serial(0, self._vectors(self.outputs)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
             terms = [self.x.buffer[at + self._ahead(t)] * self._weight(t, lane) for t in range(N)]
             if "bias" in self.tensors:
@@ -167,7 +167,7 @@ class _Program:
     def _add_sums(self) -> None:
         """Products with what each tap meets, and the bias's."""
         numbers = list(range(self.sums))
-        vectors = self.places * self.channels // self.lanes
+        vectors = self._vectors(self.places)
         for first in range(0, self.sums, TAPS):
             group = numbers[first : first + TAPS]
             with ir.serial(0, ceil_div(vectors, MAX_CHUNK)) as chunk, ir.sblock("sums"):
@@ -191,7 +191,7 @@ class _Program:
 
     def _leave_input(self, b: Any, c: Any, sample: Any) -> None:
         workload, reach = self.workload, self.frame.reach * self.channels
-        with self._vectors(self.places) as n, ir.vectorized(0, self.lanes) as lane:
+        with ir.serial(0, self._vectors(self.places)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
             terms = [
                 self.s.buffer[at + reach - self._ahead(t)] * self._weight(t, lane)
