@@ -24,6 +24,14 @@ def run(
     """The output of the launches of the source, of a float32 or bfloat16 workload without an
     activation, or of a gradient, NaN where nothing was written. The workspace has so many
     ``floats``, NaN too."""
+    (output,) = outputs(workload, source, launches, given, floats)
+    return output
+
+
+def outputs(
+    workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
+) -> list[Array]:
+    """The same of any workload."""
     symbols = [argument.symbol for argument in workload.arguments]
     facts = {
         "FLOAT": workload.dtype == "float32",
@@ -36,10 +44,10 @@ def run(
         launches,
         [*symbols, *(["workspace"] if floats else [])],
     )
-    output = np.full(workload.output.shape, np.nan, in_numpy(workload.output.dtype))
-    tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
+    found = [np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in workload.outputs]
+    tensors = [*given, *found, np.full(max(1, floats), np.nan, "f4")]
     library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
-    return output
+    return found
 
 
 def _library(source: str, launches: Sequence[Launch], symbols: Sequence[str]) -> ctypes.CDLL:
