@@ -12,8 +12,10 @@ from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
+from templates.conv1d.cuda.gradients.input_products import CudaInputProducts
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
 from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.conv1d.cuda.gradients.weight_products import CudaWeightProducts
 from templates.conv1d.cuda.gradients.weight_rows import CudaWeightRows
 from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.implicit import CudaImplicit
@@ -57,6 +59,8 @@ TEMPLATES = (
     CudaInputRows(),
     CudaWeightChannels(),
     CudaInputChannels(),
+    CudaWeightProducts(),
+    CudaInputProducts(),
     CudaStrategies(),
     CudaSplits(),
     CudaBlocks(),
