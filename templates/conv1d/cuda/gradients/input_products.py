@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from templates.arithmetic import PRODUCTS
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients import products
@@ -11,8 +9,6 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
-
-MAX_STRIDE = 64
 
 
 class CudaInputProducts(Template[Conv1dWorkload]):
@@ -28,9 +24,9 @@ class CudaInputProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the input of dense channels, at strides to 64."""
+        """On CUDA, for the gradient of the input of dense channels."""
         of_input = workload.direction == "backward_input" and workload.is_dense
-        return super().applies(workload, limits) and of_input and workload.stride <= MAX_STRIDE
+        return super().applies(workload, limits) and of_input
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
@@ -58,11 +54,6 @@ def lines(workload: Conv1dWorkload) -> tuple[int, int]:
 
 def phases(workload: Conv1dWorkload) -> int:
     return min(workload.stride, workload.M)
-
-
-def apart(workload: Conv1dWorkload) -> int:
-    """Taps from one that meets a sample to the next."""
-    return workload.stride // math.gcd(workload.stride, workload.dilation)
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:

@@ -3,7 +3,9 @@
 // samples of a phase in all signals are the lines of one factor, channels those of the other.
 constexpr bool LAST = @LAST@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
-constexpr int APART = @APART@, EACH = (M + STRIDE - 1) / STRIDE;  // samples of a phase in a signal, at most
+constexpr int COMMON = @COMMON@, APART = STRIDE / COMMON;  // the largest divisor of stride and dilation
+constexpr int INVERSE = @INVERSE@;  // of the dilation, both divided by it
+constexpr int EACH = (M + STRIDE - 1) / STRIDE;  // samples of a phase in a signal, at most
 constexpr int ROW_TILES = (B * EACH + ROWS - 1) / ROWS, COLUMN_TILES = (C + COLUMNS - 1) / COLUMNS;
 
 __device__ __forceinline__ void conv1d_input_products(const void* __restrict__ g_any, const void* __restrict__ w_any,
@@ -12,9 +14,9 @@ __device__ __forceinline__ void conv1d_input_products(const void* __restrict__ g
   char* const y = (char*)y_any;
   const int block = blockIdx.x, phase = block / (ROW_TILES * COLUMN_TILES);
   const int first_row = block / COLUMN_TILES % ROW_TILES * ROWS, first_column = block % COLUMN_TILES * COLUMNS;
-  int first = 0;
-  while (first < APART && first < N && first * DILATION % STRIDE != (phase + LEFT) % STRIDE) ++first;
-  const int taps = first < APART && first < N ? (N - 1 - first) / APART + 1 : 0;
+  const int behind = (phase + LEFT) % STRIDE;  // what a tap's distance must leave
+  const int first = behind % COMMON == 0 ? (int)((long long)(behind / COMMON) * INVERSE % APART) : N;
+  const int taps = first < N ? (N - 1 - first) / APART + 1 : 0;
 
   auto left = [&](int line, int depth) {
     const int row = first_row + line, b = row / EACH, each = row % EACH, f = depth % F;

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.gradients.input_products import apart, blocks
+from templates.conv1d.cuda.gradients.input_products import blocks
 from templates.conv1d.cuda.gradients.products import shared_words, threads
 from templates.conv1d.cuda.gradients.schedules import products
 from templates.conv1d.workload import Conv1dWorkload
@@ -25,4 +26,6 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    return {**products.numbers(workload, config), "APART": apart(workload)}
+    common = math.gcd(workload.stride, workload.dilation)
+    inverse = pow(workload.dilation // common, -1, workload.stride // common)
+    return {**products.numbers(workload, config), "COMMON": common, "INVERSE": inverse}
