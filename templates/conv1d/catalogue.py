@@ -4,9 +4,11 @@ from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.cpu.input_pieces import CpuInputPieces
+from templates.conv1d.cpu.input_products import CpuInputProducts
 from templates.conv1d.cpu.input_signals import CpuInputSignals
 from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.cpu.weight_pieces import CpuWeightPieces
+from templates.conv1d.cpu.weight_products import CpuWeightProducts
 from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
@@ -40,6 +42,8 @@ TEMPLATES = (
     CpuInputPieces(),
     CpuInputSignals(),
     CpuWeightPieces(),
+    CpuInputProducts(),
+    CpuWeightProducts(),
     CudaDirect(),
     CudaToeplitz(),
     CudaWarpgroup(),
