@@ -23,7 +23,7 @@ from tests.templates.devices import H200, T4
 from tuner.measure.check import relative_error
 
 HALVES = Path(__file__).with_name("emulated_products.h")
-BOUNDED = settings(max_examples=10, derandomize=True, deadline=None, database=None)
+BOUNDED = settings(max_examples=8, derandomize=True, deadline=None, database=None)
 BOTH: dict[str, Any] = {
     "backward_input": CudaInputProducts(),
     "backward_weight": CudaWeightProducts(),

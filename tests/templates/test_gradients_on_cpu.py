@@ -131,7 +131,7 @@ def dense(draw: st.DrawFn, direction: str) -> Conv1dWorkload:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=8, derandomize=True, deadline=None, database=None)
+@settings(max_examples=6, derandomize=True, deadline=None, database=None)
 @given(data=st.data())
 def test_a_gradient_of_dense_channels_is_right(
     direction: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -75,5 +75,6 @@ class _Program(Product):
         """The first tap that meets the phase, N if none does."""
         behind = (sheet + self.workload.left) % self.workload.stride
         inverse = pow(self.workload.dilation // self.common, -1, self.apart)
-        found = behind // self.common * inverse % self.apart
-        return tirx.if_then_else(behind % self.common == 0, found, self.workload.N)
+        found = (behind // self.common).astype("int64") * inverse % self.apart
+        is_met = behind % self.common == 0
+        return tirx.if_then_else(is_met, found.astype("int32"), self.workload.N)
