@@ -23,11 +23,12 @@ CHANNELS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
 @pytest.mark.parametrize("operator", BASE)
 def test_every_gradient_has_a_template(operator: str, direction: str, limits: Any) -> None:
+    strides = {"conv1d": [1, 2, 3, 4, 7, 100], "depthwise_conv2d": [1, 2, 3, 4]}
     choices = product(
         LAYOUTS[operator],
         ["float32", "bfloat16", "float16"],
-        [1, 2, 3, 4],
-        [1, 2, 50],
+        strides[operator],
+        [1, 2, 50, 300] if operator == "conv1d" else [1, 2, 50],
         ["none", "silu"],
         CHANNELS[operator],
     )

@@ -17,7 +17,7 @@ OWN_OF_THREADS = (2, 4, 8)
 OWN_OF_WARPS = (16, 32, 64)
 THREADS = (64, 512)  # of a block
 MAX_REGISTERS = 200  # as estimated
-BESIDE = 44  # registers for addresses and the like
+BESIDE = 44  # registers
 MAX_RESIDENT = 2048  # threads of a unit
 
 
@@ -116,12 +116,12 @@ def shared_words(config: Config) -> int:
 
 
 def registers(config: Config) -> int:
-    """Estimated: sums of 512 products and of all, a factor's lines, what is on its way,
-    addresses."""
+    """Estimated: sums of 512 products and of all, a factor's lines, what is on its way and where it
+    comes from."""
     rows, columns = config["own_rows"], config["own_columns"]
     shared_out = 32 if _is_of_warps(config) else 1
     lines = rows // 4 + columns // 4 if _is_of_warps(config) else rows + columns
-    return int(2 * rows * columns // shared_out + lines + _fetched(config) + BESIDE)
+    return int(2 * rows * columns // shared_out + lines + 2 * _fetched(config) + BESIDE)
 
 
 def tiles(lines: tuple[int, int], config: Config) -> int:
