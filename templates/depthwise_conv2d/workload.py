@@ -170,13 +170,13 @@ class DepthwiseConv2dWorkload(WithGradients):
     def out_channels(self) -> int:
         return self.C * self.multiplier
 
-    @property
+    @cached_property
     def out_height(self) -> int:
-        return self._last_window[0] // self.stride + 1
+        return self.last_window[0] // self.stride + 1
 
-    @property
+    @cached_property
     def out_width(self) -> int:
-        return self._last_window[1] // self.stride + 1
+        return self.last_window[1] // self.stride + 1
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -194,13 +194,13 @@ class DepthwiseConv2dWorkload(WithGradients):
         """The rows and columns of taps that meet the input somewhere, or one if none does. Taps
         further out, of a kernel larger than the plane, only ever meet padding."""
         top, left, _, _ = self.pads
-        rows, columns = self._last_window
+        rows, columns = self.last_window
         return (
             _used(self.H, self.kernel[0], self.dilation, top, rows),
             _used(self.W, self.kernel[1], self.dilation, left, columns),
         )
 
-    @property
+    @cached_property
     def near(self) -> tuple[int, int]:
         """How many rows and columns of taps are used."""
         rows, columns = self.used
@@ -258,8 +258,8 @@ class DepthwiseConv2dWorkload(WithGradients):
         b, c, i, j = place
         return (b, j, c, i) if self.layout == "NHWC" else (b, c, i, j)
 
-    @property
-    def _last_window(self) -> tuple[int, int]:
+    @cached_property
+    def last_window(self) -> tuple[int, int]:
         """Where in the padded input the last window at stride 1 begins."""
         top, left, bottom, right = self.pads
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)

@@ -135,10 +135,10 @@ static void emulated_resume() {
 static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
   emulated_body = body;
   constexpr int stack = 1 << 16;
-  char* stacks = new char[threads * stack];
-  emulated_threads = new jmp_buf[threads];
-  emulated_ended = new bool[threads];
-  emulated_shared = new word[words];
+  char* stacks = (char*)__builtin_malloc(threads * stack);
+  emulated_threads = (jmp_buf*)__builtin_malloc(threads * sizeof(jmp_buf));
+  emulated_ended = (bool*)__builtin_malloc(threads);
+  emulated_shared = (word*)__builtin_malloc(words * sizeof(word));
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     for (int i = 0; i < words; ++i) emulated_shared[i] = 0x7fc00000u;  // NaN
     for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
@@ -154,8 +154,8 @@ static void emulated_launch(int blocks, int threads, int words, void (*body)()) 
         }
     }
   }
-  delete[] stacks;
-  delete[] emulated_threads;
-  delete[] emulated_ended;
-  delete[] emulated_shared;
+  __builtin_free(stacks);
+  __builtin_free(emulated_threads);
+  __builtin_free(emulated_ended);
+  __builtin_free(emulated_shared);
 }

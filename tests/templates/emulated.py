@@ -60,7 +60,8 @@ extern "C" void run(void** tensors) {{
         def compiled() -> kept.Entry:
             (code := path.with_suffix(".cpp")).write_text(text)
             options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
-            subprocess.run([linker.linker(), *options, str(code), "-o", str(path)], check=True)
+            command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
+            subprocess.run(command, check=True)
             return kept.Entry(path.read_bytes(), "")
 
         path.write_bytes(once("emulated", text, linker.identity(), make=compiled).binary)

@@ -85,7 +85,7 @@ def test_pieces_of_large_planes(forward: Any, direction: str, tmp_path: Any) -> 
     for config in (template.default(work, CPU), space[random]):
         assert config in space
         assert template.features(work, config, CPU)
-        check(Compiled(template, work, config).error, known, work.max_error)
+        check(Compiled(template, work, config).errors, known, work.max_error)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -147,7 +147,7 @@ def test_a_gradient_of_dense_channels_is_right(
         space = template.space(work, CPU)
         assert template.default(work, CPU) in space
         config = space[data.draw(st.integers(0, len(space) - 1))]
-        check(Compiled(template, work, config).error, cases.read(work, folder), work.max_error)
+        check(Compiled(template, work, config).errors, cases.read(work, folder), work.max_error)
 
 
 def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> None:

@@ -204,7 +204,7 @@ def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
 def _usual(workload: DepthwiseConv2dWorkload) -> int:
     """Of planes as few as leave each thread a patch."""
     least: int = _smallest(workload)["lanes"]
-    lanes = [least, *(n for n in _lanes(workload) if least < n <= 32)]
+    lanes: list[int] = [least, *(n for n in _lanes(workload) if least < n <= 32)]
     if not _is_planes(workload):
         return lanes[-1]
     s = workload.stride
