@@ -46,6 +46,11 @@ static void emulated_yield() {
 static void __syncthreads() { emulated_yield(); }
 static void __syncwarp() { emulated_yield(); }
 
+static word __float_as_uint(float v) {
+  word bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
 static float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static void sincospif(float v, float* sine, float* cosine) {

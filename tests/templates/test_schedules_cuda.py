@@ -96,7 +96,11 @@ WORKLOADS = [
             B=2, C=24, M=512, N=4, mode="causal", dtype="bfloat16", direction=direction, **fields
         )
         for direction in ("backward_input", "backward_weight")
-        for fields in ({"activation": "silu", "bias": True}, {"F": 48, "stride": 2})
+        for fields in (
+            {"activation": "silu", "bias": True},
+            {"F": 48, "stride": 2},
+            {"F": 40, "stride": 2, "groups": 1},
+        )
     ),
     *(
         DepthwiseConv2dWorkload(
@@ -110,6 +114,9 @@ WORKLOADS = [
             {"K": 13, "dtype": "bfloat16", "activation": "gelu"},
             {"KH": 3, "KW": 5, "stride": 3, "dilation": 4, "padding": (0, 9, 9, 2)},
         )
+    ),
+    DepthwiseConv2dWorkload(
+        B=5, C=40, H=31, W=32, K=5, stride=2, multiplier=2, direction="backward_input"
     ),
 ]
 
