@@ -99,7 +99,7 @@ def test_any_configuration_is_right(
     cases.write(layer, folder, seed=1)
 
     def error(case: cases.Case) -> float:
-        output = emulated.run(layer, text, [launch], case.given, 0)
+        output = emulated.run(layer, text, [launch], case.given, 0, optimised=1)
         return relative_error(output, case.reference, case.scale)
 
     check(error, cases.read(layer, folder), layer.max_error)
