@@ -82,7 +82,7 @@ def test_pieces_of_large_planes(forward: Any, direction: str, tmp_path: Any) -> 
     for config in (template.default(work, CPU), space[random]):
         assert config in space
         assert template.features(work, config, CPU)
-        check(Compiled(template, work, config).error, known, work.max_error)
+        check(Compiled(template, work, config).errors, known, work.max_error)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -131,7 +131,7 @@ def test_an_input_gradient_of_dense_channels_is_right(
     assert template.default(work, CPU) in space
     cases.write(work, folder, seed=1)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    check(Compiled(template, work, config).error, cases.read(work, folder), work.max_error)
+    check(Compiled(template, work, config).errors, cases.read(work, folder), work.max_error)
 
 
 @pytest.mark.parametrize("fields", [{"stride": 2}, {"padding": (5, 5)}])

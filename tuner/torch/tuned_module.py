@@ -15,7 +15,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import activations, autocast, module_operator
+from tuner.torch import module_operator
 from tuner.torch.beyond_kernels import (
     NEEDS_GRAD,
     NORM_NEEDS_GRAD,
@@ -24,16 +24,18 @@ from tuner.torch.beyond_kernels import (
     recorded,
     there,
 )
-from tuner.torch.folding import BatchNorm
+from tuner.torch.functional import activations, autocast
+from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
+from tuner.torch.in_place import InPlace
 from tuner.torch.looks_up import LooksUp, Purpose, Shared
 from tuner.torch.lookup import Found
 from tuner.torch.said import Said
 from tuner.torch.shortcut import Order, Shortcut
 
 
-class Tuned(LooksUp):
+class Tuned(InPlace, LooksUp):
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
     accuracy that is asked for, by default the operator's; ``activation`` what is applied to the
     output, after the bias and a residual: one of the workload's.
@@ -59,7 +61,6 @@ class Tuned(LooksUp):
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
     used_backward: dict[str, str]
-    in_place_of: tuple[torch.nn.Module, ...] = ()
 
     def __init__(
         self,
@@ -117,6 +118,8 @@ class Tuned(LooksUp):
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
         x = input
+        if self.taken_in is not None and self.taken_in.parted(self):
+            self.part()
         # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag:
             return self.plain(x, self.weight, self.bias, residual)

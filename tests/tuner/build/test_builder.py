@@ -1,6 +1,10 @@
+import itertools
+import shutil
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +159,29 @@ def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: De
         assert builds[1].cancelled()
         with builder.folder("convtune-test-") as folder:
             assert builder.submit(planted(device, folder, "right")).result().status == "ok"
+
+
+def test_what_a_linker_writes_last_hides_no_error(tmp_path: Path) -> None:
+    """It is killed with its build, and may live for a moment longer."""
+    over = threading.Event()
+
+    def write(folder: Path) -> None:
+        for number in itertools.count():
+            if over.is_set():
+                return
+            with suppress(OSError):
+                (folder / str(number)).touch()
+
+    with Builder(workers=1, timeout=60) as builder:
+        with pytest.raises(KeyError), builder.folder("convtune-test-") as folder:
+            for number in range(500):
+                (folder / f"before {number}").touch()
+            thread = threading.Thread(target=write, args=(folder,))
+            thread.start()
+            raise KeyError
+        over.set()
+        thread.join()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_leaving_a_folder_ends_no_build_elsewhere(device: Device, tmp_path: Path) -> None:

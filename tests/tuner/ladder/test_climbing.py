@@ -2,11 +2,14 @@
 
 import io
 import json
+import os
+import signal
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from rich.console import Console
@@ -18,6 +21,7 @@ from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Rung
 from tests.tuner.ladder.planted_rungs import planted
+from tests.tuner.measure import remote
 from tuner.build.builder import Builder
 from tuner.cli import app as cli
 from tuner.device.detect import detect
@@ -25,6 +29,7 @@ from tuner.errors import UnknownDocument
 from tuner.ladder.ladder import climb, rungs_of
 from tuner.ladder.report import picture, show_ladder
 from tuner.ladder.table import Ladder, Row
+from tuner.process.stopping import Stopped, stop_on_signals
 from tuner.settings import Settings
 
 SMALL = Conv1dWorkload(M=97, N=7)
@@ -128,6 +133,20 @@ def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
     )
     assert rows["best"].note == "not tuned yet: tuner tune conv1d --M 97 --N 7"
     assert rows["numpy.convolve"].time_us
+
+
+@pytest.mark.timeout(120)
+def test_stopped_it_ends_what_is_built() -> None:
+    """Or else that would write into a folder that is being removed, and keep the next one waiting:
+    there is one process."""
+    stop_on_signals()
+    timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    with Builder(1, timeout=600) as builder:
+        with pytest.raises(Stopped):
+            climb(SMALL, detect("cpu"), builder, [planted("endless")], settle_seconds=0)
+        timer.join()
+        assert builder.call(remote.pid, timeout=60)
 
 
 def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
-from tuner.torch import activations
 from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.functional import activations
 from tuner.torch.looks_up import Purpose
 
 Some = Tensor | None
@@ -96,7 +96,8 @@ class Differentiated(torch.autograd.Function):
         ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
-        output = calls.forward(*given)  # type: ignore[arg-type]
+        # no view, as what follows may write into it
+        output = calls.forward(*given).data  # type: ignore[arg-type]
         told = activations.of_output(calls.activation)
         again = calls.activation != "none" and not told
         ctx.calls = calls

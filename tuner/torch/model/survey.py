@@ -12,8 +12,8 @@ from templates.dtypes import ERRORS
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.torch import activations
-from tuner.torch.folding import BatchNorm
+from tuner.torch.functional import activations
+from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.looks_up import Purpose
 from tuner.torch.model.dataflow import HEAD, AsFunction, Called, Dataflow, watched
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
