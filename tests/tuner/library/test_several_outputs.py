@@ -1,6 +1,7 @@
 """A library that gives several outputs: all gradients of a causal layer."""
 
 import inspect
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,11 @@ def test_the_manifest_names_the_outputs(library: Library) -> None:
     assert library.at is not None
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 @pytest.mark.torch
 def test_tensors_of_pytorch(library: Library, given: tuple[Any, ...]) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     exact, tensors = library(*given), [torch.from_numpy(each) for each in given]
     out = tuple(torch.from_numpy(each) for each in new(library))
     for found in (library(*tensors), library(*tensors, out=out), library.of_tensors(*tensors)):
