@@ -1,7 +1,6 @@
 """A library that gives several outputs: all gradients of a causal layer."""
 
 import inspect
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,6 @@ def test_the_manifest_names_the_outputs(library: Library) -> None:
     assert library.at is not None
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 @pytest.mark.torch
 def test_tensors_of_pytorch(library: Library, given: tuple[Any, ...]) -> None:
     import torch
