@@ -96,11 +96,15 @@ class ByColumn(Template[Conv1dWorkload]):
 
 
 class GradientByColumn(ByColumn):
-    """The same of a template of gradients, for kernels within depthwise convolution's limits."""
+    """The same of a template of gradients, for kernels that depthwise convolution has, too."""
 
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
-        within = known and workload.span - 1 <= MAX_REACH
-        return within and super().applies(workload, limits)
+        return has_image(workload) and super().applies(workload, limits)
+
+
+def has_image(workload: Conv1dWorkload) -> bool:
+    """Whether kernel and stride are within depthwise convolution's limits."""
+    known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
+    return known and workload.span - 1 <= MAX_REACH

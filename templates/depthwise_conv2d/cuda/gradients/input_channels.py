@@ -33,7 +33,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     operator = "depthwise_conv2d"
     name = "input_channels"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 

@@ -72,7 +72,6 @@ __device__ __forceinline__ void depthwise_input_channels(const void* __restrict_
   float* const taps = (float*)shared;
   const bool any = thread < POINTS * ACROSS && place < PLACES;
   const bool aligned = (((size_t)g | (size_t)y | (size_t)z) & (N * SIZE - 1)) == 0;
-
   float sum[R][V][N] = {};
   const int own_row = (row + TOP) / STRIDE, own_column = (column + LEFT) / STRIDE;
 #pragma unroll 1
@@ -142,7 +141,8 @@ __device__ __forceinline__ void depthwise_input_channels(const void* __restrict_
 #pragma unroll
     for (int v = 0; v < V; ++v)
       if ((word)(row + r) < (word)H && (word)(column + v) < (word)W) {
-        const long long at = input_element(image, channel, row + r, column + v, C, H, W);
+        const long long at = PLANES ? (((long long)image * C + channel) * H + row + r) * W + column + v
+                                    : (((long long)image * H + row + r) * W + column + v) * C + channel;
         if (aligned) {
           element_store<N>(y + at * SIZE, sum[r][v]);
         } else {
