@@ -1,5 +1,6 @@
 """The templates of 1-D convolution."""
 
+from templates.conv1d.cpu.backward import CpuBackward
 from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
@@ -13,6 +14,7 @@ from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows
 from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.input_products import CudaInputProducts
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
@@ -42,6 +44,7 @@ TEMPLATES = (
     CpuInputPieces(),
     CpuInputSignals(),
     CpuWeightPieces(),
+    CpuBackward(),
     CpuInputProducts(),
     CpuWeightProducts(),
     CudaDirect(),
@@ -63,6 +66,7 @@ TEMPLATES = (
     CudaInputRows(),
     CudaWeightChannels(),
     CudaInputChannels(),
+    CudaBackwardRows(),
     CudaWeightProducts(),
     CudaInputProducts(),
     CudaStrategies(),

@@ -90,6 +90,11 @@ class DepthwiseConv2dWorkload(WithGradients):
     layout: Annotated[Literal["NCHW", "NHWC"], Later()] = Field(
         "NCHW", description="order of the axes of input and output: NCHW, or NHWC (channels last)"
     )
+    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], Later()] = Field(
+        "forward",
+        description="forward: the convolution; backward_input: the gradient of its input; "
+        "backward_weight: the gradient of its weight, and of its bias if it has one",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> DepthwiseConv2dWorkload:

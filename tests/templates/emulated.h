@@ -105,13 +105,22 @@ static word epilogue_pack(float a, float b) { return element_pack(a, b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }
-static word __shfl_xor_sync(word, word v, int mask) {
-  static word given[1024];
+template <typename T>
+T emulated_given(T v, int thread) {
+  static T given[1024];
   given[threadIdx.x] = v;
   emulated_yield();
-  const word taken = given[threadIdx.x ^ mask];
+  const T taken = given[thread];
   emulated_yield();
   return taken;
+}
+template <typename T>
+T __shfl_xor_sync(word, T v, int mask) {
+  return emulated_given(v, threadIdx.x ^ mask);
+}
+template <typename T>
+T __shfl_sync(word, T v, int lane) {
+  return emulated_given(v, threadIdx.x / 32 * 32 + lane);
 }
 
 static void emulated_entry() {

@@ -97,7 +97,7 @@ class InPlace(torch.nn.Module):
     def part(self) -> None:
         """Compute the convolution alone from now on. What was taken in computes itself."""
         taken = self.taken_in
-        if taken is None:
+        if taken is None or "_is_replica" in vars(self):  # torch.nn.DataParallel's, of one call
             return
         why = taken.why(self)
         taken.end()

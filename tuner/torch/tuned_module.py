@@ -208,6 +208,8 @@ class Tuned(InPlace, LooksUp):
             asked.append((False, "backward_input"))
         if weight.requires_grad:
             asked.append((False, "backward_weight"))
+        if x.requires_grad and weight.requires_grad:
+            asked.append((False, "backward"))
         if self._norm is not None:
             return NORM_NEEDS_GRAD
         if not any(self.found_for(x, x.device, *each).library for each in asked):

@@ -26,6 +26,7 @@ from tuner.build.builder import Builder
 from tuner.cli import app as cli
 from tuner.device.detect import detect
 from tuner.errors import UnknownDocument
+from tuner.ladder import ladder
 from tuner.ladder.ladder import climb, rungs_of
 from tuner.ladder.report import picture, show_ladder
 from tuner.ladder.table import Ladder, Row
@@ -35,10 +36,16 @@ from tuner.settings import Settings
 SMALL = Conv1dWorkload(M=97, N=7)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def builder() -> Iterator[Builder]:
     with Builder(1, keep=Settings().build_cache) as pool:
         yield pool
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rungs are climbed without peers, which take a second to import."""
+    monkeypatch.setattr(ladder, "groups", lambda _: ())
 
 
 @pytest.fixture
@@ -149,7 +156,7 @@ def test_stopped_it_ends_what_is_built() -> None:
         assert builder.call(remote.pid, timeout=60)
 
 
-def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder) -> None:
+def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder, alone: None) -> None:
     large = Conv1dWorkload(M=200_000, N=3)
     rungs = rungs_of("conv1d", "000")[:2]
     climbed = climb(large, detect("cpu"), builder, rungs, settle_seconds=0)
@@ -164,7 +171,7 @@ def searched(template: str, trials: int) -> Rung:
     return Rung("000 search", document, "a search", template, 40.5, trials=trials)
 
 
-def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
+def test_a_rung_may_be_the_best_of_a_template(builder: Builder, alone: None) -> None:
     rung = searched("templates.conv1d.cpu.direct:CpuDirect", trials=3)
     (row, *_) = climb(SMALL, detect("cpu"), builder, [rung], settle_seconds=0).rows
     assert row.time_us
@@ -180,7 +187,9 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
         ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )
-def test_a_search_that_finds_nothing_says_so(builder: Builder, template: str, says: str) -> None:
+def test_a_search_that_finds_nothing_says_so(
+    builder: Builder, alone: None, template: str, says: str
+) -> None:
     (row, *_) = climb(
         SMALL, detect("cpu"), builder, [searched(template, trials=5)], settle_seconds=0
     ).rows

@@ -134,6 +134,18 @@ def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> 
     assert model.conv.used == "tuned"
 
 
+def test_a_replica_is_no_other_module(source: Local, x: Any) -> None:
+    """As torch.nn.DataParallel makes them, one for each GPU, which are no part of the model."""
+    model, plain = changed(lambda model: None)
+    optimize_(model, x, source=source)
+    taken = model.first(x).detach()
+    replica = model.conv._replicate_for_data_parallel()
+    replica.weight, replica.bias = model.conv.weight, model.conv.bias
+    y = outputs(replica, taken)
+    assert close(y, outputs(plain, x))
+    assert close(outputs(model, x), y)
+
+
 def test_gradients_are_those_of_what_is_there(trained: Local, x: Any) -> None:
     def change(model: Any) -> None:
         model.act.register_forward_hook(doubles)

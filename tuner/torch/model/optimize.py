@@ -179,8 +179,22 @@ class _Served:
         return [
             self._row(layer, call, calls, purpose)
             for call, calls in layer.shapes
-            for purpose in layer.purposes(call, self._mode)
+            for purpose in self._served(layer, call)
         ]
+
+    def _served(self, layer: Layer, call: Called) -> list[Purpose]:
+        """What a call has rows for: gradients apart, if these are tuned and those at once are
+        not."""
+        purposes = layer.purposes(call, self._mode)
+        if "backward" not in purposes or layer.tuned is None or self._away:
+            return purposes
+        apart = layer.purposes(call, self._mode, apart=True)
+        found = {
+            each: layer.tuned.found_for(call.input, call.device, purpose=each).library
+            for each in ("backward", *apart)
+        }
+        several = [each for each in apart if each.startswith("backward") and found[each]]
+        return apart if several and not found["backward"] else purposes
 
     def _row(self, layer: Layer, call: Called, calls: int, purpose: Purpose) -> Row:
         workload = workload_for(layer, call.input, purpose)
