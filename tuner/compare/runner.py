@@ -64,15 +64,19 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
         self._peers, self._timing = dict(peers), timing
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="convtune-cases-", ignore_cleanup_errors=True
-        )
-        self._child = Child(
-            runtime_only(device),
-            confinement=of_candidates(device.kind, self._folder.name),
-            answer_bytes=ANSWER_BYTES,
-            importing=RUNTIME,
-        )
+        with ExitStack() as unless_begun:  # no room for a folder, say
+            for process in self._peers.values():
+                unless_begun.callback(process.close)
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="convtune-cases-", ignore_cleanup_errors=True
+            )
+            self._child = Child(
+                runtime_only(device),
+                confinement=of_candidates(device.kind, self._folder.name),
+                answer_bytes=ANSWER_BYTES,
+                importing=RUNTIME,
+            )
+            unless_begun.pop_all()
         self._thread = ThreadPoolExecutor(1)
         self._written = self._thread.submit(
             self._child.call,

@@ -331,7 +331,7 @@ class Tuned(InPlace, LooksUp):
             if self._norm.needs_grad and torch.is_grad_enabled():
                 return NORM_NEEDS_GRAD
             if self._norm.training:
-                return "its batch norm is in training mode; call eval() on the model"
+                return "its batch norm normalises by what comes; call eval() on the model"
         if autocast.is_on(x.device.type):
             return "autocast is on, which chooses the dtype itself"
         return None

@@ -1,6 +1,9 @@
 """Processes of peers are begun while a job searches. What goes wrong there costs a peer nothing."""
 
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
+from tests.acceptance.processes import started
 from tests.tuner.compare import beginnings
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import Planted
@@ -244,6 +248,39 @@ def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty
     (spare,) = processes._spare.values()
     processes.close()
     assert spare._child.pid is None
+
+
+LEFT = """
+from tests.acceptance.processes import started
+from tests.tuner.compare import beginnings
+from tuner.compare import peer_process
+from tuner.peers import HOST
+peer_process.import_libraries = beginnings.for_ever
+process = peer_process.PeerProcess("cpu", HOST)
+while not (pids := started()):
+    pass
+print(pids.pop().pid)
+"""
+
+
+def test_a_program_that_ends_waits_for_none() -> None:
+    """That of a client that was not closed, say."""
+    command = [sys.executable, "-c", LEFT]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+    within(SECONDS, lambda: gone(int(done.stdout)))
+
+
+def test_they_end_with_a_runner_that_can_not_begin(
+    empty: None, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = started()
+    with closing(PeerProcess("cpu", HOST)) as process:
+        process.wait()
+        assert started() - before
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        with pytest.raises(FileNotFoundError):
+            Runner(WORKLOAD.key, device, peers={HOST: process})
+        assert started() <= before
 
 
 def test_a_group_that_is_not_here_has_no_process(

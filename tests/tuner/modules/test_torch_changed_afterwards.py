@@ -211,6 +211,25 @@ def test_a_weight_is_what_it_was_made_to_be_and_stays_so(
     assert model.state_dict().keys() == plain.state_dict().keys()
 
 
+@pytest.mark.parametrize("taken", ["bn", "both"])
+def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
+    source: Local, x: Any, taken: str
+) -> None:
+    """As methods that adapt to a test's data have it."""
+
+    def forget(model: Any) -> None:
+        norm = getattr(model, taken)
+        norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
+
+    model, plain = changed(forget, lambda block, y: getattr(block, taken)(y))
+    optimize_(model, x, source=source)
+    forget(model)
+    assert close(outputs(model, x), outputs(plain, x))
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert close(outputs(compiled, x), outputs(plain, x))
+    torch.compiler.reset()
+
+
 def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     optimize_(model, x, source=source)
