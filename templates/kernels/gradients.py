@@ -30,8 +30,9 @@ def input_summed(
     workload: WithEpilogue, output: Argument, term: Callable[..., Any], axes: Any, name: str = "y"
 ) -> Any:
     """The output of such a program, by its name there."""
-    sums = te.compute(output.shape, lambda *at: te.sum(term(*at), axis=axes), name=f"sums_{name}")
-    return te.compute(output.shape, lambda *at: narrowed(sums[at], workload.dtype), name=name)
+    shape = output.shape
+    sums = te.compute(shape, lambda *at: te.sum(term(*at), axis=axes), name=_before(name, "sums"))
+    return te.compute(shape, lambda *at: narrowed(sums[at], workload.dtype), name=name)
 
 
 def sums_of_weight(
@@ -61,9 +62,9 @@ def weight_summed(
         at = p * size + few
         return te.sum(inside(at < terms, term(at, n)), axis=[few])
 
-    partial = te.compute((outputs, ceil_div(terms, size)), summed, name=f"partial_{name}")
+    partial = te.compute((outputs, ceil_div(terms, size)), summed, name=_before(name, "partial"))
     sums = te.compute(
-        (outputs,), lambda n: te.sum(partial[n, part], axis=[part]), name=f"sums_{name}"
+        (outputs,), lambda n: te.sum(partial[n, part], axis=[part]), name=_before(name, "sums")
     )
 
     def stored(*at: Any) -> Any:
@@ -73,3 +74,8 @@ def weight_summed(
         return narrowed(sums[n], workload.dtype)
 
     return te.compute(shape, stored, name=name)
+
+
+def _before(name: str, stage: str) -> str:
+    """A stage before that output. Those of a single one have had these names in stored traces."""
+    return stage if name == "y" else f"{stage}_{name}"

@@ -43,9 +43,13 @@ class Constraint:
         try:
             return bool(self.holds(config))
         except KeyError as error:
-            raise InvalidSpace(
-                f"constraint {self.name!r} reads knob {error}, which is not present in {config}"
-            ) from error
+            raise self.unknown(error) from error
+
+    def unknown(self, knob: KeyError) -> InvalidSpace:
+        """For a knob that it reads and that is not there."""
+        return InvalidSpace(
+            f"constraint {self.name!r} reads knob {knob}, which not every configuration has"
+        )
 
 
 def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> array[int]:
@@ -73,5 +77,8 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> arr
 def _accepted(partial: Partial, constraints: Sequence[Constraint]) -> Partial:
     # one after the other, as a later one may rely on an earlier one
     for constraint in constraints:
-        partial = partial.kept(partial.accepted(constraint.accepts))
+        try:
+            partial = partial.kept(partial.accepted(constraint.holds))
+        except KeyError as error:
+            raise constraint.unknown(error) from error
     return partial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int64]
     Mask = NDArray[np.bool_]
+    Places = NDArray[np.intp]
+
+FEW = 16
+"""So many combinations tell nearly all knobs that a condition reads."""
 
 
 @dataclass(frozen=True)
@@ -56,46 +60,59 @@ class Partial:
         codes = np.repeat(self.codes, counts) + digits * weight
         return Partial((*self.knobs, knob), (*self.weights, weight), codes)
 
-    def kept(self, which: Mask | NDArray[np.intp]) -> Partial:
+    def kept(self, which: Mask | Places | slice) -> Partial:
         """Those of a mask, or at these places."""
         return Partial(self.knobs, self.weights, self.codes[which])
 
     def accepted(self, holds: Callable[[Config], bool]) -> Mask:
         """Whether a condition holds. It is asked once for all combinations that have the same of
-        the knobs that it reads, which are found by asking."""
+        the knobs that it reads, and before that about a few, to find those knobs."""
         import numpy as np
 
         shown = {0} if self.knobs else set()
-        while True:
-            codes = np.zeros_like(self.codes)
-            for place in shown:
-                codes += self._digits(place) * self.weights[place]
-            _, examples, group = np.unique(codes, return_index=True, return_inverse=True)
-            try:
-                answers = self.kept(examples)._answers(holds, sorted(shown))
-            except Hidden as hidden:
-                for name in hidden.names:
-                    shown |= self._deciding(self._place(name))
-            else:
-                return np.array(answers, bool)[group]
+        some = self.kept(slice(None, None, max(1, len(self.codes) // FEW)))
+        for asked in (some, self):
+            while True:
+                examples, group = asked._groups(shown)
+                try:
+                    answers = asked.kept(examples)._answers(holds, sorted(shown))
+                    break
+                except Hidden as hidden:
+                    for name in hidden.names:
+                        shown |= self._deciding(self._place(name))
+        return np.array(answers, bool)[group]
+
+    def _groups(self, shown: Iterable[int]) -> tuple[Places, Places]:
+        """An example of each group that has the same at these places, and the group of each."""
+        import numpy as np
+
+        codes = np.zeros_like(self.codes)
+        for place in shown:
+            codes += self._digits(place) * self.weights[place]
+        _, examples, group = np.unique(codes, return_index=True, return_inverse=True)
+        return examples, group
 
     def _answers(self, holds: Callable[[Config], bool], shown: Sequence[int]) -> list[bool]:
         """What a condition says of each, if it sees the knobs at these places alone."""
-        return [holds(config) for config in self._configs(shown)]
-
-    def _configs(self, shown: Sequence[int]) -> Iterator[Config]:
-        """Each with the knobs at these places, those of them that are present."""
         knobs = [self.knobs[place] for place in shown]
         names = [knob.name for knob in knobs]
         hidden = {knob.name for knob in self.knobs}.difference(names)
+        config: Config = Shown(hidden) if hidden else {}  # one for all, as to make one takes longer
         if not knobs:
-            return iter([{}] * len(self.codes))
+            return [bool(holds(config))] * len(self.codes)
         rows = zip(*map(self._values, shown), strict=True)
-        pairs: Iterator[Iterable[tuple[str, Value]]] = (zip(names, row) for row in rows)  # noqa: B905
+        answers = []
         if any(knob.when for knob in knobs):
-            present = zip(*(self.present(knob).tolist() for knob in knobs), strict=True)
-            pairs = map(compress, pairs, present)
-        return (Shown(hidden, each) for each in pairs) if hidden else map(dict, pairs)
+            masks = zip(*(self.present(knob).tolist() for knob in knobs), strict=True)
+            for row, present in zip(rows, masks, strict=True):
+                config.clear()
+                config.update(compress(zip(names, row, strict=True), present))
+                answers.append(bool(holds(config)))
+        else:
+            for row in rows:
+                config.update(zip(names, row, strict=True))
+                answers.append(bool(holds(config)))
+        return answers
 
     def _values(self, place: int) -> list[Value]:
         """Of a knob, if it is present."""

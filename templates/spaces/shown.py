@@ -17,8 +17,8 @@ class Shown(dict[str, Any]):
     """A configuration without those of its knobs whose names are ``hidden``. Every way to read one
     of them, or all knobs at once, raises Hidden."""
 
-    def __init__(self, hidden: Collection[str], knobs: Iterable[tuple[str, Any]]) -> None:
-        super().__init__(knobs)
+    def __init__(self, hidden: Collection[str]) -> None:
+        super().__init__()
         self._hidden = hidden
 
     def __missing__(self, name: str) -> NoReturn:

@@ -17,8 +17,8 @@ from sqlalchemy import Engine, text
 import templates
 from db import queue
 from db.results import trials
-from db.sql.engine import migrate, open_engine
 from db.sql.transaction import writing
+from tests import databases
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 90.0
@@ -32,8 +32,7 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "convtune.db"
         self.url = f"sqlite:///{self.path}"
-        self.engine: Engine = open_engine(self.url)
-        migrate(self.engine)
+        self.engine: Engine = databases.opened(self.path)
 
     def submit(self, shape: dict[str, Any], **order: Any) -> queue.Job:
         """Other libraries are timed only if ``order`` says so: that takes longer than a search."""

@@ -26,6 +26,7 @@ from service_rows import tuned
 from api.__main__ import main
 from db.access import keys
 from db.sql.engine import open_engine
+from tests import databases
 
 ROOT = Path(__file__).parents[2]
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
@@ -78,9 +79,10 @@ class Service:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     started: list[Service] = []
+    url = databases.created(tmp_path / "service.db")
 
     def start(command: list[str] = SERVE, **settings: str) -> Service:
-        database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
+        database = {"TUNER_DATABASE_URL": url}
         started.append(Service(command, **(database | settings)))
         return started[-1]
 

@@ -129,6 +129,16 @@ WORKLOADS: list[Workload] = [
         )
     ),
     *(
+        Conv1dWorkload(direction="backward", **{"mode": "causal"} | fields)
+        for fields in (
+            {"B": 2, "C": 24, "M": 4096, "N": 4, "dtype": "bfloat16"}
+            | {"activation": "silu", "bias": True},
+            {"B": 70, "C": 5, "M": 509, "N": 9, "activation": "gelu", "bias": True},
+            {"B": 3, "C": 7, "M": 2048, "N": 3, "mode": "full", "dtype": "float16"}
+            | {"activation": "silu", "dilation": 2},
+        )
+    ),
+    *(
         DepthwiseConv2dWorkload(B=5, C=26, H=29, W=32, direction=direction, layout=layout, **fields)
         for direction in ("backward_input", "backward_weight")
         for layout in ("NCHW", "NHWC")

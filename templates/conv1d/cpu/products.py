@@ -12,6 +12,8 @@ MAX_SUMS = 16  # vectors, in registers
 VECTOR = 16  # lanes of a usual vector
 LANES = (4, 8, VECTOR)
 COLUMNS = (16, 64, 256)
+USUAL_COLUMNS = 64
+BLOCKS = (1, 2, 4)
 
 
 def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
@@ -20,7 +22,7 @@ def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
     a block in registers."""
     space.knob("lanes", _lanes(lines))
     space.knob("vectors", [1, 2])
-    space.knob("blocks", [1, 2, 4])
+    space.knob("blocks", list(BLOCKS))
     space.knob("columns", _columns(columns))
     space.knob("own_columns", [2, 4, 8])
     space.knob("depth", [128, 512])
@@ -36,12 +38,14 @@ def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
 
 
 def usual(lines: int, columns: int, limits: DeviceLimits) -> Config:
+    """With tiles large enough that staging costs less than multiplying."""
     widest = max(LANES[0], limits.vector_bytes // 4)
+    lanes = max(n for n in _lanes(lines) if n <= widest)
     return {
-        "lanes": max(n for n in _lanes(lines) if n <= widest),
+        "lanes": lanes,
         "vectors": 1,
-        "blocks": 1,
-        "columns": _columns(columns)[0],
+        "blocks": max(n for n in BLOCKS if n == 1 or lanes * n < 2 * lines),
+        "columns": [n for n in _columns(columns) if n <= USUAL_COLUMNS][-1],
         "own_columns": 4,
         "depth": 512,
         "threading": "serial",

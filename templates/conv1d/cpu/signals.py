@@ -32,7 +32,7 @@ class CpuSignals(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "signals"
     kind = "cpu"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

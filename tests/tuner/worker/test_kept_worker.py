@@ -18,7 +18,7 @@ from sqlalchemy.engine import Engine
 
 from db import queue
 from db.fleet.workers import list_workers
-from db.sql.engine import migrate, open_engine
+from tests import databases
 from tests.db.storage_rows import submitted
 from tuner.device.detect import detect
 from tuner.device.device import Device
@@ -38,8 +38,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(f"sqlite:///{tmp_path / 'convtune.db'}")
-    migrate(engine)
+    engine = databases.opened(tmp_path / "convtune.db")
     yield engine
     engine.dispose()
 

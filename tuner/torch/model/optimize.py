@@ -188,13 +188,16 @@ class _Served:
         purposes = layer.purposes(call, self._mode)
         if "backward" not in purposes or layer.tuned is None or self._away:
             return purposes
-        apart = layer.purposes(call, self._mode, apart=True)
-        found = {
-            each: layer.tuned.found_for(call.input, call.device, purpose=each).library
-            for each in ("backward", *apart)
-        }
-        several = [each for each in apart if each.startswith("backward") and found[each]]
-        return apart if several and not found["backward"] else purposes
+        several: tuple[Purpose, ...] = ("backward", "backward_input", "backward_weight")
+        for purpose in several:
+            found = layer.tuned.found_for(call.input, call.device, purpose=purpose)
+            if found.is_away:
+                self._away = found.reason
+                break
+            if found.library is not None:
+                apart = purpose != "backward"
+                return layer.purposes(call, self._mode, apart=apart)
+        return purposes
 
     def _row(self, layer: Layer, call: Called, calls: int, purpose: Purpose) -> Row:
         workload = workload_for(layer, call.input, purpose)

@@ -243,7 +243,7 @@ class Program:
                     ahead = i + vector * self.lanes + lane
                     at = self._place(b, channel, ahead, F, workload.length)
                     total = sums.load(self._sum_of(number, vector), lane)
-                    value = finished(workload, total, self.added, channel, [at])
+                    value = finished(workload, total, self.added, channel, [at], in_vectors=True)
                     ir.buffer_store(self.y, value, [at])
 
     def _place(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:
