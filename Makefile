@@ -22,9 +22,11 @@ test: $(VENV)/.for-tests
 
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
-# Each of some 500 processes would make a thread of linear algebra, which spins, for each core.
+# Each of some 500 processes would make a thread of linear algebra, which spins, for each core. So do
+# threads of PyTorch's OpenMP after their work, while another file's tests wait for that core.
 # Each would also compile this project anew, if an environment forbids to keep what was compiled.
 suite suite-torch: export OPENBLAS_NUM_THREADS = 1
+suite suite-torch: export OMP_WAIT_POLICY = PASSIVE
 suite suite-torch: export PYTHONDONTWRITEBYTECODE =
 suite suite-torch: AT_ONCE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 suite: $(VENV)/.for-tests

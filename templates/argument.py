@@ -20,13 +20,15 @@ _SYMBOLS: dict[Role, str] = {
     "output": "y",
     "workspace": "workspace",
 }
+_SEVERAL = {"input_gradient": "dx", "weight_gradient": "dw", "bias_gradient": "db"}
+"""Of outputs of which a workload has several, by their names."""
 
 
 @dataclass(frozen=True)
 class Argument:
     """``name`` is the parameter by which a library takes it, ``layout`` the order of its axes, such
-    as "NCHW", if there is more than one. The output and the workspace are written, all others are
-    only read."""
+    as "NCHW", if there is more than one. Outputs and the workspace are written, all others are only
+    read."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +39,7 @@ class Argument:
     @property
     def symbol(self) -> str:
         """As programs and examples call it: y = f(x, w)."""
-        return _SYMBOLS[self.role]
+        return _SEVERAL.get(self.name) or _SYMBOLS[self.role]
 
     @property
     def elements(self) -> int:
@@ -49,7 +51,7 @@ class Argument:
 
 
 def workspace_of(elements: int) -> tuple[Argument, ...]:
-    """What a program takes behind the output, in one dimension of float32; nothing if it needs no
+    """What a program takes behind the outputs, in one dimension of float32; nothing if it needs no
     elements."""
     if not elements:
         return ()

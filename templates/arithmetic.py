@@ -28,6 +28,13 @@ DIRECT_WITH_PADDING = Arithmetic(
     "float32 multiply-adds, products with zeros beside the tensors among them: a NaN or an "
     "infinity reaches other outputs of its channel, and no other channel",
 )
+PRODUCTS = Arithmetic(
+    "direct",
+    True,
+    "products in float32, of 16 bits on tensor cores, those with zeros beside the tensors among "
+    "them, which are added up in float32: a NaN or an infinity reaches other outputs of its "
+    "channel, and no other channel",
+)
 FFT = Arithmetic(
     "fft",
     True,

@@ -12,7 +12,7 @@ from templates.argument import Argument
 from templates.epilogue import WithEpilogue
 from templates.workload import Later
 
-Direction = Literal["forward", "backward_input", "backward_weight"]
+Direction = Literal["forward", "backward_input", "backward_weight", "backward"]
 
 
 class WithGradients(WithEpilogue):
@@ -23,6 +23,9 @@ class WithGradients(WithEpilogue):
     - ``backward_weight``: (input, output_gradient[, sums]) -> the gradient of the weight, of the
       weight's shape; with ``bias`` it is in one dimension, and behind it are the bias's gradients,
       a number for each output channel
+    - ``backward``: (input, output_gradient, weight[, bias]) -> (the gradient of the input, that of
+      the weight[, that of the bias]), three outputs of one program, which makes the sums itself;
+      the bias is given if there is an activation
 
     With an activation, ``output_gradient`` is that of the activation's result. It is multiplied by
     the activation's derivative at ``sums``, the forward's value before the activation, which have
@@ -34,12 +37,14 @@ class WithGradients(WithEpilogue):
     direction: Annotated[Direction, Later()] = Field(
         "forward",
         description="forward: the convolution; backward_input: the gradient of its input; "
-        "backward_weight: the gradient of its weight, and of its bias if it has one",
+        "backward_weight: the gradient of its weight, and of its bias if it has one; backward: all "
+        "of these at once, of channels apart",
     )
 
     @model_validator(mode="after")
     def _nothing_unused(self) -> WithGradients:
-        if not self.is_forward:
+        recomputed = self.direction == "backward" and self.activation != "none"
+        if not self.is_forward and not recomputed:
             self._set(residual=False)
         if self.direction == "backward_input":
             self._set(bias=False)
@@ -69,6 +74,8 @@ class WithGradients(WithEpilogue):
         if self.is_forward:
             return (x, weight, *self.added(y, self.out_channels), y)
         gradient = replace(y, name="output_gradient", role="gradient")
+        if self.direction == "backward":
+            return self._in_one(x, gradient, weight)
         sums = replace(y, name="sums", role="sums")
         before = (sums,) if self.activation != "none" else ()
         if self.direction == "backward_input":
@@ -80,3 +87,12 @@ class WithGradients(WithEpilogue):
             else replace(weight, name="output", role="output")
         )
         return (x, gradient, *before, output)
+
+    def _in_one(self, x: Argument, gradient: Argument, weight: Argument) -> tuple[Argument, ...]:
+        bias = Argument("bias", (self.out_channels,), self.dtype, "bias")
+        recomputed = self.bias and self.activation != "none"
+        outputs = (x, weight, bias) if self.bias else (x, weight)
+        return (
+            *(x, gradient, weight, *([bias] if recomputed else [])),
+            *(replace(each, name=f"{each.name}_gradient", role="output") for each in outputs),
+        )

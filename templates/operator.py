@@ -24,7 +24,7 @@ class Operator:
     shell that completes a line does, need not wait for it.
 
     - ``catalogue``: ``TEMPLATES``
-    - ``reference``: ``reference(workload, *given)``, its value in float64
+    - ``reference``: ``reference(workload, *given)``, its value in float64; a tuple of several
     - ``ladder``: ``RUNGS``; its module ``baseline`` has the program nobody has scheduled
     """
 
@@ -56,6 +56,13 @@ class Operator:
     def reference(self) -> Callable[..., Any]:
         found: Callable[..., Any] = self._module("reference").reference
         return found
+
+    def references(self, workload: Workload, *given: Any) -> dict[str, Any]:
+        """The values in float64 by the outputs' names."""
+        found = self.reference(workload, *given)
+        values = found if isinstance(found, tuple) else (found,)
+        outputs = workload.outputs
+        return {output.name: each for output, each in zip(outputs, values, strict=True)}
 
     def _module(self, name: str) -> Any:
         return importlib.import_module(f"templates.{self.name}.{name}")

@@ -192,17 +192,23 @@ class Workload(BaseModel, ABC):
     @property
     @abstractmethod
     def arguments(self) -> tuple[Argument, ...]:
-        """Its tensors in the order in which a compiled function takes them, the output last."""
+        """Its tensors in the order in which a compiled function takes them, the outputs last."""
 
     @property
     def given(self) -> tuple[Argument, ...]:
         """The arguments that are read."""
-        return self.arguments[:-1]
+        return tuple(argument for argument in self.arguments if argument.role != "output")
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arguments that are written."""
+        return tuple(argument for argument in self.arguments if argument.role == "output")
 
     @property
     def output(self) -> Argument:
-        """The argument that is written."""
-        return self.arguments[-1]
+        """The only one of :attr:`outputs`, for what serves workloads with one."""
+        (output,) = self.outputs
+        return output
 
     @property
     @abstractmethod
@@ -221,5 +227,5 @@ class Workload(BaseModel, ABC):
 
     @property
     def bytes(self) -> int:
-        """Compulsory traffic: what is given read once, the output written once."""
+        """Compulsory traffic: what is given read once, the outputs written once."""
         return sum(argument.bytes for argument in self.arguments)

@@ -12,6 +12,8 @@ from templates.errors import sentence
 
 SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
 SHOWN_ERRORS = 5
+GOES_ON = frozenset({"must", "is", "are", "has", "can't"})
+"""A message that begins so has its field as its subject."""
 
 
 class FieldError(BaseModel):
@@ -30,10 +32,16 @@ def field_errors(errors: Iterable[Mapping[str, Any]], place: str | None = None) 
 
 def summary(errors: list[FieldError]) -> str:
     """All of them in one sentence each, the first few only if there are many."""
-    said = [f"{error.field} {error.message}" for error in errors[:SHOWN_ERRORS]]
+    said = [_together(error) for error in errors[:SHOWN_ERRORS]]
     if len(errors) > SHOWN_ERRORS:
         said.append(f"and {len(errors) - SHOWN_ERRORS} more")
     return "; ".join(said)
+
+
+def _together(error: FieldError) -> str:
+    """The message goes on from the field's name, or says something by itself."""
+    goes_on = error.message.partition(" ")[0] in GOES_ON
+    return f"{error.field}{' ' if goes_on else ': '}{error.message}"
 
 
 def _field(error: Mapping[str, Any]) -> str:

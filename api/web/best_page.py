@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from api.schemas.best import BestView
 from api.web.charts import Bar, bars, roofline
-from api.web.snippets import called, service_url, snippets
+from api.web.snippets import called, outputs_of, service_url, snippets
 from api.web.source import coloured
 from db.read.in_words import noise_in_words, number, peer_in_words, roofline_in_words
 from db.results import artifacts
@@ -54,7 +54,7 @@ def best_context(
             for name, text in texts.items()
         ],
         "baselines": bars(_bars(best)),
-        "call": f"kernel({called(workload)}, out={workload.output.symbol})",
+        "call": f"kernel({called(workload)}, out={_out(workload)})",
         "called": bool(best.timing.get("call")),
         "earlier": sorted(
             {row["measured_at"][:10] for row in best.baselines if "measured_at" in row}
@@ -64,6 +64,11 @@ def best_context(
         "roofline_said": roofline_in_words(best.roofline, best.device.name),
         "roof": roofline(_limits(engine, best), workload.flops, workload.bytes, _times(best)),
     }
+
+
+def _out(workload: Workload) -> str:
+    outputs = outputs_of(workload)
+    return outputs if len(workload.outputs) == 1 else f"({outputs})"
 
 
 def _limits(engine: Engine, best: Best) -> dict[str, Any]:

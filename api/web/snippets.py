@@ -50,6 +50,20 @@ def called(workload: Workload) -> str:
     return ", ".join(argument.symbol for argument in workload.given)
 
 
+def outputs_of(workload: Workload) -> str:
+    """What a call gives: ``y``, or names with commas between."""
+    return ", ".join(output.symbol for output in workload.outputs)
+
+
+def _called_and_shown(workload: Workload) -> str:
+    shown = ", ".join(f"{output.symbol}.shape" for output in workload.outputs)
+    dtype = f"{workload.outputs[0].symbol}.dtype"
+    return f"""\
+{outputs_of(workload)} = kernel({called(workload)})
+print({shown}, {dtype}, best.time_us, "µs on", best.device.name)
+"""
+
+
 def _numpy(service: str, call: str, workload: Workload) -> str:
     apart = workload.dtype == "bfloat16"  # which NumPy does not have itself
     imports = "import ml_dtypes\n" if apart else ""
@@ -68,9 +82,7 @@ best = {call}
 kernel = client.load(best)  # downloaded once, its signature checked
 
 {drawn}
-y = kernel({called(workload)})
-print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
-"""
+{_called_and_shown(workload)}"""
 
 
 def _torch(service: str, call: str, workload: Workload, kind: str) -> str:
@@ -88,9 +100,7 @@ best = {call}
 kernel = client.load(best)  # on a GPU it runs on PyTorch's current stream
 
 {drawn}
-y = kernel({called(workload)})
-print(y.shape, y.dtype, best.time_us, "µs on", best.device.name)
-"""
+{_called_and_shown(workload)}"""
 
 
 def _curl(

@@ -1,7 +1,9 @@
 """Opening the database, and everything else that is done to it as a whole."""
 
+import shutil
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ BUSY_SECONDS = 30
 CACHE_KIB = 512
 """Of SQLite, for each connection of a pool. Its own 2 MiB fill over hours, and what another process
 writes empties them; the pages are in the system's cache all the same."""
+
+ROOM = 64 << 10
+"""Bytes on the disk without which SQLite can't open a database: it makes files beside it."""
 
 PATIENCE = {
     "connect_timeout": 10,
@@ -69,11 +74,19 @@ def _connected(engine: Engine, shown: str) -> Engine:
         engine.dispose()
         cause = str(getattr(error, "orig", None) or error).strip()
         hint = (
-            "is the file a database of convtune, and may this user write it and its folder?"
+            why_not_opened(Path(engine.url.database or "").absolute().parent)
             if engine.dialect.name == "sqlite"
             else "is the server running, and are host, name, user and password right?"
         )
         raise DatabaseUnavailable(shown, f"{cause}; {hint}") from error
+
+
+def why_not_opened(folder: Path) -> str:
+    """What to look for if SQLite can't open a database in that folder."""
+    with suppress(OSError):
+        if shutil.disk_usage(folder).free < ROOM:
+            return f"the disk of {folder} is full, make room"
+    return "is the file a database of convtune, and may this user write it and its folder?"
 
 
 def _postgresql(url: URL, shown: str) -> Engine:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from sqlalchemy import URL
 
-from db.sql.engine import BUSY_SECONDS, open_engine, parsed
+from db.sql.engine import BUSY_SECONDS, open_engine, parsed, why_not_opened
 from db.sql.errors import BackupRefused
 
 SIDES = ("-wal", "-shm", "-journal")
@@ -48,10 +48,15 @@ def must_exist(url: str) -> None:
 
 
 def must_be_sound(path: Path) -> None:
-    """Raises BackupRefused for a database that is damaged. It reads all of it."""
+    """Raises BackupRefused for a database that is damaged, or that can't be read. It reads all of
+    it."""
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:  # its disk is full, say: nothing is wrong with it
+        raise BackupRefused(
+            f"{path} can't be read ({error}); {why_not_opened(path.parent)}"
+        ) from error
     except sqlite3.DatabaseError as error:
         said = str(error)
     if said != "ok":

@@ -74,7 +74,7 @@ class ByColumn(Template[Conv1dWorkload]):
         return column(workload)
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        fits = workload.layout == "NWC" and not workload.is_dense and workload.multiplier == 1
+        fits = workload.layout == "NWC" and not workload.is_dense
         return fits and self.template.applies(self.image(workload), limits)
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -96,13 +96,15 @@ class ByColumn(Template[Conv1dWorkload]):
 
 
 class GradientByColumn(ByColumn):
-    """The same of a template of gradients, for kernels that depthwise convolution has, too: in
-    correlation form, or of one tap, and within its limits."""
+    """The same of a template of gradients, for kernels that depthwise convolution has, too."""
 
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        unturned = workload.kind == "correlate" or workload.N == 1
-        known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
-        within = known and workload.span - 1 <= MAX_REACH
-        return unturned and within and super().applies(workload, limits)
+        return has_image(workload) and super().applies(workload, limits)
+
+
+def has_image(workload: Conv1dWorkload) -> bool:
+    """Whether kernel and stride are within depthwise convolution's limits."""
+    known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
+    return known and workload.span - 1 <= MAX_REACH

@@ -30,7 +30,7 @@ def _of_input(workload: Conv1dWorkload) -> Any:
         place = i + workload.left - t * workload.dilation
         output, among = (f, c) if workload.is_dense else (c * several + f, 0)
         source = workload.place(b, output, tirx.indexdiv(place, s))
-        weight = w[workload.weight_place(output, among, _tap(workload, t))]
+        weight = w[workload.weight_place(output, among, tap(workload, t))]
         reached = [place >= 0, place < workload.length * s]
         if s > 1:
             reached.append(tirx.indexmod(place, s) == 0)
@@ -51,7 +51,7 @@ def _of_weight(workload: Conv1dWorkload) -> Any:
         f, c = output // (summed * N), output // N % summed
         if not workload.is_dense:
             c = f // workload.multiplier
-        place = i * workload.stride + _tap(workload, output % N) * workload.dilation - workload.left
+        place = i * workload.stride + tap(workload, output % N) * workload.dilation - workload.left
         sample = inside(
             tirx.all(place >= 0, place < workload.M),
             widened(x[workload.place(b, c, place)], workload.dtype),
@@ -66,6 +66,6 @@ def _of_weight(workload: Conv1dWorkload) -> Any:
     return sums_of_weight(workload, [x, g, *z], workload.taps, term)
 
 
-def _tap(workload: Conv1dWorkload, t: Any) -> Any:
+def tap(workload: Conv1dWorkload, t: Any) -> Any:
     """The place of tap t in the weight, or the other way round."""
     return workload.N - 1 - t if workload.kind == "convolve" else t

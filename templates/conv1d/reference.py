@@ -19,13 +19,16 @@ Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
 
 
-def reference(workload: Conv1dWorkload, *given: Given) -> Array:
+def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, ...]:
     """The exact value to within float64 rounding, of the output's shape, for what is given in the
-    workload's order. Block by block, so that little beside the result is in memory at once."""
+    workload's order; a tuple of several. Block by block, so that little beside the result is in
+    memory at once."""
     if workload.direction == "backward_input":
         return _of_input(workload, *given)
     if workload.direction == "backward_weight":
         return _of_weight(workload, *given)
+    if workload.direction == "backward":
+        return _of_all(workload, *given)
     x, w, *added = given
     axis = 1 if workload.layout == "NCW" else 2
     return finished(workload, sums(workload, x, w), tuple(added), axis)
@@ -82,6 +85,23 @@ def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array
             biases[rows] += here.sum(axis=1)
     taps = in_order(workload, result).reshape(-1)
     return np.concatenate([taps, biases]) if workload.bias else taps.reshape(workload.output.shape)
+
+
+def _of_all(workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given) -> tuple[Array, ...]:
+    """Each by itself, at the sums of the forward convolution."""
+    before = []
+    if workload.activation != "none":
+        behind = (1,) if workload.layout == "NCW" and not workload.is_one_signal else ()
+        z = sums(workload.alone("forward"), x, w)
+        for each in b:
+            z += each.astype(np.float64).reshape(-1, *behind)
+        before.append(z)
+    dx = _of_input(workload.alone("backward_input"), g, w, *before)
+    taps = _of_weight(workload.alone("backward_weight"), x, g, *before).reshape(-1)
+    return dx, *(
+        taps[first : first + output.elements].reshape(output.shape)
+        for first, output in zip((0, w.size), workload.outputs[1:], strict=False)
+    )
 
 
 def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]:

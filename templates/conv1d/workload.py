@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
-from templates.gradients import WithGradients
+from templates.gradients import Direction, WithGradients
 from templates.workload import Digits, Extent, Later, Whole, is_absent, numbers_of
 
 MAX_INPUT = 2**24
@@ -23,6 +23,9 @@ MAX_FLOPS_OF_ROWS = 2**44
 """If it :attr:`~Conv1dWorkload.is_rows`, as transforms compute these in far fewer operations."""
 MAX_ELEMENTS = 2**30
 MAX_BYTES = 2**33
+
+SMOOTH = ("none", "silu", "gelu")
+"""Activations whose derivatives do not jump."""
 
 Mode = Literal["full", "same", "valid", "causal"]
 Kind = Literal["convolve", "correlate"]
@@ -124,6 +127,32 @@ class Conv1dWorkload(WithGradients):
             self._set(mode=mode, padding=None if mode else self.padding)
         if self.is_one_signal:
             self._set(layout="NCW")
+        return self
+
+    @model_validator(mode="after")
+    def _in_one_program(self) -> Conv1dWorkload:
+        """Of direction backward. Where a derivative jumps, the last bit of the sums, which are made
+        again, would decide."""
+        if self.direction != "backward":
+            return self
+        found = {
+            "groups": "the channels are dense" if self.is_dense else "",
+            "F": f"F is {self.F}" if self.out_channels != self.C else "",
+            "stride": f"stride is {self.stride}" if self.stride > 1 else "",
+            "activation": f"activation is {self.activation}"
+            if self.activation not in SMOOTH
+            else "",
+            "residual": "there is a residual" if self.residual else "",
+        }
+        for field, reason in found.items():
+            if reason:
+                raise PydanticCustomError(
+                    "not_in_one_program",
+                    "direction backward is for F = C kernels of channels apart at stride 1, with "
+                    "{activations} as activation and no residual before it, but {reason}; take "
+                    "backward_input and backward_weight",
+                    {"activations": ", ".join(SMOOTH), "reason": reason, "field": field},
+                )
         return self
 
     @model_validator(mode="after")
@@ -258,12 +287,25 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def taps(self) -> int:
-        if self.direction == "backward_weight":
+        """Of the gradients in one program, those of the weight's."""
+        if self.direction in ("backward_weight", "backward"):
             return self.B * self.length
         if self.direction == "backward_input":
             met = self.stride // math.gcd(self.stride, self.dilation)
             return self.multiplier * ceil_div(self.N, met)
         return self.N * self.summed
+
+    @property
+    def flops(self) -> int:
+        """The gradients in one program are two convolutions, and one more makes the sums again."""
+        if self.direction != "backward":
+            return super().flops
+        passes = 2 if self.activation == "none" else 3
+        return 2 * passes * self.N * self.rows * self.length
+
+    def alone(self, direction: Direction) -> Conv1dWorkload:
+        """That direction of the same convolution."""
+        return Conv1dWorkload.model_validate(self.model_dump() | {"direction": direction})
 
     @cached_property
     def as_forward(self) -> Conv1dWorkload | None:

@@ -12,6 +12,7 @@ from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
 from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
+from templates.depthwise_conv2d.cuda.gradients.input_planes import CudaInputPlanes
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
@@ -41,6 +42,7 @@ TEMPLATES = (
     CudaPatch(),
     CudaToeplitz(),
     CudaInputChannels(),
+    CudaInputPlanes(),
     CudaWeightChannels(),
     CudaWeightMatrices(),
     CudaWeightPlanes(),

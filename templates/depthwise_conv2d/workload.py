@@ -90,6 +90,11 @@ class DepthwiseConv2dWorkload(WithGradients):
     layout: Annotated[Literal["NCHW", "NHWC"], Later()] = Field(
         "NCHW", description="order of the axes of input and output: NCHW, or NHWC (channels last)"
     )
+    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], Later()] = Field(
+        "forward",
+        description="forward: the convolution; backward_input: the gradient of its input; "
+        "backward_weight: the gradient of its weight, and of its bias if it has one",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> DepthwiseConv2dWorkload:
@@ -170,13 +175,13 @@ class DepthwiseConv2dWorkload(WithGradients):
     def out_channels(self) -> int:
         return self.C * self.multiplier
 
-    @property
+    @cached_property
     def out_height(self) -> int:
-        return self._last_window[0] // self.stride + 1
+        return self.last_window[0] // self.stride + 1
 
-    @property
+    @cached_property
     def out_width(self) -> int:
-        return self._last_window[1] // self.stride + 1
+        return self.last_window[1] // self.stride + 1
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -194,13 +199,13 @@ class DepthwiseConv2dWorkload(WithGradients):
         """The rows and columns of taps that meet the input somewhere, or one if none does. Taps
         further out, of a kernel larger than the plane, only ever meet padding."""
         top, left, _, _ = self.pads
-        rows, columns = self._last_window
+        rows, columns = self.last_window
         return (
             _used(self.H, self.kernel[0], self.dilation, top, rows),
             _used(self.W, self.kernel[1], self.dilation, left, columns),
         )
 
-    @property
+    @cached_property
     def near(self) -> tuple[int, int]:
         """How many rows and columns of taps are used."""
         rows, columns = self.used
@@ -258,8 +263,8 @@ class DepthwiseConv2dWorkload(WithGradients):
         b, c, i, j = place
         return (b, j, c, i) if self.layout == "NHWC" else (b, c, i, j)
 
-    @property
-    def _last_window(self) -> tuple[int, int]:
+    @cached_property
+    def last_window(self) -> tuple[int, int]:
         """Where in the padded input the last window at stride 1 begins."""
         top, left, bottom, right = self.pads
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)

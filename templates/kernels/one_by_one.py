@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -9,11 +10,18 @@ from tvm.s_tir import Schedule
 THREADS = 256
 
 
-def one_by_one(computation: Any, dimensions: int, kind: str) -> Schedule:
-    """The schedule in which each output, of so many dimensions, is made by itself: stages before
-    ``y`` where it needs them. On CUDA a thread for each, in blocks of 256."""
+def one_by_one(computation: Any, dimensions: Mapping[str, int], kind: str) -> Schedule:
+    """The schedule in which each number of the outputs, by their stages' names of so many
+    dimensions, is made by itself: stages before it where it needs them. On CUDA a thread for each,
+    in blocks of 256."""
     sch = Schedule(computation)
-    stage = sch.get_sblock("y")
+    for name, count in dimensions.items():
+        _schedule(sch, name, count, kind)
+    return sch
+
+
+def _schedule(sch: Schedule, name: str, dimensions: int, kind: str) -> None:
+    stage = sch.get_sblock(name)
     *_, loop = outputs = sch.get_loops(stage)[:dimensions]
     if kind == "cuda":
         block, loop = sch.split(sch.fuse(*outputs), [None, THREADS])
@@ -24,4 +32,3 @@ def one_by_one(computation: Any, dimensions: int, kind: str) -> Schedule:
         sch.compute_at(stage, loop)
         sch.set_scope(stage, 0, "local")
         *_, loop = sch.get_loops(stage)
-    return sch

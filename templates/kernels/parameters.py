@@ -17,7 +17,7 @@ def placeholders(workload: Workload) -> list[Any]:
 
 
 def buffers(workload: Workload) -> list[Any]:
-    """For a function that the IR builder makes: what is given, then the output."""
+    """For a function that the IR builder makes: what is given, then the outputs."""
     return [ir.arg(a.symbol, ir.buffer(a.shape, a.dtype)) for a in workload.arguments]
 
 

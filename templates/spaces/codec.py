@@ -25,6 +25,7 @@ class Codec:
     def __init__(self, knobs: Sequence[Knob]) -> None:
         self._knobs = {knob.name: knob for knob in knobs}
         self._digits = list(zip(knobs, weights(knobs), strict=True))
+        self._deciding = {name for knob in knobs for name, _ in knob.when}
 
     def decode(self, code: int) -> Config:
         """The knobs present, in their order."""
@@ -60,11 +61,19 @@ class Codec:
 
     def neighbours(self, config: Config) -> set[int]:
         """The codes of those that differ from `config` in exactly one of the knobs both have."""
+        code = self.encode(config)
         codes: set[int] = set()
-        for name, value in config.items():
-            for other in self._knobs[name].values:
-                if other != value:
-                    codes.update(self._agreeing(config | {name: other}))
+        for knob, worth in self._digits:
+            if knob.name not in config:
+                continue
+            here = code // worth % len(knob.values)
+            for digit, value in enumerate(knob.values):
+                if digit == here:
+                    continue
+                if knob.name in self._deciding:
+                    codes.update(self._agreeing(config | {knob.name: value}))
+                else:
+                    codes.add(code + (digit - here) * worth)
         return codes
 
     def _agreeing(self, wanted: Config) -> Iterator[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from templates.errors import InvalidSpace, SpaceTooLarge
 from templates.spaces.codec import weights
 from templates.spaces.knob import Config, Knob
+from templates.spaces.partial import Partial
 
 MAX_TRIED = 2**22
 """The most partial combinations to try. 2^20 complete ones, of any shape, need fewer."""
@@ -37,57 +38,47 @@ class Constraint:
                 raise InvalidSpace(f"constraint {self.name!r} reads {name!r}, which is no knob")
         return max((place[name] for name in self.reads), default=len(knobs))
 
+    def accepts(self, config: Config) -> bool:
+        """Whether it holds. Raises InvalidSpace if it reads a knob that is not there."""
+        try:
+            return bool(self.holds(config))
+        except KeyError as error:
+            raise self.unknown(error) from error
+
+    def unknown(self, knob: KeyError) -> InvalidSpace:
+        """For a knob that it reads and that is not there."""
+        return InvalidSpace(
+            f"constraint {self.name!r} reads knob {knob}, which not every configuration has"
+        )
+
 
 def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> array[int]:
     """The codes of all combinations that every constraint accepts, ascending.
 
     Raises SpaceTooLarge, and InvalidSpace if a constraint reads a knob that is not there.
     """
-    worth = weights(knobs)
-    last = len(knobs)
-    checks: list[list[Callable[[Config], bool]]] = [[] for _ in range(last + 1)]
+    checks: list[list[Constraint]] = [[] for _ in range(len(knobs) + 1)]
     for constraint in constraints:
-        checks[constraint.depth(knobs)].append(constraint.holds)
-    found = array("q")
-    config: Config = {}
+        checks[constraint.depth(knobs)].append(constraint)
+    found = _accepted(Partial.empty(), checks[0])
     tried = 0
-
-    def descend(depth: int, code: int) -> None:
-        nonlocal tried
-        if depth == last:
-            found.append(code)
-            return
-        knob = knobs[depth]
-        after = checks[depth + 1]
-        if not knob.present(config):
-            if all(holds(config) for holds in after):
-                descend(depth + 1, code)
-            return
-        tried += len(knob.values)
+    for knob, weight, after in zip(knobs, weights(knobs), checks[1:], strict=True):
+        present = found.present(knob)
+        tried += len(knob.values) * int(present.sum())
         if tried > MAX_TRIED:
             raise SpaceTooLarge(
                 f"more than {MAX_TRIED} combinations to try: declare fewer values, or tell the "
                 f"constraints which knobs they read (reads=), so that they cut earlier"
             )
-        name, step, leaf = knob.name, worth[depth], depth + 1 == last
-        for value in knob.values:
-            config[name] = value
-            for holds in after:
-                if not holds(config):
-                    break
-            else:
-                if leaf:
-                    found.append(code)
-                else:
-                    descend(depth + 1, code)
-            code += step
-        del config[name]
+        found = _accepted(found.extended(knob, weight, present), after)
+    return array("q", found.codes.tobytes())
 
-    try:
-        if all(holds(config) for holds in checks[0]):
-            descend(0, 0)
-    except KeyError as error:
-        raise InvalidSpace(
-            f"a constraint reads knob {error}, which is not present in {config}"
-        ) from error
-    return found
+
+def _accepted(partial: Partial, constraints: Sequence[Constraint]) -> Partial:
+    # one after the other, as a later one may rely on an earlier one
+    for constraint in constraints:
+        try:
+            partial = partial.kept(partial.accepted(constraint.holds))
+        except KeyError as error:
+            raise constraint.unknown(error) from error
+    return partial

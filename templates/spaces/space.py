@@ -65,7 +65,9 @@ class ConfigSpace(SearchSpace):
         """A condition for every configuration. A user whose configuration is refused reads `name`.
 
         `holds` gets the knobs present, without the template, and must not keep or change the
-        dict. With `reads` it is called as soon as those knobs (and those before them) are set.
+        dict. It is asked once for all configurations that have the same of the knobs that it reads,
+        so nothing else may decide. With `reads` it is called as soon as those knobs (and those
+        before them) are set.
         """
         self._declaring()
         self._constraints.append(Constraint(name, holds, tuple(reads)))
@@ -118,6 +120,22 @@ class ConfigSpace(SearchSpace):
 
     def index(self, config: object) -> int:
         self.freeze()
+        knobs = self._knobs_of(config)
+        place = self._place(self._codec.encode(knobs))
+        if place is None:
+            raise InvalidConfig(f"breaks the constraint: {self._broken(knobs)}")
+        return place
+
+    def __contains__(self, config: object) -> bool:
+        """Whether it is valid, which is told without enumerating the space."""
+        try:
+            knobs = self._knobs_of(config)
+            Codec(self.knobs).encode(knobs)
+        except InvalidConfig:
+            return False
+        return self._broken(knobs) is None
+
+    def _knobs_of(self, config: object) -> Config:
         if not isinstance(config, dict):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         if config.get("template") != self.template:
@@ -125,11 +143,7 @@ class ConfigSpace(SearchSpace):
                 f"template: {quoted(config.get('template'))} is another template's; "
                 f"this is the space of {self.template!r}"
             )
-        knobs = {name: value for name, value in config.items() if name != "template"}
-        place = self._place(self._codec.encode(knobs))
-        if place is None:
-            raise InvalidConfig(self._broken(knobs))
-        return place
+        return {name: value for name, value in config.items() if name != "template"}
 
     def neighbours(self, index: int) -> list[int]:
         here = self[index]
@@ -141,8 +155,8 @@ class ConfigSpace(SearchSpace):
         place = bisect_left(self._valid, code)
         return place if place < len(self) and self._valid[place] == code else None
 
-    def _broken(self, knobs: Config) -> str:
+    def _broken(self, knobs: Config) -> str | None:
+        """The name of the first constraint that does not hold."""
         # In the order of enumeration: a later constraint may rely on an earlier one.
         ordered = sorted(self._constraints, key=lambda c: c.depth(self.knobs))
-        broken = next(constraint for constraint in ordered if not constraint.holds(knobs))
-        return f"breaks the constraint: {broken.name}"
+        return next((each.name for each in ordered if not each.accepts(knobs)), None)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +17,8 @@ from sqlalchemy import Engine, text
 import templates
 from db import queue
 from db.results import trials
-from db.sql.engine import migrate, open_engine
 from db.sql.transaction import writing
+from tests import databases
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 90.0
@@ -31,8 +32,7 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "convtune.db"
         self.url = f"sqlite:///{self.path}"
-        self.engine: Engine = open_engine(self.url)
-        migrate(self.engine)
+        self.engine: Engine = databases.opened(self.path)
 
     def submit(self, shape: dict[str, Any], **order: Any) -> queue.Job:
         """Other libraries are timed only if ``order`` says so: that takes longer than a search."""
@@ -121,6 +121,21 @@ def alive(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def is_server(child: psutil.Process) -> bool:
+    """Whether that child of a process forks its others."""
+    with suppress(psutil.Error):
+        return "tuner.process.fork_server" in child.cmdline()
+    return False
+
+
+def started() -> set[psutil.Process]:
+    """What lives of what this process has started, and of what that has, but for the servers, which
+    stay for those that are started next."""
+    ours = psutil.Process()
+    servers = [child for child in ours.children() if is_server(child)]
+    return {each for each in ours.children(recursive=True) if each not in servers and alive(each)}
 
 
 def until(look: Callable[[], T], seconds: float = SECONDS, pause: float = 0.02) -> T:

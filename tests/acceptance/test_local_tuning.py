@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import Database
+from processes import Database, started
 
 from db.results import trials
 from tuner.client.client import Client
@@ -57,18 +57,20 @@ def test_a_client_tunes_here_and_loads(
             local.tune("conv1d", SHAPE, search="luck")
 
 
-def test_an_order_keeps_to_its_templates(
+def test_an_order_keeps_to_its_templates_and_a_worker_to_its_processes(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
     monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
     shape = {"M": 2048, "N": 128}
     options = {"target": "cpu", "trials": 2, "search": "random", "baselines": "none"}
+    before = started()
     with Local(Settings(database_url=database.url), cache=tmp_path / "cache") as local:
-        tuned = {
-            name: local.tune("conv1d", shape, templates=[name], **options)
-            for name in ("fft", "direct")
-        }
+        tuned, processes = {}, []
+        for name in ("fft", "direct"):
+            tuned[name] = local.tune("conv1d", shape, templates=[name], **options)
+            processes.append(started() - before)
+        assert processes[0] and processes[0] == processes[1]  # those that build
         for name, best in tuned.items():
             assert (best.template, best.arithmetic.kind) == (name, name)
             assert local.best("conv1d", shape, templates=[name]) == best
@@ -81,6 +83,7 @@ def test_an_order_keeps_to_its_templates(
         few = {"M": 64, "N": 8}
         with pytest.raises(TunerError, match=r"none applies to .* on .*; those that do: direct"):
             local.tune("conv1d", few, templates=["fft"], **options)
+    assert started() <= before
 
 
 def trials_of(database: Database, job: str) -> list[trials.Trial]:

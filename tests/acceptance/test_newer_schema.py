@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sqlalchemy import text
 from api.main import create_app
 from api.settings import Settings
 from db.sql.transaction import writing
+from tuner.cli import app as cli
 
 WAYS_OUT = {
     "9999": "install the release of convtune that wrote it, or a later one",
@@ -50,41 +52,69 @@ def other(tmp_path: Path, revision: str) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("tuner.worker", "--target", "cpu", "--once"),
-        ("tuner.cli.app", "jobs", "list"),
-        ("tuner.cli.app", "tune", "conv1d", "--M", "64", "--N", "3", "--target", "cpu"),
-        ("tuner.cli.app", "serve", "--port", "0"),
-        ("db.migrations",),
-    ],
-    ids=["worker", "jobs", "tune", "serve", "migrations"],
+    [("tuner.worker", "--target", "cpu", "--once"), ("tuner", "serve"), ("db.migrations",)],
+    ids=["worker", "serve", "migrations"],
 )
 def test_processes_refuse_it(other: Path, revision: str, command: tuple[str, ...]) -> None:
-    refused(other, revision, f"sqlite:///{other}", *command)
-
-
-def test_a_restore_refuses_it(other: Path, revision: str, tmp_path: Path) -> None:
-    new = tmp_path / "restored.db"
-    refused(other, revision, f"sqlite:///{new}", "tuner.cli.app", "db", "restore", str(other))
-    assert not new.exists()
-
-
-def refused(other: Path, revision: str, url: str, *command: str) -> None:
     before = other.read_bytes()
+    settings = {
+        "TUNER_DATABASE_URL": f"sqlite:///{other}",
+        "TUNER_PORT": "0",
+        "TMPDIR": str(other.parent),
+    }
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=ROOT,
-        env=os.environ | {"TUNER_DATABASE_URL": url, "TMPDIR": str(other.parent)},
+        env=os.environ | settings,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode != 0
-    [line] = [line for line in done.stderr.splitlines() if f"schema {revision} " in line]
-    assert WAYS_OUT[revision] in line
-    assert "Traceback" not in done.stderr
+    is_refused(revision, done.stderr)
     assert other.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["jobs list", "tune conv1d --M 64 --N 3 --target cpu"])
+def test_commands_refuse_it(
+    called: Callable[..., str], other: Path, revision: str, command: str
+) -> None:
+    before = other.read_bytes()
+    is_refused(revision, called(f"sqlite:///{other}", *command.split()))
+    assert other.read_bytes() == before
+
+
+def test_a_restore_refuses_it(
+    called: Callable[..., str], other: Path, revision: str, tmp_path: Path
+) -> None:
+    before, new = other.read_bytes(), tmp_path / "restored.db"
+    is_refused(revision, called(f"sqlite:///{new}", "db", "restore", str(other)))
+    assert not new.exists()
+    assert other.read_bytes() == before
+
+
+@pytest.fixture
+def called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What ``tuner …`` complains of with that database."""
+
+    def complaint(url: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["tuner", *arguments])
+        monkeypatch.setenv("TUNER_DATABASE_URL", url)
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        assert exit_.value.code
+        return capsys.readouterr().err
+
+    return complaint
+
+
+def is_refused(revision: str, complained: str) -> None:
+    [line] = [line for line in complained.splitlines() if f"schema {revision} " in line]
+    assert WAYS_OUT[revision] in line
+    assert "Traceback" not in complained
 
 
 def test_a_service_whose_database_changes_under_it_is_not_ready(

@@ -1,10 +1,9 @@
 """A worker's processes of peers: each job takes those that the job before left, however it ends."""
 
-from contextlib import closing, suppress
+from contextlib import closing
 
-import psutil
 import pytest
-from processes import Database, alive, until
+from processes import Database, started, until
 from runs import Bench, cancel_after
 
 from db import queue
@@ -21,19 +20,9 @@ def worker(database: Database, bench: Bench) -> Worker:
     return Worker(database.engine, bench.device, Settings(build_workers=1))
 
 
-def forked() -> list[psutil.Process]:
-    """What the servers have forked and is alive."""
-    found = []
-    for server in psutil.Process().children():
-        with suppress(psutil.Error):
-            if "tuner.process.fork_server" in server.cmdline():
-                found += [child for child in server.children() if alive(child)]
-    return found
-
-
 def test_each_job_takes_what_the_one_before_left(database: Database, worker: Worker) -> None:
     assert worker._peers is not None
-    before = forked()
+    before = started()
     with closing(worker):
         for place, shape in enumerate(SHAPES):
             job = database.submit(shape, trials=2, baselines="all")
@@ -51,7 +40,7 @@ def test_each_job_takes_what_the_one_before_left(database: Database, worker: Wor
             if spare is not None:
                 assert spare._child.pid is None  # it was this job's, and ended with it
             assert worker._peers._spare[HOST] is not spare
-    until(lambda: {child.pid for child in forked()} <= {child.pid for child in before})
+    until(lambda: started() <= before)
 
 
 def test_a_job_without_peers_begins_none(database: Database, worker: Worker) -> None:

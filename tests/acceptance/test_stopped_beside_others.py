@@ -14,11 +14,12 @@ from db import queue
 from db.fleet import devices, workers
 from tuner.device import cpu_facts
 
-TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "300", "--target", "cpu"]
+SHAPE = ["conv1d", "--M", "512", "--N", "8"]
+TUNE = ["tune", *SHAPE, "--trials", "300", "--target", "cpu", "--baselines", "none"]
 LOCAL = """
 from tuner.client.local import Local
 try:
-    Local().tune("conv1d", M=512, N=8, trials=300, target="cpu")
+    Local().tune("conv1d", M=512, N=8, trials=300, target="cpu", baselines="none")
 except KeyboardInterrupt as stopped:
     print(*getattr(stopped, "__notes__", ["nobody goes on"]))
 """

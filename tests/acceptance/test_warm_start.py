@@ -9,8 +9,8 @@ from runs import Bench, cancel_after
 from db import queue
 from tests.acceptance.deceptive import Doomed
 from tuner.errors import NothingWorked
-from tuner.job.eta import eta_seconds
 from tuner.job.lease import Cancelled
+from tuner.job.progress import eta_seconds
 
 
 def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -> queue.Job:

@@ -1,7 +1,6 @@
 """The real application over a real database file, and over PostgreSQL where a test asks for it."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,22 +12,13 @@ from starlette.testclient import TestClient
 
 from api.main import create_app
 from api.settings import Settings
-from db.sql.engine import migrate, open_engine
+from tests import databases
 from tests.own_postgres import private_server
 
 
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("migrated") / "template.db"
-    engine = open_engine(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def database_url(tmp_path: Path, migrated: Path) -> str:
-    return f"sqlite:///{shutil.copy(migrated, tmp_path / 'service.db')}"
+def database_url(tmp_path: Path) -> str:
+    return databases.created(tmp_path / "service.db")
 
 
 @pytest.fixture

@@ -33,6 +33,19 @@ def image(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"M": 0}, "workload.M must be at least 1, but is 0"),
+        ({"M": 2, "mode": "valid"}, "workload.N: the kernel spans 3 samples, but input and"),
+        ({"mode": "full", "padding": [1, 1]}, "workload.padding: give mode or padding, not both"),
+    ],
+)
+def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], says: str) -> None:
+    answer = client.post("/jobs", json=conv1d(workload=SHAPE | changes))
+    assert answer.json()["detail"].startswith(says)
+
+
+@pytest.mark.parametrize(
     ("body", "field", "says"),
     [
         (conv1d(operator="conv3d"), "operator", "'conv1d', 'depthwise_conv2d'"),

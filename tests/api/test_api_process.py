@@ -23,8 +23,10 @@ from live import Stream
 from problem_shape import problem
 from service_rows import tuned
 
+from api.__main__ import main
 from db.access import keys
 from db.sql.engine import open_engine
+from tests import databases
 
 ROOT = Path(__file__).parents[2]
 ORDER = {"operator": "conv1d", "workload": {"M": 16384, "N": 32}, "trials": 48}
@@ -77,9 +79,10 @@ class Service:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     started: list[Service] = []
+    url = databases.created(tmp_path / "service.db")
 
     def start(command: list[str] = SERVE, **settings: str) -> Service:
-        database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
+        database = {"TUNER_DATABASE_URL": url}
         started.append(Service(command, **(database | settings)))
         return started[-1]
 
@@ -246,8 +249,6 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
         ({"TUNER_DATABASE_URL": "sqlite:///README_IS_NO_DATABASE"}, "README_IS_NO_DATABASE"),
         ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
         ({"TUNER_HOST": EVERYWHERE}, "TUNER_HOST is 0.0.0.0, which is not loopback, and there"),
-        ({"TUNER_TRUSTED_PROXIES": "proxy"}, "TUNER_TRUSTED_PROXIES must be addresses or networks"),
-        ({"TUNER_REQUESTS_PER_SECOND": "0"}, "TUNER_REQUESTS_PER_SECOND must be more than 0"),
     ],
 )
 def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], says: str) -> None:
@@ -264,6 +265,26 @@ def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], 
 )
 def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], says: str) -> None:
     _is_one_line(tmp_path, SERVE, settings, says)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("TUNER_TRUSTED_PROXIES", "proxy", "must be addresses or networks"),
+        ("TUNER_REQUESTS_PER_SECOND", "0", "must be more than 0"),
+    ],
+)
+def test_so_is_any_other_setting_that_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+    says: str,
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert main() == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{name} {says}" in line
 
 
 def _is_one_line(tmp_path: Path, command: list[str], settings: dict[str, str], says: str) -> None:
@@ -302,7 +323,7 @@ def test_it_stays_small(serve: Callable[..., Service]) -> None:
     service = serve()
     paths = ["/jobs", "/operators", "/best/conv1d?M=100&N=3", "/workers", "/metrics"]
     with httpx2.Client(base_url=service.url) as client:
-        for turn in range(200):
+        for turn in range(100):
             client.post("/jobs", json=ORDER | {"seed": turn})
             for path in paths:
                 client.get(path)

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, select, update
 
 import templates
 from db import queue
-from db.contract.order import JobFilter
+from db.contract.order import Baselines, JobFilter
 from db.sql.engine import migrate, open_engine
 from db.sql.errors import DatabaseUnavailable, JobEnded
 from db.sql.models import UNENDED, jobs, trials
@@ -45,8 +45,8 @@ def strike(
 ) -> Damage:
     """``kill`` and ``pause`` hit a worker, ``child`` a process that it started. A kill comes up to
     ``calm`` seconds after its worker was at work. In a ``hurry`` the lease of a killed worker is
-    let run out at once, and there is one job at a time. A paused one's always is, so that a pause
-    need not last longer than 30 s."""
+    let run out at once, and there is one job at a time, with no other library beside it. A paused
+    one's always is, so that a pause need not last longer than 30 s."""
     engine = open_engine(url)
     migrate(engine)
     draw = random.Random(seed)  # noqa: S311  # repeatable
@@ -89,7 +89,7 @@ class _Workers:
         wanted = WAITING_IN_A_HURRY if self._hurry else WAITING
         missing = max(wanted - states["queued"], 1 - states.total())
         for _ in range(missing):
-            _order(self._engine, 64 + self._ordered)
+            _order(self._engine, 64 + self._ordered, "none" if self._hurry else "all")
             self._ordered += 1
 
     def kill(self, draw: random.Random) -> None:
@@ -169,7 +169,7 @@ class _Workers:
         return RealWorker(self._url, self.temporary, log, self.mark)
 
 
-def _order(engine: Engine, length: int) -> None:
+def _order(engine: Engine, length: int, baselines: Baselines) -> None:
     workload = templates.operator("conv1d").workload.model_validate({"M": length, "N": 8})
     order = queue.JobOrder(
         operator="conv1d",
@@ -180,6 +180,7 @@ def _order(engine: Engine, length: int) -> None:
         search="random",
         on_existing="retune",
         seed=1,
+        baselines=baselines,
     )
     queue.submit(engine, order)
 

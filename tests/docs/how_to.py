@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs/how-to").glob("*.md"))
 FENCE = re.compile(r"^```(\w+)(?: +([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TRIALS = re.compile(r"(--trials |trials=|\"trials\": ?)\d+")
+BUDGET = re.compile(r"(budget_seconds=)\d+")
 SECONDS = 90.0
 
 REASONS: dict[str, Callable[[], str | None]] = {
@@ -109,7 +110,7 @@ class Room:
 
     def run(self, block: Block) -> None:
         """AssertionError with what it said where it fails."""
-        text = TRIALS.sub(r"\g<1>3", block.text)
+        text = BUDGET.sub(r"\g<1>0.1", TRIALS.sub(r"\g<1>3", block.text))
         for old, new in self.replaced.items():
             text = text.replace(old, new)
         named = [word.removeprefix("file=") for word in block.words if word.startswith("file=")]

@@ -115,13 +115,36 @@ WORKLOADS: list[Workload] = [
         activation="silu",
     ),
     *(
-        Conv1dWorkload(mode="causal", dtype="bfloat16", direction=direction, **fields)
+        Conv1dWorkload(mode="causal", direction=direction, **{"dtype": "bfloat16"} | fields)
         for direction in ("backward_input", "backward_weight")
         for fields in (
             {"B": 2, "C": 24, "M": 4096, "N": 4, "activation": "silu", "bias": True},
             {"B": 3, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "dilation": 3},
             {"B": 2, "C": 24, "M": 4099, "N": 4, "activation": "silu", "bias": True}
             | {"layout": "NWC", "kind": "correlate"},
+            {"B": 2, "C": 5, "F": 10, "M": 509, "N": 37, "stride": 2, "layout": "NWC"},
+            {"B": 5, "C": 40, "F": 61, "M": 1009, "N": 5, "stride": 2, "groups": 1, "bias": True},
+            {"B": 3, "C": 37, "F": 64, "M": 500, "N": 3, "groups": 1, "layout": "NWC"}
+            | {"dtype": "float32", "activation": "gelu"},
+        )
+    ),
+    *(
+        Conv1dWorkload(direction="backward", **{"mode": "causal"} | fields)
+        for fields in (
+            {"B": 2, "C": 24, "M": 4096, "N": 4, "dtype": "bfloat16"}
+            | {"activation": "silu", "bias": True},
+            {"B": 70, "C": 5, "M": 509, "N": 9, "activation": "gelu", "bias": True},
+            {"B": 3, "C": 7, "M": 2048, "N": 3, "mode": "full", "dtype": "float16"}
+            | {"activation": "silu", "dilation": 2},
+        )
+    ),
+    *(
+        DepthwiseConv2dWorkload(B=5, C=26, H=29, W=32, direction=direction, layout=layout, **fields)
+        for direction in ("backward_input", "backward_weight")
+        for layout in ("NCHW", "NHWC")
+        for fields in (
+            {"K": 3, "stride": 2, "multiplier": 3, "activation": "silu", "dtype": "bfloat16"},
+            {"K": 5, "stride": 2, "multiplier": 2, "bias": True},
         )
     ),
     *(

@@ -23,6 +23,8 @@ START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 ORPHANS_SECONDS = 3.0
 """For the kernel to end what dies with its parent."""
+PASSED_ON = ("TUNER_SETTLE_SECONDS", "TUNER_BUILD_CACHE")
+"""Settings that whoever starts a soak may make. They say how long a job takes, not what it does."""
 LOG_TAIL = 2000
 
 
@@ -41,7 +43,9 @@ class Installation:
         _, self.submit_key = keys.create(self.engine, "soak", "submit")
         _, self.read_key = keys.create(self.engine, "soak-reader", "read")
         self._environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("TUNER_")
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TUNER_") or name in PASSED_ON
         } | {
             MARK: str(folder),
             "TMPDIR": str(self.temporary),

@@ -15,7 +15,7 @@ from tests.templates.once import once
 from tuner.build import kept
 from tuner.build.alignment import element_aligned
 from tuner.build.compile import name_of
-from tuner.build.linker import linker
+from tuner.build.linker import LIBRARIES, linker
 from tuner.device import cpu_facts
 from tuner.library.tensors import shared
 from tuner.measure.cases import Array, Case
@@ -42,7 +42,9 @@ class Compiled:
 
             def compiled() -> kept.Entry:
                 executable = tvm.compile(module, target=tvm.target.Target(cpu_target()))
-                executable.export_library(str(library), fcompile=cc.create_shared, cc=linker())
+                executable.export_library(
+                    str(library), fcompile=cc.create_shared, cc=linker(), options=[*LIBRARIES]
+                )
                 return kept.Entry(library.read_bytes(), "")
 
             library.write_bytes(
@@ -58,16 +60,25 @@ class Compiled:
 
     def run(self, *given: Array) -> Array:
         """As of what is given in a case."""
-        output = self._workload.output
-        y = np.full(output.shape, np.nan, in_numpy(output.dtype))
-        fenced = [_Fenced(array) for array in (*given, y)]
+        (y,) = self.outputs(*given)
+        return y
+
+    def outputs(self, *given: Array) -> list[Array]:
+        """The same of any workload."""
+        outputs = [
+            np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in self._workload.outputs
+        ]
+        fenced = [_Fenced(array) for array in (*given, *outputs)]
         self._main(*(shared(each.tensor) for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
-        return fenced[-1].tensor
+        return [each.tensor for each in fenced[len(given) :]]
 
-    def error(self, case: Case) -> float:
-        """Of the output, as candidates are checked."""
-        return relative_error(self(case), case.reference, case.scale)
+    def errors(self, case: Case) -> dict[str, float]:
+        """Of each output, as candidates are checked."""
+        found = zip(case.references, self.outputs(*case.given), strict=True)
+        return {
+            name: relative_error(y, case.references[name], case.scales[name]) for name, y in found
+        }
 
 
 class _Fenced:

@@ -46,6 +46,11 @@ static void emulated_yield() {
 static void __syncthreads() { emulated_yield(); }
 static void __syncwarp() { emulated_yield(); }
 
+static word __float_as_uint(float v) {
+  word bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
 static float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static void sincospif(float v, float* sine, float* cosine) {
@@ -100,13 +105,22 @@ static word epilogue_pack(float a, float b) { return element_pack(a, b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }
-static word __shfl_xor_sync(word, word v, int mask) {
-  static word given[1024];
+template <typename T>
+T emulated_given(T v, int thread) {
+  static T given[1024];
   given[threadIdx.x] = v;
   emulated_yield();
-  const word taken = given[threadIdx.x ^ mask];
+  const T taken = given[thread];
   emulated_yield();
   return taken;
+}
+template <typename T>
+T __shfl_xor_sync(word, T v, int mask) {
+  return emulated_given(v, threadIdx.x ^ mask);
+}
+template <typename T>
+T __shfl_sync(word, T v, int lane) {
+  return emulated_given(v, threadIdx.x / 32 * 32 + lane);
 }
 
 static void emulated_entry() {
@@ -130,10 +144,10 @@ static void emulated_resume() {
 static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
   emulated_body = body;
   constexpr int stack = 1 << 16;
-  char* stacks = new char[threads * stack];
-  emulated_threads = new jmp_buf[threads];
-  emulated_ended = new bool[threads];
-  emulated_shared = new word[words];
+  char* stacks = (char*)__builtin_malloc(threads * stack);
+  emulated_threads = (jmp_buf*)__builtin_malloc(threads * sizeof(jmp_buf));
+  emulated_ended = (bool*)__builtin_malloc(threads);
+  emulated_shared = (word*)__builtin_malloc(words * sizeof(word));
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     for (int i = 0; i < words; ++i) emulated_shared[i] = 0x7fc00000u;  // NaN
     for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
@@ -149,8 +163,8 @@ static void emulated_launch(int blocks, int threads, int words, void (*body)()) 
         }
     }
   }
-  delete[] stacks;
-  delete[] emulated_threads;
-  delete[] emulated_ended;
-  delete[] emulated_shared;
+  __builtin_free(stacks);
+  __builtin_free(emulated_threads);
+  __builtin_free(emulated_ended);
+  __builtin_free(emulated_shared);
 }

@@ -19,11 +19,30 @@ HEADER = Path(__file__).with_suffix(".h")
 
 
 def run(
-    workload: Workload, source: str, launches: Sequence[Launch], given: Sequence[Array], floats: int
+    workload: Workload,
+    source: str,
+    launches: Sequence[Launch],
+    given: Sequence[Array],
+    floats: int,
+    optimised: int = 0,
 ) -> Array:
     """The output of the launches of the source, of a float32 or bfloat16 workload without an
     activation, or of a gradient, NaN where nothing was written. The workspace has so many
-    ``floats``, NaN too."""
+    ``floats``, NaN too. A source that computes much is worth being ``optimised``, to
+    level 1 or 2 of the compiler's."""
+    (output,) = outputs(workload, source, launches, given, floats, optimised)
+    return output
+
+
+def outputs(
+    workload: Workload,
+    source: str,
+    launches: Sequence[Launch],
+    given: Sequence[Array],
+    floats: int,
+    optimised: int = 0,
+) -> list[Array]:
+    """The same of any workload."""
     symbols = [argument.symbol for argument in workload.arguments]
     facts = {
         "FLOAT": workload.dtype == "float32",
@@ -35,14 +54,17 @@ def run(
         f"{defined}{HEADER.read_text()}{source}",
         launches,
         [*symbols, *(["workspace"] if floats else [])],
+        optimised,
     )
-    output = np.full(workload.output.shape, np.nan, in_numpy(workload.output.dtype))
-    tensors = [*given, output, np.full(max(1, floats), np.nan, "f4")]
+    found = [np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in workload.outputs]
+    tensors = [*given, *found, np.full(max(1, floats), np.nan, "f4")]
     library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
-    return output
+    return found
 
 
-def _library(source: str, launches: Sequence[Launch], symbols: Sequence[str]) -> ctypes.CDLL:
+def _library(
+    source: str, launches: Sequence[Launch], symbols: Sequence[str], optimised: int
+) -> ctypes.CDLL:
     calls = ""
     for each in launches:
         given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
@@ -59,9 +81,12 @@ extern "C" void run(void** tensors) {{
 
         def compiled() -> kept.Entry:
             (code := path.with_suffix(".cpp")).write_text(text)
-            options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
-            subprocess.run([linker.linker(), *options, str(code), "-o", str(path)], check=True)
+            options = ["-std=c++17", f"-O{optimised}", "-w", "-shared", "-fPIC"]
+            command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
+            subprocess.run(command, check=True)
             return kept.Entry(path.read_bytes(), "")
 
-        path.write_bytes(once("emulated", text, linker.identity(), make=compiled).binary)
+        path.write_bytes(
+            once("emulated", text, str(optimised), linker.identity(), make=compiled).binary
+        )
         return ctypes.CDLL(str(path))

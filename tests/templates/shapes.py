@@ -10,6 +10,7 @@ from templates.conv1d.workload import (
     MAX_INPUT,
     MAX_STEP,
     MAX_TAPS,
+    SMOOTH,
     Conv1dWorkload,
     Mode,
 )
@@ -131,6 +132,32 @@ def small_gradients(draw: st.DrawFn, operator: str) -> Any:
     direction = draw(st.sampled_from(["backward_input", "backward_weight"]))
     fields = {**forward.model_dump(exclude_none=True), "direction": direction}
     return type(forward).model_validate(fields)
+
+
+@st.composite
+def small_backward(draw: st.DrawFn) -> Conv1dWorkload:
+    """All gradients at once of small signals; N > M and padding beyond the taps' reach too."""
+    M, N = draw(PRIMES), draw(st.sampled_from([1, 2, 3, 4, 5, 7, 9, 13]))
+    step = draw(st.sampled_from([1, 1, 2, 5]))
+    reach = (N - 1) * step
+    before = draw(st.integers(0, reach + 3))
+    behind = draw(st.integers(max(0, reach + 1 - M - before), reach + 3))
+    padded = st.just({"padding": (before, behind)})
+    modes = st.fixed_dictionaries({"mode": st.sampled_from(["full", "same", "causal"])})
+    return Conv1dWorkload(
+        M=M,
+        N=N,
+        B=draw(st.integers(1, 3)),
+        C=draw(st.sampled_from([1, 2, 5, 17])),
+        dilation=step,
+        layout=draw(st.sampled_from(["NCW", "NWC"])),
+        kind=draw(KINDS),
+        dtype=draw(DTYPES),
+        bias=draw(st.booleans()),
+        activation=draw(st.sampled_from(SMOOTH)),
+        direction="backward",
+        **draw(padded | modes),
+    )
 
 
 @st.composite

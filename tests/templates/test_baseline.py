@@ -41,7 +41,7 @@ class AsTemplate:
 def test_naive_is_right(workload: Workload, tmp_path: Path) -> None:
     naive: Any = AsTemplate("llvm")
     cases.write(workload, tmp_path, seed=1)
-    check(Compiled(naive, workload, {}).error, cases.read(workload, tmp_path), workload.max_error)
+    check(Compiled(naive, workload, {}).errors, cases.read(workload, tmp_path), workload.max_error)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

@@ -108,7 +108,8 @@ def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
     def compiled() -> kept.Entry:
         code.write_text(text)
         options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
-        subprocess.run([linker.linker(), *options, str(code), "-o", str(path)], check=True)
+        command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
+        subprocess.run(command, check=True)
         return kept.Entry(path.read_bytes(), "")
 
     path.write_bytes(once("epilogue", text, linker.identity(), make=compiled).binary)

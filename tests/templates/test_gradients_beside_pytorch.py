@@ -37,5 +37,27 @@ def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
+    rng = np.random.default_rng(5)
+    x, w, b, g = (
+        torch.tensor(rng.standard_normal(shape), dtype=torch.float32, requires_grad=True)
+        for shape in ((3, 13, 97), (13, 1, 4), (13,), (3, 13, 97))
+    )
+    sums = torch.nn.functional.conv1d(torch.nn.functional.pad(x, (3, 0)), w, b, groups=13)
+    torch.nn.functional.silu(sums).backward(g)
+    work = Conv1dWorkload.model_validate(
+        {"B": 3, "C": 13, "M": 97, "N": 4, "mode": "causal", "kind": "correlate"}
+        | {"layout": layout, "bias": True, "activation": "silu", "direction": "backward"}
+    )
+    tensors = {"input": x, "weight": w, "output_gradient": g, "bias": b}
+    given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.given]
+    (template,) = templates.templates_for(work, CPU)
+    found = Compiled(template, work, template.default(work, CPU)).outputs(*given)
+    for y, each in zip(found, (x.grad, w.grad, b.grad), strict=True):
+        exact = each.numpy() if each.ndim < 3 or each is w.grad else laid(each.numpy(), layout)
+        np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-4)
+
+
 def laid(values: Any, layout: str | None) -> Any:
     return np.ascontiguousarray(values.transpose(0, 2, 1) if layout == "NWC" else values)

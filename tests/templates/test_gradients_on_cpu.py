@@ -15,7 +15,7 @@ from templates.gradients import WithGradients
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tuner.measure import cases
-from tuner.measure.check import check
+from tuner.measure.check import check, relative_error
 
 DIRECTIONS = ["backward_input", "backward_weight"]
 BASE: dict[str, dict[str, Any]] = {
@@ -23,7 +23,10 @@ BASE: dict[str, dict[str, Any]] = {
     "depthwise_conv2d": {"B": 2, "C": 6, "H": 9, "W": 11, "K": 5},
 }
 LAYOUTS = {"conv1d": ("NCW", "NWC"), "depthwise_conv2d": ("NCHW", "NHWC")}
-SEVERAL: dict[str, dict[str, Any]] = {"conv1d": {"F": 12}, "depthwise_conv2d": {"multiplier": 2}}
+CHANNELS: dict[str, list[dict[str, Any]]] = {
+    "conv1d": [{}, {"F": 12}, {"F": 4, "groups": 1}],
+    "depthwise_conv2d": [{}, {"multiplier": 2}],
+}
 LARGE = [
     Conv1dWorkload(B=2, C=3, M=2053, N=31, stride=3, bias=True),
     Conv1dWorkload(B=1, C=5, M=1031, N=7, mode="causal", layout="NWC", activation="silu"),
@@ -51,17 +54,17 @@ def in_pieces(work: Any) -> list[Any]:
 
 @pytest.mark.parametrize("operator", BASE)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_every_gradient_of_channels_apart_has_a_template(operator: str, direction: str) -> None:
+def test_every_gradient_has_a_template(operator: str, direction: str) -> None:
     choices = product(
         LAYOUTS[operator],
         ["float32", "bfloat16", "float16"],
         [1, 2, 3],
         [1, 2, 50],
         ["none", "silu"],
-        [{}, SEVERAL[operator]],
+        CHANNELS[operator],
     )
-    for layout, dtype, stride, dilation, activation, several in choices:
-        fields = {**BASE[operator], "layout": layout, "dtype": dtype, "stride": stride, **several}
+    for layout, dtype, stride, dilation, activation, channels in choices:
+        fields = {**BASE[operator], "layout": layout, "dtype": dtype, "stride": stride, **channels}
         fields |= {"dilation": dilation, "activation": activation, "direction": direction}
         if operator == "depthwise_conv2d":
             fields["padding"] = (4 * dilation,) * 4
@@ -82,7 +85,7 @@ def test_pieces_of_large_planes(forward: Any, direction: str, tmp_path: Any) -> 
     for config in (template.default(work, CPU), space[random]):
         assert config in space
         assert template.features(work, config, CPU)
-        check(Compiled(template, work, config).error, known, work.max_error)
+        check(Compiled(template, work, config).errors, known, work.max_error)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -102,44 +105,60 @@ def test_two_runs_of_many_threads_give_the_same_bits(direction: str, layout: str
     assert first == second
 
 
-@settings(max_examples=12, derandomize=True, deadline=None, database=None)
-@given(data=st.data())
-def test_an_input_gradient_of_dense_channels_is_right(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    M, N = data.draw(st.sampled_from([1, 7, 31, 97])), data.draw(st.sampled_from([1, 2, 5, 13]))
-    step = data.draw(st.sampled_from([1, 2, M + 1]))
+@st.composite
+def dense(draw: st.DrawFn, direction: str) -> Conv1dWorkload:
+    """Steps that reach beyond the signal often; of the input's also at stride 1, turned round."""
+    M, N = draw(st.sampled_from([1, 7, 31, 97])), draw(st.sampled_from([1, 2, 5, 13]))
+    step = draw(st.sampled_from([1, 2, 4, M + 1]))
     reach = (N - 1) * step
-    work = Conv1dWorkload(
+    return Conv1dWorkload(
         M=M,
         N=N,
-        B=data.draw(st.integers(1, 2)),
-        C=data.draw(st.sampled_from([2, 5, 8])),
-        F=data.draw(st.sampled_from([1, 3, 8])),
+        B=draw(st.integers(1, 2)),
+        C=draw(st.sampled_from([2, 5, 8, 37])),
+        F=draw(st.sampled_from([1, 3, 8, 35])),
         groups=1,
         dilation=step,
-        padding=(data.draw(st.integers(0, reach)), reach),
-        kind=data.draw(st.sampled_from(["convolve", "correlate"])),
-        layout=data.draw(st.sampled_from(["NCW", "NWC"])),
-        dtype=data.draw(st.sampled_from(["float32", "bfloat16"])),
-        activation=data.draw(st.sampled_from(["none", "silu"])),
-        direction="backward_input",
+        stride=draw(st.sampled_from([1, 1, 2, 3, 6, 40])),
+        padding=(draw(st.integers(0, reach)), reach + draw(st.sampled_from([0, 0, 2]))),
+        kind=draw(st.sampled_from(["convolve", "correlate"])),
+        layout=draw(st.sampled_from(["NCW", "NWC"])),
+        dtype=draw(st.sampled_from(["float32", "bfloat16"])),
+        activation=draw(st.sampled_from(["none", "silu"])),
+        bias=draw(st.booleans()),
+        direction=direction,
     )
-    (template,) = templates.templates_for(work, CPU)
-    assert template.name == "input_signals"
-    space, folder = template.space(work, CPU), tmp_path_factory.mktemp("cases")
-    assert template.default(work, CPU) in space
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=6, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_a_gradient_of_dense_channels_is_right(
+    direction: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    work, folder = data.draw(dense(direction)), tmp_path_factory.mktemp("cases")
+    found = templates.templates_for(work, CPU)
+    names = {"input_products", "input_signals"} if work.stride == 1 else {"input_products"}
+    assert {each.name for each in found} <= (
+        names if direction == "backward_input" else {"weight_products"}
+    )
     cases.write(work, folder, seed=1)
-    config = space[data.draw(st.integers(0, len(space) - 1))]
-    check(Compiled(template, work, config).error, cases.read(work, folder), work.max_error)
+    for template in found:
+        space = template.space(work, CPU)
+        assert template.default(work, CPU) in space
+        config = space[data.draw(st.integers(0, len(space) - 1))]
+        check(Compiled(template, work, config).errors, cases.read(work, folder), work.max_error)
 
 
-@pytest.mark.parametrize("fields", [{"stride": 2}, {"padding": (5, 5)}])
-def test_other_gradients_of_dense_channels_have_the_naive_program(fields: dict[str, Any]) -> None:
-    usual = {"M": 40, "N": 5, "C": 4, "F": 6, "groups": 1}
-    for direction in DIRECTIONS:
-        work = Conv1dWorkload.model_validate(usual | fields | {"direction": direction})
-        assert not templates.templates_for(work, CPU)
+def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> None:
+    """Over more than 64 chunks: three sums of 20,000 positive products are off by 2e-6."""
+    shape = {"B": 3, "C": 2, "F": 3, "groups": 1, "M": 20011, "N": 3}
+    work = Conv1dWorkload.model_validate(shape | {"direction": "backward_weight"})
+    (template,) = templates.templates_for(work, CPU)
+    config = template.default(work, CPU) | {"depth": 128}
+    given = [np.abs(each) for each in cases.draw(work, "normal", np.random.default_rng(3))]
+    known = templates.operator("conv1d").reference(work, *given)
+    assert relative_error(Compiled(template, work, config).run(*given), known, None) <= 1e-6
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,28 @@
-"""The gradient of an input, channels last, on CUDA: what it computes, emulated on the CPU, and what
-it serves."""
+"""The gradient of an input on CUDA, in either layout: what it computes, emulated on the CPU, what
+it serves, and what it needs."""
 
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import templates
 from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
+from templates.depthwise_conv2d.cuda.gradients.input_planes import CudaInputPlanes
 from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
 from templates.kernels.written import DERIVATIVE, filled
 from tests.templates import emulated
-from tests.templates.devices import H200
+from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.devices import H200, T4
 from tests.templates.shapes import windows
 from tuner.measure.check import relative_error
 
-BOUNDED = settings(max_examples=20, derandomize=True, deadline=None, database=None)
+BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
+FORMS: dict[str, Any] = {"NCHW": CudaInputPlanes(), "NHWC": CudaInputChannels()}
 LAYER = {"B": 3, "C": 24, "H": 28, "W": 28, "K": 5, "stride": 2, "layout": "NHWC"}
 
 
@@ -28,16 +31,19 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
 
 
 @st.composite
-def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
-    """Small ones with a stride: planes of one row or column and kernels larger than them often."""
-    extent = st.sampled_from([1, 2, 7, 13]) | st.integers(1, 17)
-    window = draw(windows(most=9)) | {"multiplier": 1, "layout": "NHWC", "K": None}
+def layers(draw: st.DrawFn, layout: str) -> DepthwiseConv2dWorkload:
+    """Small ones that no forward template serves: planes of one row or column and kernels larger
+    than them often."""
+    extent = st.sampled_from([1, 2, 7, 8, 13]) | st.integers(1, 17)
+    window = draw(windows(most=9)) | {"layout": layout, "K": None}
     shape = {"B": draw(st.integers(1, 3)), "C": draw(st.sampled_from([1, 3, 4, 12]))}
     steps = {
-        "stride": draw(st.sampled_from([2, 2, 3, 4])),
+        "stride": draw(st.sampled_from([1, 2, 2, 3, 4])),
         "activation": draw(st.sampled_from(get_args(Activation))),
     }
-    return workload(**window | shape | steps | {"H": draw(extent), "W": draw(extent)})
+    layer = workload(**window | shape | steps | {"H": draw(extent), "W": draw(extent)})
+    assume(layer.as_forward is None)
+    return layer
 
 
 def assert_right(layer: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int) -> None:
@@ -53,13 +59,32 @@ def assert_right(layer: DepthwiseConv2dWorkload, config: dict[str, Any], apart: 
     assert relative_error(output, reference, None) <= 2e-6
 
 
+@pytest.mark.parametrize("layout", FORMS)
 @BOUNDED
 @given(data=st.data(), apart=st.sampled_from([0, 0, 0, 1]))
-def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
-    layer = data.draw(layers())
-    space = CudaInputChannels().space(layer, H200)
-    assert CudaInputChannels().default(layer, H200) in space
+def test_any_configuration_is_right(layout: str, data: st.DataObject, apart: int) -> None:
+    layer, template = data.draw(layers(layout)), FORMS[layout]
+    space = template.space(layer, H200)
+    assert template.default(layer, H200) in space
     assert_right(layer, space[data.draw(st.integers(0, len(space) - 1))], apart)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"B": 1, "C": 3, "H": 5, "W": 90, "K": None, "KH": 2, "KW": 63},
+        {"B": 1, "C": 1, "H": 6, "W": 8, "K": 3, "dilation": 40, "padding": [41, 41, 41, 41]},
+        {"B": 2, "C": 2, "H": 8, "W": 8, "K": 3, "multiplier": 5, "activation": "relu6"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("layout", FORMS)
+def test_wide_kernels_taps_beyond_the_plane_and_several_kernels(
+    layout: str, fields: dict[str, Any]
+) -> None:
+    layer = workload(**fields | {"layout": layout})
+    space = FORMS[layout].space(layer, H200)
+    assert_right(layer, space[len(space) // 2], 0)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +94,36 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
         ({"stride": 1}, False),  # a forward template's
         ({"stride": 1, "activation": "silu"}, True),
         ({"stride": 1, "padding": [5, 2, 2, 2]}, True),
-        ({"multiplier": 2}, False),
-        ({"layout": "NCHW"}, False),
-        ({"K": 17}, False),
+        ({"stride": 1, "multiplier": 2}, True),
+        ({"K": 17}, True),
+        ({"K": 17, "dilation": 2, "padding": [16, 16, 16, 16]}, False),
     ],
     ids=str,
 )
-def test_it_serves_what_no_forward_template_can(fields: dict[str, Any], serves: bool) -> None:
-    found = templates.templates_for(workload(**fields), H200)
-    assert ("input_channels" in {template.name for template in found}) == serves
+@pytest.mark.parametrize("layout", FORMS)
+def test_it_serves_what_no_forward_template_can(
+    layout: str, fields: dict[str, Any], serves: bool
+) -> None:
+    found = templates.templates_for(workload(**fields | {"layout": layout}), H200)
+    names = {template.name for template in found} & {each.name for each in FORMS.values()}
+    assert names == ({FORMS[layout].name} if serves else set())
+
+
+@pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
+@pytest.mark.parametrize("fields", [{}, {"multiplier": 2, "activation": "silu"}], ids=str)
+@pytest.mark.parametrize("layout", FORMS)
+def test_its_programs_need_no_stack(layout: str, fields: dict[str, Any], limits: Any) -> None:
+    dtype = "float16" if limits is T4 else "bfloat16"
+    layer, template = workload(layout=layout, dtype=dtype, **fields), FORMS[layout]
+    text = source(template, layer, template.default(layer, limits), limits)
+    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    assert (registers <= 255, stack) == (True, 0)
+
+
+@pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
+@pytest.mark.parametrize("C", [26, 106, 127])
+def test_lanes_that_leave_many_threads_without_channels(C: int, direction: str) -> None:
+    """26 lanes fill 104 of 128 threads, 53 fill 106."""
+    layer = workload(C=C, dtype="bfloat16").model_copy(update={"direction": direction})
+    for template in templates.templates_for(layer, H200):
+        assert template.default(layer, H200) in template.space(layer, H200)

@@ -23,7 +23,7 @@ BOUNDED = settings(max_examples=16, derandomize=True, deadline=None, database=No
 
 def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
     shape = work.model_dump(exclude={"max_error"}, exclude_none=True)
-    plain = {"dtype": "float32", "layout": "NCW"}
+    plain = {"dtype": "float32"}
     told = shape | plain | {"direction": "backward_input"} | fields
     return Conv1dWorkload.model_validate(told)
 
@@ -68,7 +68,9 @@ def test_vectors_are_right(mode: str, apart: int) -> None:
         ({"activation": "silu"}, True),
         ({"F": 6, "stride": 3, "dilation": 2}, True),
         ({"groups": 1}, False),
-        ({"activation": "silu", "layout": "NWC"}, False),
+        ({"activation": "silu", "layout": "NWC"}, False),  # depthwise convolution's
+        ({"stride": 5, "layout": "NWC"}, True),
+        ({"N": 64, "layout": "NWC", "F": 6}, True),
     ],
     ids=str,
 )

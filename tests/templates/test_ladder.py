@@ -60,7 +60,9 @@ def test_a_rung_is_right_on_odd_shapes(rung: Rung, tmp_path: Path) -> None:
         folder.mkdir()
         cases.write(workload, folder, seed=1)
         check(
-            Compiled(template, workload, {}).error, cases.read(workload, folder), workload.max_error
+            Compiled(template, workload, {}).errors,
+            cases.read(workload, folder),
+            workload.max_error,
         )
 
 

@@ -40,7 +40,7 @@ def test_its_reference_agrees_with_the_loops_that_nobody_has_scheduled(
     workload = operator.workload.model_validate(operator.example)
     cases.write(workload, tmp_path, seed=1)
     naive = Compiled(naive_on("cpu"), workload, {})  # type: ignore[arg-type]
-    check(naive.error, cases.read(workload, tmp_path), workload.max_error)
+    check(naive.errors, cases.read(workload, tmp_path), workload.max_error)
 
 
 @EACH

@@ -96,7 +96,11 @@ WORKLOADS = [
             B=2, C=24, M=512, N=4, mode="causal", dtype="bfloat16", direction=direction, **fields
         )
         for direction in ("backward_input", "backward_weight")
-        for fields in ({"activation": "silu", "bias": True}, {"F": 48, "stride": 2})
+        for fields in (
+            {"activation": "silu", "bias": True},
+            {"F": 48, "stride": 2},
+            {"F": 40, "stride": 2, "groups": 1},
+        )
     ),
     *(
         DepthwiseConv2dWorkload(
@@ -111,34 +115,45 @@ WORKLOADS = [
             {"KH": 3, "KW": 5, "stride": 3, "dilation": 4, "padding": (0, 9, 9, 2)},
         )
     ),
+    DepthwiseConv2dWorkload(
+        B=5, C=40, H=31, W=32, K=5, stride=2, multiplier=2, direction="backward_input"
+    ),
 ]
+
+
+def kinds(template: Any, workload: Workload, limits: Any) -> set[tuple[object, ...]]:
+    """Of what the template's program is one, for that workload and device."""
+    fields = workload.model_dump()
+    ends = fields["bias"] or fields["residual"] or fields["activation"] != "none"
+    found = [
+        ("for", limits.arch),
+        ("of", workload.dtype, workload.direction),
+        ("with", ends),
+        ("in", fields["layout"]),
+        ("at", fields["stride"] > 1),
+    ]
+    return {(workload.operator, template.name, *kind) for kind in found}
 
 
 def programs() -> dict[str, list[tuple[Any, Any, bool]]]:
     """Of each workload, by its key, every template with each device, and whether that program is
-    compiled too: if it is the template's first for the device, for the dtype and direction, with or
-    without an epilogue, in the layout, or at a stride."""
-    met = set()
+    compiled too: as few are as have all kinds that there are, for each device, of each dtype and
+    direction, with and without an epilogue, in each layout, and at a stride."""
+    found = [
+        (workload.key, template, limits, kinds(template, workload, limits))
+        for workload in WORKLOADS
+        for limits in (T4, H200)
+        for template in templates.templates_for(workload, limits)
+    ]
+    left = set().union(*(kinds for *_, kinds in found))
+    compiled: set[int] = set()
+    while left:
+        most = max(range(len(found)), key=lambda place: len(found[place][-1] & left))
+        compiled.add(most)
+        left -= found[most][-1]
     chosen: dict[str, list[tuple[Any, Any, bool]]] = {}
-    for workload in WORKLOADS:
-        fields = workload.model_dump()
-        ends = fields["bias"] or fields["residual"] or fields["activation"] != "none"
-        strided, layout = fields["stride"] > 1, fields["layout"]
-        chosen[workload.key] = []
-        for limits in (T4, H200):
-            for template in templates.templates_for(workload, limits):
-                kinds = {
-                    (workload.operator, template.name, *kind)
-                    for kind in (
-                        ("for", limits.arch),
-                        ("of", workload.dtype, workload.direction),
-                        ("with", ends),
-                        ("in", layout),
-                        ("at", strided),
-                    )
-                }
-                chosen[workload.key].append((template, limits, not kinds <= met))
-                met |= kinds
+    for place, (key, template, limits, _) in enumerate(found):
+        chosen.setdefault(key, []).append((template, limits, place in compiled))
     return chosen
 
 

@@ -57,4 +57,4 @@ def test_any_configuration_of_a_small_workload(
     folder = tmp_path_factory.mktemp("cases")
     cases.write(workload, folder, seed=1)
     compiled = Compiled(OnCpu(template), workload, config)  # type: ignore[arg-type]
-    check(compiled.error, cases.read(workload, folder), workload.max_error)
+    check(compiled.errors, cases.read(workload, folder), workload.max_error)

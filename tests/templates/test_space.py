@@ -1,4 +1,7 @@
+import json
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,3 +200,69 @@ def test_what_is_too_large_is_refused_and_early_constraints_make_it_small() -> N
         a, b = f"knob{place}", f"knob{place + 1}"
         space.constraint(f"{a} is {b}", lambda c, a=a, b=b: c[a] == c[b], reads=[a, b])
     assert len(space) == 8
+
+
+def test_a_constraint_is_asked_once_for_what_it_reads() -> None:
+    asked: list[str | None] = []
+    space = ConfigSpace("direct", version=1)
+    space.knob("edges", ["exact", "padded"])
+    space.knob("lanes", ["planes", "columns"], when={"edges": "padded"})
+    space.knob("rows", list(range(100)))
+
+    def holds(config: dict[str, Any]) -> bool:
+        asked.append(config.get("lanes"))
+        return config.get("lanes") != "columns"
+
+    space.constraint("no columns", holds)
+    assert len(space) == 200
+    assert set(asked) == {None, "planes", "columns"}
+    assert len(asked) <= 2 * 3  # once more at most, to find what it reads, and not 300 times
+
+
+READERS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "an item": lambda c: c["last"],
+    "get": lambda c: c.get("last"),
+    "items": lambda c: dict(c.items())["last"],
+    "values": lambda c: list(c.values())[-1],
+    "iteration": lambda c: [c[name] for name in c][-1],
+    "keys": lambda c: {name: c[name] for name in c.keys()}["last"],  # noqa: SIM118
+    "unpacking": lambda c: {**c}["last"],
+    "arguments": lambda c: dict(**c)["last"],
+    "a copy": lambda c: c.copy()["last"],
+    "a union": lambda c: (c | {"more": 1})["last"],
+    "a union from the right": lambda c: ({"more": 1} | c)["last"],
+    "equality": lambda c: c == {"first": 1, "last": 2} and 2,
+    "inequality": lambda c: (c != {"first": 1, "last": 2}) or 2,
+    "JSON": lambda c: json.loads(json.dumps(c))["last"],
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_any_way_to_read_a_knob_counts(read: Callable[[dict[str, Any]], object]) -> None:
+    space = ConfigSpace("direct", version=1)
+    space.knob("first", [1])
+    space.knob("last", [1, 2, 3])
+    space.constraint("two at last", lambda c: read(c) == 2)
+    assert [config["last"] for config in space] == [2]
+
+
+@pytest.mark.parametrize("reads", [lambda c: "last" in c, lambda c: len(c) == 2, bool])
+def test_whether_a_knob_is_there_counts(reads: Callable[[dict[str, Any]], bool]) -> None:
+    space = ConfigSpace("direct", version=1)
+    space.knob("first", [1, 2])
+    space.knob("last", [1], when={"first": 2})
+    space.constraint("the last is there", lambda c: c["first"] == 1 or reads(c))
+    assert len(space) == 2
+    space = ConfigSpace("direct", version=1)
+    space.knob("first", [1, 2])
+    space.knob("last", [1], when={"first": 2})
+    space.constraint("the last is not there", lambda c: not reads(c) or len(c) == 1)
+    assert list(space) == [{"template": "direct", "first": 1}]
+
+
+@given(plans())
+def test_what_is_valid_is_told_without_enumeration(plan: Plan) -> None:
+    space, valid = plan.space(), plan.expected()
+    for config in replace(plan, modulus=1, early=False).expected()[:200]:
+        assert (config in space) == (config in valid)
+    space.knob("later", [1])  # is not frozen

@@ -10,7 +10,7 @@ from threading import Thread
 
 from sqlalchemy import Engine
 
-from db.sql.engine import migrate, open_engine
+from tests import databases
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +21,8 @@ class Service:
 
     def __init__(self, folder: Path, app: str = "api.main:app") -> None:
         self._app = app
-        self._database = f"sqlite:///{folder / 'service.db'}"
-        self.engine: Engine = open_engine(self._database)
-        migrate(self.engine)
+        self.engine: Engine = databases.opened(folder / "service.db")
+        self._database = self.engine.url.render_as_string()
         self._port = str(free_port())
         self.start()
 

@@ -77,6 +77,8 @@ GRADIENTS = {
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
 """Those of ``depthwise`` and of what takes a bias too."""
+AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}
+"""Those of ``causal`` in one program."""
 FEW = {
     "negative": (
         "conv1d",
@@ -90,7 +92,7 @@ SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = (WORKLOADS | BIASED | GRADIENTS | FEW)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS | AT_ONCE | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -107,7 +109,7 @@ def build_all(folder: Path) -> dict[str, Path]:
             for threading in THREADING
         } | {
             f"{name}-serial": built(child, folder / f"{name}-serial.so", device)
-            for name in GRADIENTS
+            for name in (*GRADIENTS, *AT_ONCE)
         }
     finally:
         child.close()

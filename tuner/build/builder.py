@@ -77,8 +77,10 @@ class Builder:
     @contextmanager
     def folder(self, prefix: str) -> Iterator[Path]:
         """A temporary folder for libraries. When it is left, builds into it are dropped or killed:
-        what still writes there would keep it from being removed."""
-        with tempfile.TemporaryDirectory(prefix=prefix) as name:
+        what still writes there would keep it from being removed. A linker may write for a moment
+        longer than the process that is waited for; what that leaves goes with the scratch
+        folder."""
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
             folder = Path(name)
             try:
                 yield folder

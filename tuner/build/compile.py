@@ -16,7 +16,7 @@ from templates.as_forward import AsForward, serving
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build import kept, parameters
 from tuner.build.alignment import element_aligned
-from tuner.build.linker import identity, linker
+from tuner.build.linker import LIBRARIES, identity, linker
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,9 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    linked = [] if target["kind"] == "cuda" else _linked(library.parent)
-    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=linked)
+    linked = [] if target["kind"] == "cuda" else _linked(library.parent, keep)
+    options = [*linked, *LIBRARIES]
+    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
     if target["kind"] == "cuda":
         source = str(executable.mod.imports[0].inspect_source())
     else:
@@ -121,17 +122,24 @@ def compile_library(
     return source
 
 
-def _linked(folder: Path) -> list[str]:
-    """LINKED as object files: compiled once for all libraries of a folder, as it takes longer than
-    to link one of them."""
+def _linked(folder: Path, keep: Path | None) -> list[str]:
+    """LINKED as object files in the folder. Each is compiled once for all libraries there, or for
+    all that share the folder ``keep``, as it takes longer than to link one of them."""
     made = [folder / source.with_suffix(".o").name for source in LINKED]
     for source, path in zip(LINKED, made, strict=True):
         if path.exists():
             continue
+        name = kept.key(identity(), source.read_text())
+        found = None if keep is None else kept.read(keep, name)
         with tempfile.TemporaryDirectory(dir=folder) as own:  # others may be at it
             compiled = Path(own) / path.name
-            command = [linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled)]
-            subprocess.run(command, check=True, capture_output=True)
+            if found is not None:
+                compiled.write_bytes(found.binary)
+            else:
+                command = [linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled)]
+                subprocess.run(command, check=True, capture_output=True)
+                if keep is not None:
+                    kept.write(keep, name, kept.Entry(compiled.read_bytes(), ""))
             compiled.replace(path)
     return [str(path) for path in made]
 

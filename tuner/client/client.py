@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -39,6 +39,9 @@ from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
 from tuner.library.trust import Trusted
 from tuner.plain import plain
+
+if TYPE_CHECKING:
+    from tuner.client.local import Local
 
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
@@ -79,6 +82,7 @@ class Client(ModelCalls, Source):
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
         self.where = self.url
         self.cache = Cache(cache)
+        self._local: Local | None = None
 
     @taking_terms
     def submit(
@@ -247,23 +251,34 @@ class Client(ModelCalls, Source):
     ) -> Best:
         """Search here and now, without the service: ``client.tune("conv1d", M=16384, N=32)``, with
         the options of :meth:`submit`. The job is kept in the database of TUNER_DATABASE_URL, the
-        files of its best in the cache, where :meth:`load` finds them. Raises NoCompiler if
-        only the client is installed."""
+        files of its best in the cache, where :meth:`load` finds them. The worker's processes stay
+        for the next search until the client is closed. Raises NoCompiler if only the client is
+        installed."""
         try:
             from tuner.client.local import Local
+            from tuner.settings import Settings
         except ImportError as error:
             raise NoCompiler(str(error)) from error
         if find_spec("tvm") is None:
             raise NoCompiler("apache-tvm is not installed")
-        with Local(cache=self.cache.folder) as local:
-            best = local.tune(operator, workload, bar=bar, **order)
-            local.load(best)
+        settings = Settings()
+        if self._local is None or self._local.settings != settings:
+            self._end_local()
+            self._local = Local(settings, self.cache.folder)
+        best = self._local.tune(operator, workload, bar=bar, **order)
+        self._local.load(best)
         if self._named is not None:
             self._named |= trust.own(default_path()).keys  # load() takes what was tuned here
         return best
 
     def close(self) -> None:
         self._http.close()
+        self._end_local()
+
+    def _end_local(self) -> None:
+        if self._local is not None:
+            self._local.close()
+            self._local = None
 
     def _must_answer(
         self, best: Best, operator: str, asked: Mapping[str, Any], target: str | None

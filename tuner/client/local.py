@@ -40,13 +40,13 @@ from tuner.job.order import terms as terms_of_order
 from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
-from tuner.process.scratch import scratch
 from tuner.process.stopping import interruptible
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
 from tuner.worker.in_process import ordered_here, tuned_here
+from tuner.worker.kept import KeptWorker
 from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
 
 MATCHES = ("exact", PREDICTED)
@@ -55,7 +55,8 @@ MATCHES = ("exact", PREDICTED)
 class Local(Source):
     """The database of TUNER_DATABASE_URL, or of ``settings``, used as a service is: what `tuner
     tune`, a worker or :meth:`tune` found there. Libraries are loaded that this machine's own key
-    signed, or one of TUNER_SIGNERS. Close it, or use it in a ``with``. Raises WrongArgument for
+    signed, or one of TUNER_SIGNERS. Its first search starts the processes of a worker, which stay
+    for the next one until it is closed: close it, or use it in a ``with``. Raises WrongArgument for
     settings that are none, such as a database's URL."""
 
     def __init__(self, settings: Settings | None = None, cache: Path | None = None) -> None:
@@ -64,10 +65,11 @@ class Local(Source):
                 f"settings is a {type(settings).__name__}: give Settings(database_url=…), or set "
                 "TUNER_DATABASE_URL"
             )
-        self._settings = settings or Settings()
+        self.settings = settings or Settings()
         self.cache = Cache(cache)
         self._named = trust.named(None) or frozenset()
-        self._engine = open_engine(self._settings.database_url)
+        self._engine = open_engine(self.settings.database_url)
+        self._worker = KeptWorker(self._engine, self.settings)
         self.where = self._engine.url.render_as_string(hide_password=True)
         try:
             migrate(self._engine)
@@ -149,12 +151,12 @@ class Local(Source):
     def _tune(self, wanted: Workload, how: Terms, bar: bool) -> str:
         """Run an order to its end; the kind of device that it ran on."""
         if not structlog.is_configured():
-            logs.quietly(self._settings.log_format)
+            logs.quietly(self.settings.log_format)
         linker()
         device = detect(how.target)
-        with interruptible(), scratch(), JobBar() if bar else nullcontext() as shown:
-            job = ordered_here(self._engine, self._settings, ordered(wanted, how, device.kind))
-            tuned_here(self._engine, self._settings, device, job, shown)
+        with interruptible(), JobBar() if bar else nullcontext() as shown:
+            job = ordered_here(self._engine, self.settings, ordered(wanted, how, device.kind))
+            tuned_here(self._worker, device, job, shown)
         return device.kind
 
     @taking_terms
@@ -172,14 +174,14 @@ class Local(Source):
         ended, if one has no winner."""
         how = terms_of_order(only_terms(terms))
         if not structlog.is_configured():
-            logs.quietly(self._settings.log_format)
+            logs.quietly(self.settings.log_format)
         linker()
         device = detect(how.target)
         order = model_ordered(name, workloads, how, device.kind)
-        with interruptible(), scratch():
-            model = model_ordered_here(self._engine, self._settings, order)
+        with interruptible():
+            model = model_ordered_here(self._engine, self.settings, order)
             shown = JobBar if bar else nullcontext
-            model_tuned_here(self._engine, self._settings, device, model, shown, lambda _: None)
+            model_tuned_here(self._worker, device, model, shown, lambda _: None)
         ended = models.get(self._engine, model.id)
         told = ModelShown(**models.shown(ended, models.layers(self._engine, ended)))
         if told.state != "succeeded":
@@ -187,10 +189,11 @@ class Local(Source):
         return told
 
     def close(self) -> None:
+        self._worker.close()
         self._engine.dispose()
 
     def _trusted(self, signer: str) -> Trusted:
-        return trust.own(self._settings.signing_key, self._named)
+        return trust.own(self.settings.signing_key, self._named)
 
     @contextmanager
     def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:

@@ -24,7 +24,8 @@ ROUGH_TURNS = 4
 SECONDS = 0.5
 """Seconds that a subject's samples may take. A slower one sits out some turns."""
 FURTHER_TURNS = COLD_SAMPLES = 10
-ROUGH_COLD_SAMPLES = 1
+ROUGH_COLD_SAMPLES = 0
+"""Besides the first, which is dropped if there are others."""
 SETTLE_SECONDS = 4.0
 """For the turns after the first twenty, as long as the round is not settled."""
 SAME = 0.01

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from tuner.compare.comparison import Stage
@@ -36,8 +38,7 @@ class PeerProcess:
         self._kind, self._group = kind, group
         self._child = child_of(kind, group)
         self._paused_seconds = 0.0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="peers")
-        self._begun = self._thread.submit(self._call, import_libraries, group)
+        self._begun = _in_a_thread(partial(self._call, import_libraries, group))
 
     def compile(self, workload_key: str, cases: Future[None], folder: Path) -> None:
         """Have the libraries compile for the workload, as soon as its ``cases`` are in the
@@ -49,7 +50,7 @@ class PeerProcess:
             cases.result()
             self._call(compile_peers, workload_key, folder, self._kind, self._group)
 
-        self._begun = self._thread.submit(begin)
+        self._begun = _in_a_thread(begin)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -75,7 +76,7 @@ class PeerProcess:
 
     def close(self) -> None:
         self._child.kill()
-        self._thread.shutdown(cancel_futures=True)
+        wait([self._begun])
         self._child.close()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -129,6 +130,22 @@ class PeerProcesses:
         for process in self._spare.values():
             process.close()
         self._spare.clear()
+
+
+def _in_a_thread(begin: Callable[[], None]) -> Future[None]:
+    """It is done there. A program that ends does not wait for it, as it would for an executor's."""
+    begun: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            begin()
+        except BaseException as error:
+            begun.set_exception(error)
+        else:
+            begun.set_result(None)
+
+    Thread(target=run, name="peers", daemon=True).start()
+    return begun
 
 
 def child_of(kind: str, group: str) -> Child:

@@ -21,14 +21,7 @@ from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import ENVIRONMENT, LIMITED, of_candidates
-from tuner.measure.trial import (
-    ROUGH_SAMPLES,
-    SAMPLES,
-    Measured,
-    RunOrder,
-    measure,
-    write_cases,
-)
+from tuner.measure.trial import Measured, RunOrder, measure, write_cases
 from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
@@ -71,13 +64,19 @@ class Runner:
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
         self._peers, self._timing = dict(peers), timing
-        self._folder = tempfile.TemporaryDirectory(prefix="convtune-cases-")
-        self._child = Child(
-            runtime_only(device),
-            confinement=of_candidates(device.kind, self._folder.name),
-            answer_bytes=ANSWER_BYTES,
-            importing=RUNTIME,
-        )
+        with ExitStack() as unless_begun:  # no room for a folder, say
+            for process in self._peers.values():
+                unless_begun.callback(process.close)
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="convtune-cases-", ignore_cleanup_errors=True
+            )
+            self._child = Child(
+                runtime_only(device),
+                confinement=of_candidates(device.kind, self._folder.name),
+                answer_bytes=ANSWER_BYTES,
+                importing=RUNTIME,
+            )
+            unless_begun.pop_all()
         self._thread = ThreadPoolExecutor(1)
         self._written = self._thread.submit(
             self._child.call,
@@ -100,7 +99,7 @@ class Runner:
             Path(self._folder.name),
             self._device.kind,
             self._device.limits.cache_bytes,
-            SAMPLES if self._settle_seconds > 0 else ROUGH_SAMPLES,
+            rough=self._settle_seconds == 0,
         )
 
     def measure(self, library: Path) -> Measured:

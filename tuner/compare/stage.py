@@ -40,7 +40,8 @@ SLOW_SECONDS = 2.0
 PREPARE_SECONDS = 60.0
 """A peer that is not ready to be timed after that is dropped. The first that PyTorch compiles on a
 machine takes up to half of it."""
-SAMPLE_SECONDS = 20e-3
+SAMPLE_SECONDS, ROUGH_SAMPLE_SECONDS = 20e-3, 1e-3
+"""Of calls in a sample, and in one of a rough round."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
             continue
         loaded = Loaded(path, tensors)
         try:
-            errors[name] = check(loaded.error, cases, workload.max_error)
+            errors[name] = check(loaded.errors, cases, workload.max_error)
         except WrongAnswer as wrong:
             dropped[name] = str(wrong)
             continue
@@ -148,7 +149,7 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
     library = Library(order.library, Manifest.described(manifest, signer=""))
     tensors = Tensors(workload, order.kind)
     loaded = Loaded(order.library, tensors)
-    error = check(loaded.error, cases, workload.max_error)
+    error = check(loaded.errors, cases, workload.max_error)
     subjects: dict[str, Subject] = {}
     tensors.fill(cases[0])
     if order.kind == "cpu":
@@ -231,12 +232,14 @@ class _Queued:
 def _called(
     library: Library, given: Sequence[Array], kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
-    """The call of the library, its output given, on arrays of the device and, on a GPU, what waits
+    """The call of the library, its outputs given, on arrays of the device and, on a GPU, what waits
     for it. (None, None) on a GPU without PyTorch."""
-    output = library.workload.output
-    arrays: list[Any] = [*map(np.array, given), np.empty(output.shape, in_numpy(output.dtype))]
+    outputs = [
+        np.empty(output.shape, in_numpy(output.dtype)) for output in library.workload.outputs
+    ]
+    arrays: list[Any] = [*map(np.array, given), *outputs]
     if kind == "cpu":
-        return partial(library, *arrays[:-1], out=arrays[-1]), None
+        return _with_outputs(library, arrays), None
     try:
         import torch
     except ImportError:
@@ -244,18 +247,28 @@ def _called(
     if not torch.cuda.is_available():
         return None, None
     placed = [to_tensor(array, kind) for array in arrays]
-    return partial(library, *placed[:-1], out=placed[-1]), torch.cuda.synchronize
+    return _with_outputs(library, placed), torch.cuda.synchronize
+
+
+def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
+    known = len(library.workload.given)
+    given, outputs = arrays[:known], tuple(arrays[known:])
+    return partial(library, *given, out=outputs if len(outputs) > 1 else outputs[0])
 
 
 def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
     with deadline(PREPARE_SECONDS):
         kernel = peer.ready() if compiled else peer.prepare(*case.given)
-        return kernel, relative_error(peer.output(), case.reference)
+        errors = [
+            relative_error(y, case.references[name], case.scales[name])
+            for name, y in zip(case.references, peer.outputs(), strict=True)
+        ]
+        return kernel, float(np.max(errors))
 
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:
     clock = clock_for(kind or order.kind, order.cache_bytes, workload.bytes)
-    return clock.warm(kernel, SAMPLE_SECONDS)
+    return clock.warm(kernel, ROUGH_SAMPLE_SECONDS if order.rough else SAMPLE_SECONDS)
 
 
 def _ready(

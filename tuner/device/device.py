@@ -21,6 +21,11 @@ class Device:
     limits: DeviceLimits
     target: dict[str, Any]
 
+    @property
+    def identity(self) -> tuple[str, str, str, int, str]:
+        """What tells it from others: its limits are measured in part, and never twice the same."""
+        return self.kind, self.name, self.arch, self.memory_bytes, self.driver
+
     def fingerprint(self) -> dict[str, Any]:
         """What the storage keeps: the identity, and the limits beside it."""
         return {

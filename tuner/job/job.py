@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
@@ -34,15 +32,15 @@ from tuner.device.device import Device
 from tuner.errors import NothingWorked
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
-from tuner.job.eta import eta_seconds
 from tuner.job.fastest_builds import FastestBuilds
 from tuner.job.final import Winner, begin, decide
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
 from tuner.job.pipeline import BATCH, measured
-from tuner.job.progress import Progress
+from tuner.job.progress import Progress, eta_seconds
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
+from tuner.job.tally import Tally
 from tuner.measure import cases
 from tuner.measure.quiet import look
 from tuner.measure.trial import Measured
@@ -88,13 +86,8 @@ class JobRun:
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
-        self._ok: list[tuple[Config, float]] = []
-        self._statuses: Counter[str] = Counter()
-        self._failures: Counter[str] = Counter()  # of other jobs too
-        self._first_error = ""
+        self._tally = Tally()
         self._earlier = 0
-        self._fastest = math.inf
-        self._no_faster = 0  # own trials since the fastest
         self._started = time.monotonic()
 
     def run(self) -> None:
@@ -115,8 +108,8 @@ class JobRun:
                 overlaps = runner.overlaps_builds
                 begun = begin(self._plan, self._builder, folder, naive=naive) if overlaps else {}
                 self._search(runner, folder, fastest)
-                if not self._ok:
-                    raise NothingWorked(self._why_nothing_worked())
+                if not self._tally.worked:
+                    raise NothingWorked(self._tally.why_nothing_worked())
                 self._lease.check()
                 beside = self._beside(folder)
                 chosen = self._finalists()
@@ -145,7 +138,7 @@ class JobRun:
                 self._device_id,
                 winners,
                 records=[self._record(winner) for winner in winners],
-                trials_measured=self._statuses.total(),
+                trials_measured=self._tally.total,
                 key=self._key,
             )
 
@@ -160,7 +153,7 @@ class JobRun:
 
     def _finalists(self) -> list[Config]:
         """Of a prediction only the fastest trial is measured again: whoever asks for one waits."""
-        trials = self._ok
+        trials = self._tally.worked
         if self._job.search == PREDICTED:
             trials = [min(trials, key=lambda trial: trial[1])]
         return finalists(trials, self._stored(), self._plan.threads)
@@ -217,7 +210,7 @@ class JobRun:
             self._plan.workload,
             self._device,
             self._settings,
-            self._statuses.total() or self._job.trials,
+            self._tally.total or self._job.trials,
             self._seed,
             inside,
             self._lease.check,
@@ -244,14 +237,11 @@ class JobRun:
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]
         self._plan.tell([(t.config, t.time_us if t.status == "ok" else None) for t in current])
-        self._ok = [(t.config, t.time_us) for t in current if t.status == "ok" and t.time_us]
-        for trial in current:
-            self._note_failure(trial.status, trial.error)
-            if trial.job_id == self._job.id:
-                self._statuses[trial.status] += 1
-            self._note_time(trial.time_us, own=trial.job_id == self._job.id)
+        for t in current:
+            own = t.job_id == self._job.id
+            self._tally.add(t.config, t.status, t.time_us, t.error, own=own)
         self._refuse({(trial.config_key, trial.template_version) for trial in known})
-        self._earlier = self._statuses.total()
+        self._earlier = self._tally.total
         log.info("job_planned", space=self._plan.size, known=len(current))
 
     def _refuse(self, known: Collection[tuple[str, int]]) -> None:
@@ -269,8 +259,7 @@ class JobRun:
                 ]
             )
             for trial in some:
-                self._statuses[trial.status] += 1
-                self._note_failure(trial.status, trial.error)
+                self._tally.add_refused(trial.status, trial.error)
 
     def _store_refused(self, new: Sequence[NewTrial]) -> None:
         job = self._job
@@ -301,14 +290,16 @@ class JobRun:
             return 0
         budget = self._job.budget_seconds
         over = budget is not None and time.monotonic() - self._started > budget
-        if over and len(self._ok) + self._failures.total() >= BATCH:
+        if over and len(self._tally.worked) + self._tally.failures.total() >= BATCH:
             return 0
-        return max(0, self._job.trials - self._statuses.total())
+        return max(0, self._job.trials - self._tally.total)
 
     def _patience_left(self) -> int | None:
         """After how many more trials that are no faster the search ends; None if it does not."""
         patience = self._job.patience
-        return patience - self._no_faster if patience is not None and self._ok else None
+        if patience is None or not self._tally.worked:
+            return None
+        return patience - self._tally.no_faster
 
     def _store(self, config: Config, built: Built, result: Measured | None) -> float | None:
         """The time of the trial, None if it has none."""
@@ -331,33 +322,18 @@ class JobRun:
         except DuplicateTrial:
             log.info("trial_known", config=config)  # another job measured it meanwhile
             return trial.time_us
-        self._statuses[trial.status] += 1
-        self._note_failure(trial.status, trial.error)
-        self._note_time(trial.time_us, own=True)
-        if trial.time_us is not None:
-            self._ok.append((config, trial.time_us))
-        log.info("trial", number=self._statuses.total(), status=trial.status, time_us=trial.time_us)
+        self._tally.add(config, trial.status, trial.time_us, trial.error, own=True)
+        log.info("trial", number=self._tally.total, status=trial.status, time_us=trial.time_us)
         return trial.time_us
 
-    def _note_time(self, time_us: float | None, *, own: bool) -> None:
-        if time_us is not None and time_us < self._fastest:
-            self._fastest, self._no_faster = time_us, 0
-        elif own:
-            self._no_faster += 1
-
-    def _note_failure(self, status: str, error: str | None) -> None:
-        if status != "ok":
-            self._failures[status] += 1
-            self._first_error = self._first_error or " ".join((error or "").split())
-
     def _report(self) -> None:
-        done, ok = self._statuses.total(), self._statuses["ok"]
+        done, ok = self._tally.total, self._tally.statuses["ok"]
         progress = Progress(
             requested=self._job.trials,
             measured=done,
             ok=ok,
             failed=done - ok,
-            best=self._best_so_far(),
+            best=self._tally.best(self._plan.workload.flops),
             eta_seconds=eta_seconds(
                 elapsed=time.monotonic() - self._started,
                 fresh=done - self._earlier,
@@ -378,20 +354,3 @@ class JobRun:
             device_id=self._device_id,
         )
         self._watch(progress)
-
-    def _best_so_far(self) -> dict[str, Any] | None:
-        if not self._ok:
-            return None
-        config, time_us = min(self._ok, key=lambda trial: trial[1])
-        return {
-            "config": config,
-            "time_us": time_us,
-            "gflops": self._plan.workload.flops / time_us * 1e-3,
-        }
-
-    def _why_nothing_worked(self) -> str:
-        if not self._failures:
-            return "there is no configuration to try: the space is empty"
-        counts = ", ".join(f"{n} {status}" for status, n in self._failures.most_common())
-        total = self._failures.total()
-        return f"none of {total} configurations worked ({counts}); first: {self._first_error[:400]}"

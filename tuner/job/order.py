@@ -80,7 +80,7 @@ def restricted(
     try:
         return templates.restriction(names, operator, kind)
     except TemplateError as error:
-        raise BadOrder("templates", str(error)) from error
+        raise BadOrder("templates", str(error).removeprefix("templates ")) from error
 
 
 def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:

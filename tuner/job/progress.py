@@ -1,4 +1,4 @@
-"""How far a job is."""
+"""How far a job is, and an estimate of how long its search still takes."""
 
 from __future__ import annotations
 
@@ -16,3 +16,26 @@ class Progress:
     failed: int
     best: dict[str, Any] | None
     eta_seconds: float | None
+
+
+def eta_seconds(
+    *,
+    elapsed: float,
+    fresh: int,
+    left: int,
+    patience_left: int | None = None,
+    budget_seconds: float | None = None,
+) -> float | None:
+    """Seconds to the end of the search if nothing faster is found; None if nothing is known.
+
+    ``fresh`` trials took ``elapsed`` seconds, and ``left`` more are wanted. The search ends after
+    ``patience_left`` more trials that are no faster, and after ``budget_seconds`` in all; None
+    means no such limit.
+    """
+    if patience_left is not None:
+        left = min(left, max(0, patience_left))
+    budget_left = None if budget_seconds is None else max(0.0, budget_seconds - elapsed)
+    if fresh == 0:
+        return budget_left
+    to_come = elapsed / fresh * left
+    return to_come if budget_left is None else min(to_come, budget_left)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -70,8 +69,7 @@ def climb(
             "kernels, padding and layouts than the documents; climb without"
         )
     left_out = _left_out(workload, device, rungs)
-    with tempfile.TemporaryDirectory(prefix="convtune-ladder-") as name:
-        folder = Path(name)
+    with builder.folder("convtune-ladder-") as folder:
         built = _build(workload, device, builder, rungs, left_out, folder)
         if built[EMPTY].status != "ok":
             raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")

@@ -21,34 +21,34 @@ def call(self, {given}, out=None, *, cast=False):
         {given}, = self._cast({given})
     if out is None:
         out = self._fresh({first})
-    arguments = {given}, out
+    {unpacked}
+    arguments = {given}, {outs}
     # most calls are of arrays with their own memory: to be asked in a function costs a third
     if not (
-        {types} is type(out) is ARRAY
-        and {flags} & out.flags.num & WHOLE == WHOLE
+        {types} is ARRAY
+        and {flags} & WHOLE == WHOLE
         and {others}
     ):
-        arguments = at_once(arguments, self._bytes, plain_and_apart)
+        arguments = at_once(arguments, {count}, self._bytes, plain_and_apart)
     if arguments is not None:
         try:  # the library checks shapes, types and devices in a tenth of the time
             self._run(*arguments)
             return out
         except (TypeError, ValueError, RuntimeError, BufferError):
             pass  # what follows says what is wrong, if it is the arguments
-    self._run(*self._viewed({given}, out))
+    self._run(*self._viewed({given}, {outs}))
     return out
 
 
 def plain_and_apart(torch, arguments, sizes):
-    {given}, out = arguments
-    # of such tensors PyTorch need know nothing, and no other shares the output's memory
-    if not ({types} is type(out) is torch.Tensor):
+    {given}, {outs} = arguments
+    # of such tensors PyTorch need know nothing, and no other shares an output's memory
+    if not ({types} is torch.Tensor):
         return False
-    if {grads} or out.requires_grad or {negated} or out.is_neg() or active(torch):
+    if {grads} or {negated} or active(torch):
         return False
     try:
-        start = out.data_ptr()
-        end = start + sizes[-1]
+        {starts}
         return {apart}
     except RuntimeError:  # of a sparse tensor, say, which has no such pointer
         return False
@@ -56,18 +56,30 @@ def plain_and_apart(torch, arguments, sizes):
 
 
 @cache
-def call(names: tuple[str, ...]) -> Callable[..., Any]:
-    """A method that takes arrays by these names or by position, then ``out``."""
+def call(names: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:
+    """A method that takes arrays by these names or by position, then ``out``: a tuple of arrays if
+    there are several outputs."""
+    outs = ("out",) if len(outputs) == 1 else outputs
+    every = (*names, *outs)
+    last = range(len(names), len(every))
+    pairs = [(written, at) for written in last for at in range(written)]
     source = _SOURCE.format(
         given=", ".join(names),
         first=names[0],
-        types=" is ".join(f"type({name})" for name in names),
-        flags=" & ".join(f"{name}.flags.num" for name in names),
-        others=" and ".join(f"out is not {name}" for name in names),
-        grads=" or ".join(f"{name}.requires_grad" for name in names),
-        negated=" or ".join(f"{name}.is_neg()" for name in names),
+        outs=", ".join(outs),
+        count=len(outs),
+        unpacked="" if len(outs) == 1 else f"{', '.join(outs)} = out = self._unpacked(out)",
+        types=" is ".join(f"type({name})" for name in every),
+        flags=" & ".join(f"{name}.flags.num" for name in every),
+        others=" and ".join(f"{every[written]} is not {every[at]}" for written, at in pairs),
+        grads=" or ".join(f"{name}.requires_grad" for name in every),
+        negated=" or ".join(f"{name}.is_neg()" for name in every),
+        starts="; ".join(
+            f"start_{n} = {every[n]}.data_ptr(); end_{n} = start_{n} + sizes[{n}]" for n in last
+        ),
         apart=" and ".join(
-            f"not start - sizes[{at}] < {name}.data_ptr() < end" for at, name in enumerate(names)
+            f"not start_{written} - sizes[{at}] < {every[at]}.data_ptr() < end_{written}"
+            for written, at in pairs
         ),
     )
     known: dict[str, Any] = {

@@ -29,15 +29,19 @@ _modules: dict[str, Any] = {}
 
 
 class Library:
-    """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output.
+    """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output, or a
+    tuple of several.
 
     ``workload`` says the arguments, ``manifest`` what else is known of it, ``path`` where it is,
     ``threads`` how many of the CPU it runs on (None on a GPU).
     """
 
     def __new__(cls, path: Path, manifest: Manifest) -> Self:
-        names = tuple(argument.name for argument in manifest.workload.given)
-        made: Self = super().__new__(_taking(names))
+        workload = manifest.workload
+        names, outputs = (
+            tuple(argument.name for argument in each) for each in (workload.given, workload.outputs)
+        )
+        made: Self = super().__new__(_taking(names, outputs))
         return made
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -62,7 +66,8 @@ class Library:
             take_threads(self.threads)
         self.arguments = self.workload.arguments
         self._bytes = tuple(argument.bytes for argument in self.arguments)
-        self._shape = self.arguments[-1].shape
+        self._outputs = self.workload.outputs
+        self._shapes = tuple(output.shape for output in self._outputs)
         self._module = _module(path, self.kind, manifest.library.sha256)
         if self.threads is not None and self.threads > 1:
             openmp.use_pytorchs(self._module, self.threads)
@@ -76,7 +81,8 @@ class Library:
 
     def __call__(self, *given: Any, out: Any = None, cast: bool = False, **named: Any) -> Any:
         """The output of what is given, in the order of the workload's arguments or by their names:
-        ``out``, or a new array of the first one's own library.
+        ``out``, or a new array of the first one's own library. If there are several outputs, it is
+        a tuple of them, and so is ``out``.
 
         All are contiguous and of their arguments' dtypes and shapes, on the library's kind of
         device; what is given may be read-only. With ``cast``, what has another real dtype is
@@ -93,12 +99,12 @@ class Library:
     def of_tensors(self, *given: Any) -> Any:
         """What a call gives, in half the time, for PyTorch's tensors of which the caller knows that
         they are plain, need no grad, and that nothing records or transforms the call."""
-        output = given[0].new_empty(self._shape)
+        outputs = [given[0].new_empty(shape) for shape in self._shapes]
         try:
-            self._on_tensors(*given, output)
+            self._on_tensors(*given, *outputs)
         except (TypeError, ValueError, RuntimeError, BufferError):
             return self(*given)  # says what is wrong, if it is the tensors
-        return output
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @cached_property
     def _on_tensors(self) -> Callable[..., object]:
@@ -111,25 +117,35 @@ class Library:
     @cached_property
     def at(self) -> Callable[..., object] | None:
         """The kernel on contiguous tensors of which only the addresses are given, in the arguments'
-        order, the output's last, and nothing is checked. None if it can't be called so."""
+        order, the outputs' last, and nothing is checked. None if it can't be called so."""
         if self.kind != "cpu" or self._workspace:
             return None
         return addresses.call_of(self._module, self.arguments)
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
-        arguments = self.arguments[:-1]
         return tuple(
             tensors.cast(array, argument.dtype)
-            for array, argument in zip(given, arguments, strict=True)
+            for array, argument in zip(given, self.workload.given, strict=True)
         )
 
     def _fresh(self, first: Any) -> Any:
-        output = self.arguments[-1]
         try:
-            return tensors.empty_like(first, output.shape, output.dtype)
+            made = [tensors.empty_like(first, each.shape, each.dtype) for each in self._outputs]
         except WrongArgument:
             tensors.viewed(self.arguments[0], first, self.kind)  # its faults first
             raise
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _unpacked(self, out: Any) -> tuple[Any, ...]:
+        """Of several outputs, those that are given. Raises WrongArgument."""
+        if not isinstance(out, tuple | list) or len(out) != len(self._outputs):
+            names = ", ".join(output.name for output in self._outputs)
+            given = f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
+            raise WrongArgument(
+                f"out must be a tuple of {len(self._outputs)} arrays, ({names}), but is {given}; "
+                "without it new ones are made"
+            )
+        return tuple(out)
 
     def _on_gpu(self, *arguments: Any) -> None:
         torch = sys.modules.get("torch")
@@ -151,7 +167,7 @@ class Library:
             argument.name: tensors.viewed(argument, array, self.kind)
             for argument, array in zip(self.arguments, arrays, strict=True)
         }
-        tensors.check_together(views)
+        tensors.check_together(views, len(self._outputs))
         # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it
         return tuple(
             array.detach() if tensors.is_torch(array) else view
@@ -249,9 +265,9 @@ def _sealed(content: bytes) -> Iterator[str]:
 
 
 @cache
-def _taking(names: tuple[str, ...]) -> Any:
-    """The class whose call takes arrays by these names."""
-    own = call(names)
+def _taking(names: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+    """The class whose call takes arrays by these names, and has these outputs."""
+    own = call(names, outputs)
     own.__doc__ = Library.__call__.__doc__
     return type(Library.__name__, (Library,), {"__call__": own})
 

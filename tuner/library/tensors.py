@@ -76,45 +76,54 @@ def cast(array: Any, dtype: str) -> Any:
 
 
 def at_once(
-    arguments: tuple[Any, ...], sizes: tuple[int, ...], plain_and_apart: Callable[..., bool]
+    arguments: tuple[Any, ...],
+    written: int,
+    sizes: tuple[int, ...],
+    plain_and_apart: Callable[..., bool],
 ) -> tuple[Any, ...] | None:
-    """The arguments, the output last, as a library may be called on them if it takes their shapes
-    and dtypes: NumPy arrays or plain PyTorch tensors, the output apart from the others if they have
-    so many bytes. None if that takes a closer look. The last parameter tells of tensors."""
-    out = arguments[-1]
-    if isinstance(out, np.ndarray):
-        return _arrays(arguments, out)
+    """The arguments, so many ``written`` ones last, as a library may be called on them if it takes
+    their shapes and dtypes: NumPy arrays or plain PyTorch tensors, those that are written apart
+    from all others if they have so many bytes. None if that takes a closer look. The last parameter
+    tells of tensors."""
+    if isinstance(arguments[-1], np.ndarray):
+        return _arrays(arguments[:-written], arguments[-written:])
     torch = sys.modules.get("torch")
     if torch is None or not plain_and_apart(torch, arguments, sizes):
         return None
     return arguments
 
 
-def _arrays(arguments: tuple[Any, ...], out: Any) -> tuple[Any, ...] | None:
+def _arrays(given: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
     array_type, overlap = np.ndarray, np.may_share_memory  # by their bounds
-    given, read = arguments[:-1], WHOLE
+    read = written = WHOLE
+    others = given
+    for out in outputs:
+        for array in others:
+            if not isinstance(array, array_type) or overlap(array, out):
+                return None
+        written &= out.flags.num if isinstance(out, array_type) else 0
+        others = (*others, out)
     for array in given:
-        if not isinstance(array, array_type) or overlap(array, out):
-            return None
         read &= array.flags.num
-    written = out.flags.num
     if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
         return None
-    return arguments if read & _WRITEABLE else (*map(shared, given), out)
+    return (*given, *outputs) if read & _WRITEABLE else (*map(shared, given), *outputs)
 
 
-def check_together(views: dict[str, Any]) -> None:
-    """All on one device; the last, which is written, apart from the others."""
+def check_together(views: dict[str, Any], written: int) -> None:
+    """All on one device; the last so many, which are written, apart from all others."""
     (first, leader), *_ = views.items()
-    *inputs, (output, written) = views.items()
     for name, view in views.items():
         if view.device != leader.device:
             raise WrongDevice(
                 f"{name} must be on {leader.device}, where {first} is, but is on {view.device}"
             )
-    for name, view in inputs:
-        if _start(view) < _end(written) and _start(written) < _end(view):
-            raise WrongLayout(f"{output} must not share memory with {name}; give it its own")
+    every = list(views.items())
+    for number in range(len(every) - written, len(every)):
+        output, out = every[number]
+        for name, view in every[:number]:
+            if _start(view) < _end(out) and _start(out) < _end(view):
+                raise WrongLayout(f"{output} must not share memory with {name}; give it its own")
 
 
 def scratch(array: Any, elements: int, kind: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse", "decaying", "offset")
 FEW = 32
-"""A workload with more outputs than this always has a large one."""
+"""An output with more numbers than this always has a large one."""
 
 SPREAD = np.float32(4)
 """Of sums before an activation, which turns at up to 6."""
@@ -38,22 +38,23 @@ PIECE = 2**22
 
 Array = NDArray[np.floating[Any]]
 """Of its argument's dtype."""
-Reference = Callable[..., NDArray[np.float64]]
-"""Of a workload and what is given, in the workload's order."""
+References = Callable[..., Mapping[str, NDArray[np.float64]]]
+"""By the outputs' names, of a workload and what is given, in the workload's order."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One check: what is given, in the workload's order, and the exact output, rounded once."""
+    """One check: what is given, in the workload's order, and the exact outputs by their names,
+    rounded once."""
 
     name: str
     given: tuple[Array, ...]
-    reference: NDArray[np.floating[Any]]
+    references: dict[str, NDArray[np.floating[Any]]]
 
     @cached_property
-    def scale(self) -> float:
-        """max|ref|."""
-        return float(max(self.reference.max(), -self.reference.min()))
+    def scales(self) -> dict[str, float]:
+        """max|ref| of each output."""
+        return {name: float(max(r.max(), -r.min())) for name, r in self.references.items()}
 
 
 def kept_in(workload: Workload) -> str:
@@ -65,22 +66,24 @@ def kept_in(workload: Workload) -> str:
 
 def size(workload: Workload) -> int:
     """Bytes of the files that :func:`write` makes, but for their headers."""
-    exact = workload.output.elements * np.dtype(kept_in(workload)).itemsize
+    outputs = sum(output.elements for output in workload.outputs)
+    exact = outputs * np.dtype(kept_in(workload)).itemsize
     return len(CASES) * (sum(argument.bytes for argument in workload.given) + exact)
 
 
 def write(workload: Workload, directory: Path, seed: int) -> None:
     """Draw the inputs and work out their references, once for all processes of a job."""
-    reference = operator(workload.operator).reference
+    references = operator(workload.operator).references
     rng = np.random.default_rng(seed)
     for name in CASES:
         given = draw(workload, name, rng)
-        while _cancels(workload, given, reference):
+        while _cancels(workload, given, references):
             given = draw(workload, name, rng)
         for argument, array in zip(workload.given, given, strict=True):
             np.save(directory / f"{name}.{argument.name}.npy", array)
-        exact = reference(workload, *given).astype(kept_in(workload), copy=False)
-        np.save(directory / f"{name}.reference.npy", exact)
+        for output, exact in references(workload, *given).items():
+            kept = exact.astype(kept_in(workload), copy=False)
+            np.save(directory / f"{name}.{output}.npy", kept)
 
 
 def read(workload: Workload, directory: Path) -> list[Case]:
@@ -94,7 +97,7 @@ def read(workload: Workload, directory: Path) -> list[Case]:
         Case(
             case,
             tuple(mapped(case, each.name, each.dtype) for each in workload.given),
-            mapped(case, "reference", kept_in(workload)),
+            {each.name: mapped(case, each.name, kept_in(workload)) for each in workload.outputs},
         )
         for case in CASES
     ]
@@ -210,18 +213,25 @@ def _limits(workload: Workload) -> Any:
     )  # their exponents are alike, and so are the least and about the most
 
 
-def _cancels(workload: Workload, given: Sequence[Array], reference: Reference) -> bool:
-    """Whether every output is far smaller than such sums usually are, or below the normal range of
-    the dtype. The error is relative to the largest output, so an unlucky draw for a workload with
-    few outputs would fail right programs."""
-    if workload.output.elements > FEW:
+def _cancels(workload: Workload, given: Sequence[Array], references: References) -> bool:
+    """Whether all numbers of an output are far smaller than such sums usually are, or below the
+    normal range of the dtype. The error is relative to the largest of them, so an unlucky draw for
+    an output with few would fail right programs."""
+    few = [output.name for output in workload.outputs if output.elements <= FEW]
+    if not few:
         return False
     squares = (
         np.full_like(array, STEEP) if argument.role == "sums" else array.astype(np.float64) ** 2
         for argument, array in zip(workload.given, given, strict=True)
     )
-    deviation = math.sqrt(reference(workload, *squares).max())
+    usual, exact = references(workload, *squares), references(workload, *given)
+    return any(_vanishes(workload, usual[name], exact[name]) for name in few)
+
+
+def _vanishes(workload: Workload, squares: NDArray[Any], exact: NDArray[Any]) -> bool:
+    """Of an output, with the sums of the squares of its terms."""
+    deviation = math.sqrt(squares.max())
     if not deviation:  # no tap of a strided or dilated kernel meets an impulse
         return False
     least = max(deviation / 2, float(_limits(workload).smallest_normal))
-    return bool(np.abs(reference(workload, *given)).max() < least)
+    return bool(np.abs(exact).max() < least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -14,25 +14,30 @@ CHUNK = 2**16
 
 
 class WrongAnswer(Exception):
-    """The output differs from the reference by more than the workload's max_error."""
+    """An output differs from its reference by more than the workload's max_error."""
 
 
 def check(
-    error: Callable[[Case], float],
+    errors: Callable[[Case], Mapping[str, float]],
     cases: Sequence[Case],
     max_error: float,
 ) -> float:
-    """The largest error over the cases. ``error(case)`` is max|y - ref| / max|ref| of the output
-    for it.
+    """The largest error over the cases. ``errors(case)`` is max|y - ref| / max|ref| of each output
+    for it, by the outputs' names.
 
-    Raises WrongAnswer at the first case that exceeds ``max_error`` or leaves a NaN.
+    Raises WrongAnswer at the first case that exceeds ``max_error`` or leaves a NaN; it names the
+    output if there are several.
     """
     worst = 0.0
     for case in cases:
-        found = error(case)
-        if not found <= max_error:
-            raise WrongAnswer(f"error {found:.3g} on {case.name} input, allowed {max_error:.3g}")
-        worst = max(worst, found)
+        found = errors(case)
+        for name, error in found.items():
+            if not error <= max_error:
+                which = f" of {name}" if len(found) > 1 else ""
+                raise WrongAnswer(
+                    f"error {error:.3g}{which} on {case.name} input, allowed {max_error:.3g}"
+                )
+            worst = max(worst, error)
     return worst
 
 

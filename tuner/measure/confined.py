@@ -78,11 +78,11 @@ def exercise(folder: Path) -> None:
     case = read_cases(EMPTY_WORKLOAD.key, folder)[0]
     tensors = Tensors(EMPTY_WORKLOAD, "cuda")
     tensors.fill(case)
-    tensors.error(case)
+    tensors.errors(case)
     clock = CudaClock(cache_bytes=4, set_bytes=EMPTY_WORKLOAD.bytes)
 
     def clear() -> None:
-        checked(runtime.cudaMemsetAsync(tensors.output.data_ptr(), 0, 4, clock.stream))
+        checked(runtime.cudaMemsetAsync(tensors.outputs[0].data_ptr(), 0, 4, clock.stream))
 
     take(clock.warm(Kernel(clear), SAMPLE_BUDGET_SECONDS), SAMPLES, TRIAL_BUDGET_SECONDS)
 

@@ -59,9 +59,12 @@ class Tensors:
         self.workload = workload
         self.device = device(kind)
         self.arguments = self.another()
-        *self.given, self.output = self.arguments
-        output = workload.output
-        self._poison = self.placed(np.full(output.shape, np.nan, in_numpy(output.dtype)))
+        known = len(workload.given)
+        self.given, self.outputs = self.arguments[:known], self.arguments[known:]
+        self._poison = [
+            self.placed(np.full(each.shape, np.nan, in_numpy(each.dtype)))
+            for each in workload.outputs
+        ]
         self._kept: dict[tuple[str, str], Any] = {}
         self._room = _free_bytes(kind) * KEPT
         self._largest = LargestDifference(self.device) if kind == "cuda" else None
@@ -83,28 +86,31 @@ class Tensors:
         return tvm.runtime.tensor(np.ascontiguousarray(array), self.device)
 
     def fill(self, case: Case) -> None:
-        """Set what is given, and the output to NaN."""
+        """Set what is given, and the outputs to NaN."""
         for argument, array, target in zip(
             self.workload.given, case.given, self.given, strict=True
         ):
             kept = self._keep(case, argument.name, array)
             target.copyfrom(array if kept is None else kept)
-        self._poison.copyto(self.output)
+        for poison, output in zip(self._poison, self.outputs, strict=True):
+            poison.copyto(output)
         self.device.sync()
 
-    def fetched(self) -> Array:
-        """The output as it is now."""
-        result: Array = self.output.numpy()
-        return result
+    def fetched(self) -> list[Array]:
+        """The outputs as they are now."""
+        return [output.numpy() for output in self.outputs]
 
-    def error(self, case: Case) -> float:
-        """max|y - ref| / max|ref| of the output as it is now."""
-        if self._largest is None:
-            return relative_error(self.fetched(), case.reference, case.scale)
-        reference = self._keep(case, "reference", case.reference)
-        if reference is None:
-            return relative_error(self.fetched(), case.reference, case.scale)
-        return relative(self._largest(self.output, reference), case.scale)
+    def errors(self, case: Case) -> dict[str, float]:
+        """max|y - ref| / max|ref| of each output as it is now, by their names."""
+        outputs = zip(self.workload.outputs, self.outputs, strict=True)
+        return {output.name: self._error(case, output.name, y) for output, y in outputs}
+
+    def _error(self, case: Case, name: str, y: Any) -> float:
+        exact, scale = case.references[name], case.scales[name]
+        kept = None if self._largest is None else self._keep(case, name, exact)
+        if self._largest is None or kept is None:
+            return relative_error(y.numpy(), exact, scale)
+        return relative(self._largest(y, kept), scale)
 
     def _keep(self, case: Case, part: str, array: NDArray[Any]) -> Any:
         """A part of a case on the device, where it stays: it is copied once for all candidates.
@@ -140,16 +146,16 @@ class Loaded:
         self._workspace = [tensors.empty(each) for each in workspace_of(elements)]
 
     def run(self, case: Case) -> None:
-        """Compute the output for a case, into a tensor that is filled with NaN before."""
+        """Compute the outputs for a case, into tensors that are filled with NaN before."""
         tensors = self._tensors
         tensors.fill(case)
         self._main(*tensors.arguments, *self._workspace)
         tensors.device.sync()
 
-    def error(self, case: Case) -> float:
-        """max|y - ref| / max|ref| of the output for a case."""
+    def errors(self, case: Case) -> dict[str, float]:
+        """max|y - ref| / max|ref| of each output for a case, by their names."""
         self.run(case)
-        return self._tensors.error(case)
+        return self._tensors.errors(case)
 
     def kernel(self) -> Kernel:
         tensors = self._tensors

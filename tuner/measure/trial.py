@@ -17,7 +17,7 @@ from tuner.measure.clock import Clock, Summary, take
 from tuner.measure.kernel import Loaded, Tensors
 
 SAMPLES, ROUGH_SAMPLES = 10, 2
-"""Of a trial, and of one by which nothing is to be settled."""
+"""Of a trial, and of a rough one."""
 SAMPLE_BUDGET_SECONDS = 5e-3
 TRIAL_BUDGET_SECONDS = 0.3
 ERROR_CHARACTERS = 10_000
@@ -26,14 +26,14 @@ ERROR_CHARACTERS = 10_000
 @dataclass(frozen=True)
 class RunOrder:
     """What to measure: a workload's library, on the device of ``kind`` whose last cache has
-    ``cache_bytes``, against the cases in a directory, by so many ``samples``."""
+    ``cache_bytes``, against the cases in a directory. By a ``rough`` one nothing is settled."""
 
     workload_key: str
     library: Path
     cases: Path
     kind: str
     cache_bytes: int
-    samples: int = SAMPLES
+    rough: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def measure(order: RunOrder) -> Measured:
     known = read_cases(order.workload_key, order.cases)
     loaded = Loaded(order.library, tensors)
     try:
-        error = check(loaded.error, known, workload.max_error)
+        error = check(loaded.errors, known, workload.max_error)
     except WrongAnswer as wrong:
         seconds = {"check": time.perf_counter() - start}
         return Measured("wrong_answer", error=str(wrong), seconds=seconds)
@@ -72,7 +72,7 @@ def measure(order: RunOrder) -> Measured:
     tensors.fill(known[0])
     clock = clock_for(order.kind, order.cache_bytes, workload.bytes)
     sampler = clock.warm(loaded.kernel(), SAMPLE_BUDGET_SECONDS)
-    warm = take(sampler, order.samples, TRIAL_BUDGET_SECONDS)
+    warm = take(sampler, ROUGH_SAMPLES if order.rough else SAMPLES, TRIAL_BUDGET_SECONDS)
     seconds = {"check": middle - start, "run": time.perf_counter() - middle}
     return Measured("ok", max_error=error, timing={"warm": warm}, seconds=seconds)
 

@@ -91,6 +91,6 @@ def _whole(folder: Path) -> Iterator[Path]:
             yield made
             made.rename(folder)
         finally:
-            shutil.rmtree(partial)
+            shutil.rmtree(partial, ignore_errors=True)  # or else it hides why nothing was made
     except OSError as error:
         raise UnusableFile(folder, error.strerror or str(error)) from error

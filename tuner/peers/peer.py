@@ -34,7 +34,11 @@ class Peer(ABC):
 
     @abstractmethod
     def output(self) -> Array:
-        """What the call computes, once it is ready."""
+        """What the call computes, once it is ready, of a workload with one output."""
+
+    def outputs(self) -> tuple[Array, ...]:
+        """The same of any workload."""
+        return (self.output(),)
 
     def prepare(self, *given: Array) -> Kernel:
         """Compiled, and ready to be timed on what is given."""

@@ -40,16 +40,16 @@ class Form:
     """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
     ``layouts`` are the names of the formats worth trying, none if there is one only; ``name`` is
     that of the peer, before its layout; ``ahead(call)`` compiles what a GPU's first call would, and
-    makes no call;
-    ``float16_on_cpu`` is how many operations a second a CPU has that has no arithmetic for it;
-    ``ordered(workload, output)`` has the axes of the workload's output, and is not timed."""
+    makes no call; ``float16_on_cpu`` is how many operations a second a CPU has that has no
+    arithmetic for it; ``ordered(workload, output)`` has the axes of the workload's output, or is a
+    tuple of several, and is not timed."""
 
     call: Callable[..., Callable[[], Any]]
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
     layouts: tuple[str, ...] = ("",)
     name: str = "pytorch"
     ahead: Callable[[Callable[[], Any]], None] = lambda _: None
-    ordered: Callable[[Any, Any], Tensor] = lambda _, y: y
+    ordered: Callable[[Any, Any], Tensor | tuple[Tensor, ...]] = lambda _, y: y
 
 
 def ready(kind: str) -> bool:
@@ -115,15 +115,23 @@ class PytorchPeer(Peer):
         exact = self._ordered()
         if self._admits_tf32():
             self._tf32 = True
-            error = (self._ordered() - exact).abs().max() / exact.abs().max()
-            self._tf32 = 0 < float(error) <= self._workload.max_error / 2
+            error = max(
+                float((y - each).abs().max() / each.abs().max())
+                for y, each in zip(self._ordered(), exact, strict=True)
+            )
+            self._tf32 = 0 < error <= self._workload.max_error / 2
             self.name += " tf32" if self._tf32 else ""
         for _ in range(WARM_UP_CALLS):
             self._once()
         return Kernel(call=self._once, graphed=self._graphed)
 
     def output(self) -> Array:
-        return to_array(self._ordered()).reshape(self._workload.output.shape)
+        (found,) = self.outputs()
+        return found
+
+    def outputs(self) -> tuple[Array, ...]:
+        outputs = zip(self._ordered(), self._workload.outputs, strict=True)
+        return tuple(to_array(y).reshape(output.shape) for y, output in outputs)
 
     def _admits_tf32(self) -> bool:
         workload = self._workload
@@ -131,8 +139,9 @@ class PytorchPeer(Peer):
             workload.max_error >= TF32_LEAST_ERROR
         )
 
-    def _ordered(self) -> Tensor:
-        return self._form.ordered(self._workload, self._once())
+    def _ordered(self) -> tuple[Tensor, ...]:
+        found = self._form.ordered(self._workload, self._once())
+        return found if isinstance(found, tuple) else (found,)
 
     def _once(self) -> Any:
         import torch

@@ -33,7 +33,7 @@ def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
         "flops": workload.flops,
         "bytes": workload.bytes,
         "flops_per_byte": workload.flops / workload.bytes,
-        "outputs": workload.output.elements,
+        "outputs": sum(output.elements for output in workload.outputs),
         "taps": workload.taps,
         "floor_us": floor_us(workload, limits),
     }

@@ -29,25 +29,40 @@ LOCK = ".lock"
 def scratch() -> Iterator[Path]:
     """The folder, in which Python, TVM and the compiler put their temporary files until it is
     removed at the end."""
+    with scratch_folder() as folder, used_as_scratch(folder):
+        yield folder
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that is removed at the end, and that nobody uses yet."""
     parent = Path(tempfile.gettempdir())
     _sweep(parent)
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
     lock, path = _locked(parent)
+    owner = os.getpid()
     try:
         folder = path.with_suffix("")
         folder.mkdir(mode=0o700)
-        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-        try:
-            yield folder
-        finally:
-            environment, tempfile.tempdir = before
-            if environment is None:
-                del os.environ["TMPDIR"]
-            else:
-                os.environ["TMPDIR"] = environment
+        yield folder
     finally:
-        _remove(path)
+        if os.getpid() == owner:  # or else a fork of it ends
+            _remove(path)
         os.close(lock)
+
+
+@contextmanager
+def used_as_scratch(folder: Path) -> Iterator[None]:
+    """Python, TVM and the compiler put their temporary files into the folder meanwhile."""
+    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    try:
+        yield
+    finally:
+        environment, tempfile.tempdir = before
+        if environment is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = environment
 
 
 def must_have_room(needed: int, allowed: int) -> None:

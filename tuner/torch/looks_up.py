@@ -10,13 +10,14 @@ import torch
 
 from templates.epilogue import Activation
 from tuner.client.source import Source
+from tuner.torch.gradients import at_once
 from tuner.torch.lookup import Found, look_up
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
-Purpose = Literal["forward", "sums", "backward_input", "backward_weight"]
+Purpose = Literal["forward", "sums", "backward_input", "backward_weight", "backward"]
 """What is computed: the output; the sums before its activation, once more, for the gradients; the
-gradient of the input; that of the weight and, if it has one, the bias."""
+gradient of the input; that of the weight and, if it has one, the bias; all gradients at once."""
 
 
 class LooksUp(torch.nn.Module):
@@ -68,11 +69,7 @@ class LooksUp(torch.nn.Module):
         fields["dtype"] = DTYPES[x.dtype]
         activation = self.activation != "none" and self.activation
         if purpose.startswith("backward"):
-            fields["direction"] = purpose
-            bias = purpose == "backward_weight" and self._has_bias and self.bias_in_kernel
-            activations = [{"activation": activation}, {}] if activation else [{}]
-            biases = [{"bias": True}, {}] if bias else [{}]
-            return [fields | one | other for one, other in product(activations, biases)]
+            return self._of_gradients(fields, purpose)
         if self._has_bias and not self.bias_in_kernel:
             return [fields]
         several = [fields]
@@ -84,6 +81,18 @@ class LooksUp(torch.nn.Module):
             if value:
                 several.append(several[-1] | {name: value})
         return several[::-1]  # what a kernel was tuned without is done to its output
+
+    def _of_gradients(self, fields: dict[str, Any], purpose: Purpose) -> list[dict[str, Any]] | str:
+        if purpose == "backward":
+            place = "given" if self.bias_in_kernel else "apart"
+            bias_at: Any = place if self._has_bias else None
+            return at_once.wanted(self.operator, fields, self.activation, bias_at)
+        fields["direction"] = purpose
+        bias = purpose == "backward_weight" and self._has_bias and self.bias_in_kernel
+        activation = self.activation != "none" and self.activation
+        activations = [{"activation": activation}, {}] if activation else [{}]
+        biases = [{"bias": True}, {}] if bias else [{}]
+        return [fields | one | other for one, other in product(activations, biases)]
 
     def _looked_up(self, x: Any, device: Any, residual: bool, purpose: Purpose) -> Found:
         wanted = self.wanted(x, residual, purpose)

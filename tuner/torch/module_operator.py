@@ -15,8 +15,8 @@ from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
-from tuner.torch import autocast
 from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.functional import autocast
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,

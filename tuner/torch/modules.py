@@ -22,8 +22,8 @@ from templates.conv1d.workload import padding as padding_of
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.torch import convolutions
 from tuner.torch import replaced as torch_replaced
+from tuner.torch.functional import convolutions
 from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import Found
 from tuner.torch.replaced import only
@@ -108,6 +108,7 @@ class Conv1d(Tuned):
         zeros = (self.taps - 1) * self._dilation
         if self._padding != (zeros, zeros) or self._stride != 1:
             return False
+        self.whole = {"mode": self.mode, "_padding": self._padding}
         self.mode, self._padding = "causal", None
         return True
 

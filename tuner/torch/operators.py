@@ -32,8 +32,8 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
-from tuner.torch import activations, autocast, convolutions
 from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
+from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import OperatorGradients, Terms
 from tuner.torch.gradients.call import Some
 from tuner.torch.module_operator import needs_derivative

@@ -58,6 +58,20 @@ def take_over(module: Module, replacement: Module) -> None:
         setattr(replacement, name, getattr(module, name))
     parametrize.transfer_parametrizations_and_params(module, replacement)
     replacement.train(module.training)
+    vars(replacement)["fixed"] = frozenset(names)
+
+
+def hand_back(replacement: Module, module: Module) -> None:
+    """Give the module what its replacement has now: parameters and what makes them, hooks and
+    mode."""
+    module.__class__ = kind_of(module)
+    module._modules.pop("parametrizations", None)
+    own, its = vars(module), vars(replacement)
+    for name in vars(Module()).keys() - {"_modules"}:
+        own[name] = its[name]
+    for name in {"weight", "bias"} & its.keys():  # made by a hook before each call
+        own[name] = its[name]
+    parametrize.transfer_parametrizations_and_params(replacement, module)
 
 
 def only(module: Module, **expected: Any) -> None:

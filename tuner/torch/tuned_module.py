@@ -15,7 +15,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import activations, autocast, module_operator
+from tuner.torch import module_operator
 from tuner.torch.beyond_kernels import (
     NEEDS_GRAD,
     NORM_NEEDS_GRAD,
@@ -24,16 +24,18 @@ from tuner.torch.beyond_kernels import (
     recorded,
     there,
 )
-from tuner.torch.folding import BatchNorm
+from tuner.torch.functional import activations, autocast
+from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
+from tuner.torch.in_place import InPlace
 from tuner.torch.looks_up import LooksUp, Purpose, Shared
 from tuner.torch.lookup import Found
 from tuner.torch.said import Said
 from tuner.torch.shortcut import Order, Shortcut
 
 
-class Tuned(LooksUp):
+class Tuned(InPlace, LooksUp):
     """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
     accuracy that is asked for, by default the operator's; ``activation`` what is applied to the
     output, after the bias and a residual: one of the workload's.
@@ -59,7 +61,6 @@ class Tuned(LooksUp):
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
     used_backward: dict[str, str]
-    in_place_of: tuple[torch.nn.Module, ...] = ()
 
     def __init__(
         self,
@@ -117,6 +118,8 @@ class Tuned(LooksUp):
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
         x = input
+        if self.taken_in is not None and self.taken_in.parted(self):
+            self.part()
         # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag:
             return self.plain(x, self.weight, self.bias, residual)
@@ -205,6 +208,8 @@ class Tuned(LooksUp):
             asked.append((False, "backward_input"))
         if weight.requires_grad:
             asked.append((False, "backward_weight"))
+        if x.requires_grad and weight.requires_grad:
+            asked.append((False, "backward"))
         if self._norm is not None:
             return NORM_NEEDS_GRAD
         if not any(self.found_for(x, x.device, *each).library for each in asked):
@@ -326,7 +331,7 @@ class Tuned(LooksUp):
             if self._norm.needs_grad and torch.is_grad_enabled():
                 return NORM_NEEDS_GRAD
             if self._norm.training:
-                return "its batch norm is in training mode; call eval() on the model"
+                return "its batch norm normalises by what comes; call eval() on the model"
         if autocast.is_on(x.device.type):
             return "autocast is on, which chooses the dtype itself"
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from sqlalchemy.engine import Engine
 
@@ -19,6 +19,7 @@ from tuner.library.signing_key import own_key
 from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
+from tuner.worker.kept import KeptWorker
 from tuner.worker.worker import Worker
 
 POLL_SECONDS = 1.0
@@ -30,17 +31,15 @@ def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
     return queue.submit(engine, order)[0]
 
 
-def tuned_here(
-    engine: Engine, settings: Settings, device: Device, job: Job, bar: JobBar | None = None
-) -> Job:
+def tuned_here(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
     """The job once it has succeeded. Raises TunerError if it does not. What interrupts it has a
     note if other workers go on with the job."""
     try:
         if not job.ended:
-            with closing(Worker(engine, device, settings)) as worker:
-                job = run_here(engine, worker, job, bar)
+            with kept.at_work(device) as worker:
+                job = run_here(kept.engine, worker, job, bar)
     except BaseException as interruption:
-        if goes_on(engine, job):
+        if goes_on(kept.engine, job):
             interruption.add_note(f"the job goes on elsewhere; {how_to_cancel(job)}")
         raise
     if job.state != "succeeded":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 
 from sqlalchemy.engine import Engine
 
@@ -17,7 +17,7 @@ from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.options import as_options
 from tuner.worker.in_process import run_here
-from tuner.worker.worker import Worker
+from tuner.worker.kept import KeptWorker
 
 
 def model_ordered_here(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
@@ -27,8 +27,7 @@ def model_ordered_here(engine: Engine, settings: Settings, order: ModelOrder) ->
 
 
 def model_tuned_here(
-    engine: Engine,
-    settings: Settings,
+    kept: KeptWorker,
     device: Device,
     model: Model,
     bar: Callable[[], AbstractContextManager[JobBar | None]],
@@ -36,13 +35,13 @@ def model_tuned_here(
 ) -> None:
     """Run each of its jobs to its end, whatever that is. ``bar`` makes one for each job, before
     which ``say`` is told which it is."""
-    found = models.layers(engine, model)
+    found = models.layers(kept.engine, model)
     waiting = [(place, layer.job) for place, layer in enumerate(found, 1) if not layer.job.ended]
     if not waiting:
         return
-    with closing(Worker(engine, device, settings)) as worker:
+    with kept.at_work(device) as worker:
         for place, job in waiting:
             workload = templates.parse_key(job.workload_key)
             say(f"{place} of {len(found)}: {job.operator} {as_options(workload)}")
             with bar() as shown:
-                run_here(engine, worker, job, shown)
+                run_here(kept.engine, worker, job, shown)

@@ -77,6 +77,7 @@ class Worker:
         )
         self._peers = PeerProcesses(device.kind) if farm is None else None
         self._seen = -BEAT_SECONDS
+        self._listed = False  # in the database, as one that lives
         self._silent_at = -math.inf  # when the database last did not answer
         self._left: list[Job] = []  # because of that, and not yet excused
         self._metrics = WorkerMetrics()
@@ -157,11 +158,19 @@ class Worker:
             self._peers.close()
         if self._farm is not None:
             self._farm.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Be on the list of those at work no more, until the next job."""
+        if not self._listed:
+            return
         try:
             self._excuse()
             workers.leave(self._engine, self.name)
         except DatabaseUnavailable as error:
             log.warning("database_unavailable", reason=str(error))
+        else:
+            self._listed = False
 
     def _next(self) -> Job | None:
         """A job, held by this worker now; where none waits, say from time to time that it lives."""
@@ -270,6 +279,7 @@ class Worker:
             log.warning("job_left_to_its_lease", reason=str(error))
 
     def _beat(self, job_id: str | None) -> None:
+        self._listed = True
         workers.beat(
             self._engine,
             self.name,

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
-from templates.conv1d import gradients
+from templates.conv1d import backward, gradients
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.epilogue import finished
 from templates.kernels.one_by_one import one_by_one
@@ -17,7 +17,9 @@ from templates.kernels.parameters import placeholders
 def computation(workload: Conv1dWorkload) -> Any:
     """The unscheduled program: each output the sum over the taps of a guarded sample times a
     weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own. Of
-    a gradient see ``gradients``."""
+    a gradient see ``gradients``, of all at once ``backward``."""
+    if workload.direction == "backward":
+        return backward.computation(workload)
     if not workload.is_forward:
         return gradients.computation(workload)
     M, N, left, several = workload.M, workload.N, workload.left, workload.multiplier
@@ -58,4 +60,6 @@ def _is_one_stage(workload: Conv1dWorkload) -> bool:
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
-    return one_by_one(computation(workload), len(workload.output.shape), kind)
+    several = len(workload.outputs) > 1
+    stages = {output.symbol if several else "y": len(output.shape) for output in workload.outputs}
+    return one_by_one(computation(workload), stages, kind)

@@ -28,4 +28,4 @@ def _is_one_stage(workload: DepthwiseConv2dWorkload) -> bool:
 def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
     """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
     output, in blocks of 256."""
-    return one_by_one(computation(workload), len(workload.output.shape), kind)
+    return one_by_one(computation(workload), {"y": len(workload.output.shape)}, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,18 @@ EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", 
 def known(operator: str, kind: str) -> list[Example]:
     """What the package's rankers learn from: all but shapes that are kept for judging."""
     sampled = [each for each in _of(SAMPLES, operator, kind) if not is_judged(each.shape.shape)]
-    return _of(FOLDER, operator, kind) + sampled
+    return [*_of(FOLDER, operator, kind), *sampled]
 
 
 def known_gradients(operator: str, kind: str) -> list[Example]:
     """The same of the templates of gradients."""
-    return _of(GRADIENTS, operator, kind)
+    return [*_of(GRADIENTS, operator, kind)]
 
 
 def others(workload: Workload, kind: str) -> list[Example]:
     """All trials of shapes that are not like a workload."""
-    found = _of(FOLDER, workload.operator, kind) + _of(SAMPLES, workload.operator, kind)
-    return [each for each in found if extents(each.shape.shape) != extents(workload)]
+    found = (_of(folder, workload.operator, kind) for folder in (FOLDER, SAMPLES))
+    return [each for each in chain(*found) if extents(each.shape.shape) != extents(workload)]
 
 
 def extents(workload: Workload) -> tuple[Any, ...]:
@@ -47,5 +48,7 @@ def _recorded(folder: Path) -> list[Recordings]:
     return [Recordings.load(path) for path in sorted(folder.glob("*.json.gz"))]
 
 
-def _of(folder: Path, operator: str, kind: str) -> list[Example]:
-    return examples([r for r in _recorded(folder) if r.device["kind"] == kind], operator)
+@cache
+def _of(folder: Path, operator: str, kind: str) -> tuple[Example, ...]:
+    """Each once: rankers without one shape or another learn from the same examples."""
+    return (*examples([r for r in _recorded(folder) if r.device["kind"] == kind], operator),)

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Recorded:
             made.trials.append([made.knobs.index(names), *config.values(), rounded])
         return made
 
-    @property
+    @cached_property
     def shape(self) -> Workload:
         return templates.operator(self.operator).workload.model_validate(self.workload)
 

@@ -9,9 +9,10 @@ import pytest
 
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
+from tuner.build import compile as compiling
 from tuner.build import kept
 from tuner.build.builder import Builder
-from tuner.build.compile import BuildOrder, program_of
+from tuner.build.compile import LINKED, BuildOrder, program_of
 from tuner.device import cpu_facts
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
@@ -40,12 +41,13 @@ def test_the_same_is_taken_and_anything_else_is_built(
 ) -> None:
     first = builder.submit(ordered(tmp_path / "first.so")).result()
     assert first.status == "ok"
-    (entry,) = folder.iterdir()
-    found = kept.read(folder, entry.name)
-    assert found == kept.Entry(first.order.library.read_bytes(), first.source)
-    assert found.binary[:4] == b"\x7fELF" and "ret" in found.source
+    whole = kept.Entry(first.order.library.read_bytes(), first.source)
+    assert whole.binary[:4] == b"\x7fELF" and "ret" in whole.source
+    found = {entry.name: kept.read(folder, entry.name) for entry in folder.iterdir()}
+    (name,) = [name for name, entry in found.items() if entry == whole]
+    assert len(found) == 1 + len(LINKED)
 
-    kept.write(folder, entry.name, OTHER)  # which nobody would build
+    kept.write(folder, name, OTHER)  # which nobody would build
     again = builder.submit(ordered(tmp_path / "again.so")).result()
     assert (again.order.library.read_bytes(), again.source) == (OTHER.binary, OTHER.source)
     assert (again.status, again.workspace) == (first.status, first.workspace)
@@ -58,7 +60,21 @@ def test_the_same_is_taken_and_anything_else_is_built(
         built = builder.submit(other).result()
         assert built.status == "ok", built.error
         assert built.source not in (first.source, OTHER.source)
-    assert len([*folder.iterdir()]) == 3
+    assert len([*folder.iterdir()]) == 3 + len(LINKED)
+
+
+def test_what_is_linked_into_each_library_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again, keep = (tmp_path / name for name in ("first", "again", "keep"))
+    first.mkdir()
+    again.mkdir()
+    compiled = [Path(path).read_bytes() for path in compiling._linked(first, keep)]
+    monkeypatch.setattr(compiling.subprocess, "run", None)
+    assert [Path(path).read_bytes() for path in compiling._linked(again, keep)] == compiled
+    monkeypatch.setattr(compiling, "identity", lambda: "another compiler")
+    with pytest.raises(TypeError):
+        compiling._linked(tmp_path, keep)
 
 
 def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Path) -> None:
@@ -85,6 +101,14 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"new", "read"}
     kept.make_room(tmp_path, 1500)
     assert {path.name for path in tmp_path.iterdir()} == {"read"}
+
+
+def test_what_cant_be_removed_stops_nothing(tmp_path: Path) -> None:
+    kept.write(tmp_path, "new", kept.Entry(bytes(1000), "source"))
+    (tmp_path / "a folder").mkdir()
+    os.utime(tmp_path / "a folder", (1e9, 1e9))
+    kept.make_room(tmp_path, 0)
+    assert {path.name for path in tmp_path.iterdir()} == {"a folder"}
 
 
 def test_each_part_makes_another_key() -> None:

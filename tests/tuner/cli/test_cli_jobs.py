@@ -17,8 +17,8 @@ from db import queue
 from db.contract.job import Job
 from db.contract.order import JobOrder
 from db.results import trials
-from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
+from tests import databases
 from tuner.cli import app as cli
 from tuner.cli.commands import installation
 from tuner.terminal.bar import JobBar
@@ -30,8 +30,7 @@ WORK = Conv1dWorkload(M=100, N=7)
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
-    opened = open_engine(url)
-    migrate(opened)
+    opened = databases.opened(tmp_path / "convtune.db")
     yield opened
     opened.dispose()
 

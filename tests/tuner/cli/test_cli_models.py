@@ -16,7 +16,7 @@ from stored_best import claimed
 from db import models, queue
 from db.contract.order import JobFilter
 from db.results import best
-from db.sql.engine import migrate, open_engine
+from tests import databases
 from tuner.cli import app as cli
 from tuner.client.client import Client
 from tuner.client.local import Local
@@ -36,8 +36,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
-    opened = open_engine(url)
-    migrate(opened)
+    opened = databases.opened(tmp_path / "convtune.db")
     yield opened
     opened.dispose()
 

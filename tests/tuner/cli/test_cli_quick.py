@@ -15,6 +15,7 @@ from db import queue
 from db.contract.order import JobOrder
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
+from tests import databases
 from tests.own_postgres import private_server
 from tuner import __version__
 from tuner.cli import app as cli
@@ -63,7 +64,7 @@ def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> No
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[list[str]]:
     """Two jobs of a database in the folder; the second is cancelled."""
-    engine = open_engine(f"sqlite:///{tmp_path / 'convtune.db'}")
+    engine = databases.opened(tmp_path / "convtune.db")
     yield two_jobs(engine)
     engine.dispose()
 

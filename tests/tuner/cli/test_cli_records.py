@@ -14,7 +14,8 @@ from db import queue
 from db.fleet import devices
 from db.results import best
 from db.results.artifacts import NewArtifact
-from db.sql.engine import migrate, open_engine
+from db.sql.engine import open_engine
+from tests import databases
 from tests.foreign_logs import TOPHUB
 from tuner.cli import app as cli
 from tuner.device import cpu_facts
@@ -26,8 +27,9 @@ Run = Callable[..., str]
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'one.db'}")
-    return f"sqlite:///{tmp_path / 'one.db'}"
+    created = databases.created(tmp_path / "one.db")
+    monkeypatch.setenv("TUNER_DATABASE_URL", created)
+    return created
 
 
 @pytest.fixture
@@ -47,7 +49,6 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
 @pytest.fixture(autouse=True)
 def tuned(url: str) -> None:
     engine = open_engine(url)
-    migrate(engine)
     device = cpu_facts.device()
     workload = templates.operator("conv1d").workload.model_validate({"M": 300, "N": 8})
     template = templates.templates_for(workload, device.limits)[0]

@@ -86,7 +86,7 @@ def test_a_shape(
         ("--patience 0", "'--patience': must be at least 1"),
         (
             "--target cpu --template direct --template toeplitz",
-            "templates has 'toeplitz', which conv1d does not have on cpu; choose from direct, fft",
+            "templates: has 'toeplitz', which conv1d does not have on cpu; choose from direct, fft",
         ),
         ("--budget-seconds nan", "'--budget-seconds': "),
         ("--budget-seconds inf", "'--budget-seconds': must be at most 604800"),

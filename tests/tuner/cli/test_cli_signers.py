@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from db.results import signed, signers
-from db.sql.engine import migrate, open_engine
+from tests import databases
 from tuner.cli import app as cli
 
 KEYS = ("0" * 64, "1" * 64)
@@ -20,8 +20,7 @@ KEYS = ("0" * 64, "1" * 64)
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
-    opened = open_engine(url)
-    migrate(opened)
+    opened = databases.opened(tmp_path / "convtune.db")
     for key in KEYS:
         signers.register(opened, signers.NewSigner(key, f"host-{key[0]}"))
     yield opened

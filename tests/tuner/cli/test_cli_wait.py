@@ -16,8 +16,8 @@ from db.contract.job import Job
 from db.contract.order import JobOrder
 from db.fleet import devices, workers
 from db.results import trials
-from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
+from tests import databases
 from tuner.cli import app as cli
 from tuner.cli.commands import jobs as commands
 from tuner.device import cpu_facts
@@ -31,8 +31,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
     monkeypatch.setattr(commands, "POLL_SECONDS", 0.02)
-    opened = open_engine(url)
-    migrate(opened)
+    opened = databases.opened(tmp_path / "convtune.db")
     yield opened
     opened.dispose()
 

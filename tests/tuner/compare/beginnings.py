@@ -16,6 +16,15 @@ def ticking(workload_key: str, cases: Path, kind: str, group: str) -> None:
             time.sleep(0.01)
 
 
+def nothing(group: str) -> None:
+    """In place of what imports the libraries."""
+
+
+def for_ever(group: str) -> None:
+    """Likewise, and it never has done so."""
+    remote.hang()
+
+
 def crash(workload_key: str, cases: Path, kind: str, group: str) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 

@@ -1,6 +1,9 @@
 """Processes of peers are begun while a job searches. What goes wrong there costs a peer nothing."""
 
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
+from tests.acceptance.processes import started
 from tests.tuner.compare import beginnings
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import Planted
@@ -50,6 +54,12 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes import no library: SciPy takes half a second of each."""
+    monkeypatch.setattr(peer_process, "import_libraries", beginnings.nothing)
+
+
+@pytest.fixture
 def process() -> Iterator[PeerProcess]:
     with closing(PeerProcess("cpu", HOST)) as process:
         yield process
@@ -84,7 +94,7 @@ def test_it_compiles_once_and_is_the_process_of_the_round(
 
 
 def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
-    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: None, process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     ticks = tmp_path / "ticks"
@@ -104,7 +114,7 @@ def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
 
 
 def test_a_pause_does_not_count_against_its_limit(
-    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: None, process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     process.wait()
@@ -127,6 +137,7 @@ def test_a_pause_does_not_count_against_its_limit(
     ],
 )
 def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
+    empty: None,
     device: Device,
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -147,7 +158,7 @@ def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
 
 
 def test_a_runner_s_peers_pause_while_a_library_is_measured_and_end_with_it(
-    device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    empty: None, device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     sizes: list[tuple[int, int]] = []
@@ -193,7 +204,7 @@ def test_peers_compile_meanwhile_if_there_is_memory_for_it(
         assert recorded.compiled == compiled
 
 
-def test_a_spare_process_is_the_next_job_s() -> None:
+def test_a_spare_process_is_the_next_job_s(empty: None) -> None:
     processes = PeerProcesses("cpu")
     with closing(processes):
         processes.renew()
@@ -212,7 +223,7 @@ def test_a_spare_process_is_the_next_job_s() -> None:
         assert gone(pid)
 
 
-def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
+def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked(empty: None) -> None:
     with closing(PeerProcesses("cuda")) as processes:
         first = processes.take([HOST])[HOST]
         (spare,) = processes._spare.values()
@@ -224,7 +235,7 @@ def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
         first.close()
 
 
-def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
+def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty: None) -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
     processes.renew()
@@ -239,7 +250,42 @@ def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> 
     assert spare._child.pid is None
 
 
-def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+LEFT = """
+from tests.acceptance.processes import started
+from tests.tuner.compare import beginnings
+from tuner.compare import peer_process
+from tuner.peers import HOST
+peer_process.import_libraries = beginnings.for_ever
+process = peer_process.PeerProcess("cpu", HOST)
+while not (pids := started()):
+    pass
+print(pids.pop().pid)
+"""
+
+
+def test_a_program_that_ends_waits_for_none() -> None:
+    """That of a client that was not closed, say."""
+    command = [sys.executable, "-c", LEFT]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+    within(SECONDS, lambda: gone(int(done.stdout)))
+
+
+def test_they_end_with_a_runner_that_can_not_begin(
+    empty: None, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = started()
+    with closing(PeerProcess("cpu", HOST)) as process:
+        process.wait()
+        assert started() - before
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        with pytest.raises(FileNotFoundError):
+            Runner(WORKLOAD.key, device, peers={HOST: process})
+        assert started() <= before
+
+
+def test_a_group_that_is_not_here_has_no_process(
+    empty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(peer_process, "here", lambda group: group != PYTORCH)
     with closing(PeerProcesses("cpu")) as processes:
         taken = processes.take([HOST, PYTORCH])

@@ -201,9 +201,9 @@ class Planted:
         self._y = np.convolve(x, w) + np.float32(self._failing == "wrong")
         return Kernel(call=lambda: self._fail("call"))
 
-    def output(self) -> NDArray[np.float32]:
+    def outputs(self) -> tuple[NDArray[np.float32]]:
         self._fail("output")
-        return self._y
+        return (self._y,)
 
     def _fail(self, step: str) -> None:
         if step == self._failing:

@@ -1,5 +1,6 @@
 """Rungs that go wrong on purpose, found by builders' children by import path."""
 
+import time
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -30,6 +31,10 @@ def wrong(workload: Conv1dWorkload, kind: str) -> Any:
 
 def crash(workload: Conv1dWorkload, kind: str) -> Any:
     return Schedule(program(workload, "crash"))
+
+
+def endless(workload: Conv1dWorkload, kind: str) -> Any:
+    time.sleep(600)
 
 
 def unschedulable(workload: Conv1dWorkload, kind: str) -> Any:

@@ -2,11 +2,14 @@
 
 import io
 import json
+import os
+import signal
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from rich.console import Console
@@ -18,22 +21,31 @@ from templates import operator
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Rung
 from tests.tuner.ladder.planted_rungs import planted
+from tests.tuner.measure import remote
 from tuner.build.builder import Builder
 from tuner.cli import app as cli
 from tuner.device.detect import detect
 from tuner.errors import UnknownDocument
+from tuner.ladder import ladder
 from tuner.ladder.ladder import climb, rungs_of
 from tuner.ladder.report import picture, show_ladder
 from tuner.ladder.table import Ladder, Row
+from tuner.process.stopping import Stopped, stop_on_signals
 from tuner.settings import Settings
 
 SMALL = Conv1dWorkload(M=97, N=7)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def builder() -> Iterator[Builder]:
     with Builder(1, keep=Settings().build_cache) as pool:
         yield pool
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rungs are climbed without peers, which take a second to import."""
+    monkeypatch.setattr(ladder, "groups", lambda _: ())
 
 
 @pytest.fixture
@@ -130,7 +142,21 @@ def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
     assert rows["numpy.convolve"].time_us
 
 
-def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder) -> None:
+@pytest.mark.timeout(120)
+def test_stopped_it_ends_what_is_built() -> None:
+    """Or else that would write into a folder that is being removed, and keep the next one waiting:
+    there is one process."""
+    stop_on_signals()
+    timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    with Builder(1, timeout=600) as builder:
+        with pytest.raises(Stopped):
+            climb(SMALL, detect("cpu"), builder, [planted("endless")], settle_seconds=0)
+        timer.join()
+        assert builder.call(remote.pid, timeout=60)
+
+
+def test_a_rung_that_would_take_too_long_is_left_out(builder: Builder, alone: None) -> None:
     large = Conv1dWorkload(M=200_000, N=3)
     rungs = rungs_of("conv1d", "000")[:2]
     climbed = climb(large, detect("cpu"), builder, rungs, settle_seconds=0)
@@ -145,7 +171,7 @@ def searched(template: str, trials: int) -> Rung:
     return Rung("000 search", document, "a search", template, 40.5, trials=trials)
 
 
-def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
+def test_a_rung_may_be_the_best_of_a_template(builder: Builder, alone: None) -> None:
     rung = searched("templates.conv1d.cpu.direct:CpuDirect", trials=3)
     (row, *_) = climb(SMALL, detect("cpu"), builder, [rung], settle_seconds=0).rows
     assert row.time_us
@@ -161,7 +187,9 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder) -> None:
         ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )
-def test_a_search_that_finds_nothing_says_so(builder: Builder, template: str, says: str) -> None:
+def test_a_search_that_finds_nothing_says_so(
+    builder: Builder, alone: None, template: str, says: str
+) -> None:
     (row, *_) = climb(
         SMALL, detect("cpu"), builder, [searched(template, trials=5)], settle_seconds=0
     ).rows

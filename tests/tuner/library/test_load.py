@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import tvm_ffi
 from fresh import run
 from small_libraries import THREADING, WORKLOADS, arrays, error, expected, seal, workload
 
+from tests.tuner.library.unaligned import called_at_all_offsets
 from tuner.device import cpu_facts
 from tuner.errors import (
     BrokenArtifact,
@@ -29,6 +31,7 @@ from tuner.errors import (
 from tuner.library import tensors
 from tuner.library.load import load
 from tuner.peers.torch_arrays import to_array, to_tensor
+from tuner.process.child import Child
 
 BUILT = [f"{name}-{threading}" for name in WORKLOADS for threading in THREADING]
 HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
@@ -81,31 +84,8 @@ def test_tensors_need_no_alignment_but_their_elements(
     libraries: dict[str, Path], built: str
 ) -> None:
     """In a process of its own: an aligned access to an unaligned address would end it."""
-    code = """
-import sys
-from pathlib import Path
-import numpy as np
-from templates.dtypes import in_numpy
-from tuner.library.load import load
-from tuner.peers.torch_arrays import to_array, to_tensor
-library = load(Path(sys.argv[1]))
-work = library.workload
-def at(shape, offset):
-    size = int(np.prod(shape))
-    memory = np.zeros(size + 64, in_numpy(work.dtype))
-    start = -(memory.ctypes.data // memory.itemsize) % 32 + offset
-    return memory[start : start + size].reshape(shape)
-shapes = [argument.shape for argument in work.arguments]
-results = []
-for offset in range(16):
-    for which in range(3):
-        x, w, y = (at(shape, offset * (i == which)) for i, shape in enumerate(shapes))
-        x[:], w[:], y[:] = 1, 2, np.nan
-        results.append(library(x, w, y).copy())
-assert all((each == results[0]).all() for each in results)
-print(len(results))
-"""
-    assert run(code, libraries[built]) == "48"
+    with closing(Child(importing=("tuner.library.load",))) as child:
+        assert child.call(called_at_all_offsets, libraries[built], timeout=60) == 48
 
 
 def test_neither_compiler_nor_service_is_imported(libraries: dict[str, Path]) -> None:

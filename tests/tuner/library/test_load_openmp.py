@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import fresh
 import pytest
-from fresh import run
+
+from tests.tuner.beside_pytorch import run
 
 pytestmark = pytest.mark.torch
 
@@ -23,7 +25,7 @@ def right():
 """The sums are whole numbers that float32 holds."""
 
 
-def fresh(libraries: dict[str, Path], code: str, first: str = "import torch") -> str:
+def said(libraries: dict[str, Path], code: str, first: str = "import torch") -> str:
     return run(BEGIN.format(first=first) + code, libraries["full-parallel"])
 
 
@@ -34,7 +36,7 @@ torch.ones(1 << 20).add_(1)
 before = threads()
 print(right(), threads() - before)
 """
-    assert fresh(libraries, code) == "True 0"
+    assert said(libraries, code) == "True 0"
 
 
 def test_without_pytorch_its_threads_are_tvms(libraries: dict[str, Path]) -> None:
@@ -42,7 +44,8 @@ def test_without_pytorch_its_threads_are_tvms(libraries: dict[str, Path]) -> Non
 before = threads()
 print(right(), threads() - before, library.threads - 1)
 """
-    _, started, wanted = fresh(libraries, code, first="").split()
+    alone = BEGIN.format(first="") + code
+    _, started, wanted = fresh.run(alone, libraries["full-parallel"]).split()
     assert started == wanted
 
 
@@ -54,16 +57,17 @@ print(right(), threads() - before)
 torch.set_num_threads(5)
 print(right(), threads() - before)
 """
-    assert fresh(libraries, code).split() == ["True", "0", "True", "4"]
+    assert said(libraries, code).split() == ["True", "0", "True", "4"]
 
 
 def test_several_python_threads_call_it(libraries: dict[str, Path]) -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor
+torch.set_num_threads(2)
 with ThreadPoolExecutor(4) as pool:
     print(all(pool.map(lambda _: right(), range(200))))
 """
-    assert fresh(libraries, code) == "True"
+    assert said(libraries, code) == "True"
 
 
 def test_a_forked_process_calls_it_as_pytorch_says(libraries: dict[str, Path]) -> None:
@@ -71,6 +75,7 @@ def test_a_forked_process_calls_it_as_pytorch_says(libraries: dict[str, Path]) -
     code = """
 import warnings
 warnings.simplefilter("ignore")
+torch.set_num_threads(2)
 first = right()
 child = os.fork()
 if not child:
@@ -78,7 +83,7 @@ if not child:
     os._exit(0 if right() else 1)
 print(first, os.waitpid(child, 0)[1])
 """
-    assert fresh(libraries, code) == "True 0"
+    assert said(libraries, code) == "True 0"
 
 
 def test_within_a_parallel_region_each_thread_computes_alone(libraries: dict[str, Path]) -> None:
@@ -91,8 +96,8 @@ region = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: said.append(right()))
 openmp.GOMP_parallel(region, None, 3, 0)
 print(said, threads())
 """
-    *said, _ = fresh(libraries, code).rsplit(maxsplit=1)
-    assert said == ["[True, True, True]"]
+    *each, _ = said(libraries, code).rsplit(maxsplit=1)
+    assert each == ["[True, True, True]"]
 
 
 LAUNCHED = """
@@ -173,4 +178,4 @@ torch.set_num_threads(1)
 before = threads()
 print(right(), threads() - before == library.threads - 1)
 """
-    assert fresh(libraries, code, first) == "True True"
+    assert said(libraries, code, first) == "True True"

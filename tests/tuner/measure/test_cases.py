@@ -34,8 +34,11 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
         for array, argument in zip(case.given, workload.given, strict=True):
             assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
         exact = "float64" if workload.dtype == "float32" else "float32"
-        assert (case.reference.shape, case.reference.dtype) == (workload.output.shape, exact)
-        assert np.isfinite(case.reference).all()
+        assert (case.references["output"].shape, case.references["output"].dtype) == (
+            workload.output.shape,
+            exact,
+        )
+        assert np.isfinite(case.references["output"]).all()
 
 
 @pytest.mark.parametrize("workload", [CONV1D, HALF], ids=lambda w: w.dtype)
@@ -43,7 +46,7 @@ def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_p
     for case in written(workload, tmp_path):
         exact = np.convolve(*(array.astype(np.float64) for array in case.given))
         rtol = 1e-12 if workload.dtype == "float32" else 2.0**-24  # rounded once, to float32
-        np.testing.assert_allclose(case.reference, exact, rtol=rtol)
+        np.testing.assert_allclose(case.references["output"], exact, rtol=rtol)
 
 
 @WORKLOADS
@@ -51,7 +54,7 @@ def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path
     normal, positive, *_ = written(workload, tmp_path)
     x = normal.given[0]
     assert (x < 0).any() and (x > 0).any() and (x != 0).all()
-    assert all((array > 0).all() for array in (*positive.given, positive.reference))
+    assert all((array > 0).all() for array in (*positive.given, positive.references["output"]))
 
 
 def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_one_tensor_is_as_large_as_the_other_is_small(
         sizes = [np.abs(array.astype(np.float64)).max() for array in case.given]
         assert large < sizes[big] < 10 * large
         assert 0.4 < sizes[small] * large < np.sqrt(workload.N)
-        assert np.sqrt(workload.N) < case.scale < 6 * np.sqrt(workload.N)
+        assert np.sqrt(workload.N) < case.scales["output"] < 6 * np.sqrt(workload.N)
 
 
 def test_a_decaying_filter_begins_with_a_spike(tmp_path: Path) -> None:
@@ -109,7 +112,7 @@ def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
         scales = [1 / np.abs(array).max() if scaled else 1.0 for array in case.given]
         x, w = (halves(*each) for each in zip(case.given, scales, strict=True))
         with np.errstate(invalid="ignore"):
-            return check.relative_error(np.convolve(x, w), case.reference)
+            return check.relative_error(np.convolve(x, w), case.references["output"])
 
     found = [error(case) for case in written(workload, tmp_path)]
     assert [each <= workload.max_error for each in found] == [True] * 3 + [scaled] * 2
@@ -128,7 +131,9 @@ def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
 )
 def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
-        assert np.abs(case.reference).max() > (0.001 if case.name == "decaying" else 0.01)
+        assert np.abs(case.references["output"]).max() > (
+            0.001 if case.name == "decaying" else 0.01
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -137,9 +142,9 @@ def test_no_sum_leaves_the_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
     workload = Conv1dWorkload.model_validate({"M": taps, "N": taps, "mode": "same", "dtype": dtype})
     for case in written(workload, tmp_path):
         assert {array.dtype.name for array in case.given} == {dtype}
-        exact = case.reference.astype(in_numpy(dtype))
+        exact = case.references["output"].astype(in_numpy(dtype))
         assert np.isfinite(exact.astype(np.float64)).all()
-        assert check.relative_error(exact, case.reference) < workload.max_error
+        assert check.relative_error(exact, case.references["output"]) < workload.max_error
 
 
 def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> No
         for case in written(workload, tmp_path, seed):
             x, w = case.given
             typical = np.linalg.norm(x.astype(np.float64) * w)
-            assert abs(case.reference[0]) > 0.4 * typical, (case.name, seed)
+            assert abs(case.references["output"][0]) > 0.4 * typical, (case.name, seed)
 
 
 def test_no_seed_draws_what_float16_can_not_hold(
@@ -176,7 +181,7 @@ def test_no_seed_draws_what_float16_can_not_hold(
 
     monkeypatch.setattr(cases, "draw", small_at_first)
     for case in written(workload, tmp_path):
-        assert np.abs(case.reference).max() >= np.finfo(np.float16).smallest_normal
+        assert np.abs(case.references["output"]).max() >= np.finfo(np.float16).smallest_normal
     assert next(draws, None) is None
 
 

@@ -14,12 +14,17 @@ SIZE = 2 * room.CHUNK + 3
 
 def case(reference: np.ndarray, name: str = "normal") -> Case:
     empty = np.zeros(1, np.float32)
-    return Case(name, (empty, empty), reference)
+    return Case(name, (empty, empty), {"output": reference})
 
 
-def of(answer: np.ndarray) -> Callable[[Case], float]:
+def of(answer: np.ndarray) -> Callable[[Case], dict[str, float]]:
     """The error of a program that always answers so."""
-    return lambda case: relative_error(answer, case.reference, case.scale)
+
+    def errors(case: Case) -> dict[str, float]:
+        (exact,), (scale,) = case.references.values(), case.scales.values()
+        return {"output": relative_error(answer, exact, scale)}
+
+    return errors
 
 
 def off_by(error: float, at: int) -> np.ndarray:
@@ -77,9 +82,18 @@ def test_float16_is_measured_in_float64() -> None:
 def test_the_worst_of_the_cases_is_told_and_the_first_wrong_one_named() -> None:
     errors = {"a": 1e-6, "b": 3e-6, "c": 1.0, "d": 2.0}
     known = [case(reference(), name) for name in errors]
-    assert check(lambda each: errors[each.name], known[:2], 1e-5) == 3e-6
+    assert check(lambda each: {"output": errors[each.name]}, known[:2], 1e-5) == 3e-6
     with pytest.raises(WrongAnswer, match="error 1 on c input"):
-        check(lambda each: errors[each.name], known, 1e-5)
+        check(lambda each: {"output": errors[each.name]}, known, 1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["first", "second"])
+def test_of_several_outputs_each_must_be_right_and_the_wrong_one_is_named(wrong: str) -> None:
+    known = [case(reference())]
+    right = {"first": 2e-6, "second": 1e-6}
+    assert check(lambda _: right, known, 1e-5) == 2e-6
+    with pytest.raises(WrongAnswer, match=f"error nan of {wrong} on normal input"):
+        check(lambda _: right | {wrong: float("nan")}, known, 1e-5)
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32), st.integers(1, 12))

@@ -46,7 +46,7 @@ def written(workload: Workload, folder: Path) -> tuple[Tensors, list[cases.Case]
 
 
 def answer(tensors: Tensors, case: cases.Case, off: float) -> None:
-    tensors.output.copyfrom((case.reference + off).astype(case.given[0].dtype))
+    tensors.outputs[0].copyfrom((case.references["output"] + off).astype(case.given[0].dtype))
 
 
 @BOTH
@@ -56,11 +56,13 @@ def test_the_device_is_asked_with_references_that_stay_there(
     tensors, known, device = written(workload, tmp_path)
     for case in [*known, *known]:
         tensors.fill(case)
-        assert np.isnan(tensors.error(case))
+        assert np.isnan(tensors.errors(case)["output"])
         answer(tensors, case, off=1.0)
-        assert tensors.error(case) == relative_error(tensors.fetched(), case.reference)
+        assert tensors.errors(case)["output"] == relative_error(
+            tensors.fetched()[0], case.references["output"]
+        )
         answer(tensors, case, off=0.0)
-        assert 0 <= tensors.error(case) < 1e-3
+        assert 0 <= tensors.errors(case)["output"] < 1e-3
     assert len(device.asked) == 6 * len(cases.CASES)
     assert len({id(reference) for reference in device.asked}) == len(cases.CASES)
 
@@ -70,18 +72,20 @@ def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: P
     """There is room for two inputs with their weights, and for one reference."""
     tensors, known, device = written(workload, tmp_path)
     given = sum(array.nbytes for array in known[0].given)
-    tensors._room = 2 * given + known[0].reference.nbytes
+    tensors._room = 2 * given + known[0].references["output"].nbytes
     for case in known:
         tensors.fill(case)
         for tensor, array in zip(tensors.given, case.given, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), array)
-        assert np.isnan(tensors.fetched()).all()
+        assert np.isnan(tensors.fetched()[0]).all()
         answer(tensors, case, off=1.0)
-        assert tensors.error(case) == relative_error(tensors.fetched(), case.reference)
+        assert tensors.errors(case)["output"] == relative_error(
+            tensors.fetched()[0], case.references["output"]
+        )
     assert len(device.asked) == 1
     assert tensors._room < known[0].given[0].nbytes
     inputs = {(name, part) for name in ("normal", "positive") for part in ("input", "weight")}
-    assert set(tensors._kept) == inputs | {("normal", "reference")}
+    assert set(tensors._kept) == inputs | {("normal", "output")}
 
 
 def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
@@ -90,5 +94,5 @@ def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path)
     for case in cases.read(WORKLOAD, tmp_path):
         tensors.fill(case)
         answer(tensors, case, off=1.0)
-        assert tensors.error(case) == pytest.approx(1 / case.scale, rel=1e-3)
+        assert tensors.errors(case)["output"] == pytest.approx(1 / case.scales["output"], rel=1e-3)
     assert {part for _, part in tensors._kept} == {"input", "weight"}

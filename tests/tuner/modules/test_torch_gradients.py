@@ -91,6 +91,18 @@ def test_they_are_pytorchs_in_value_and_layout(trained: Local, case: Any) -> Non
     assert found[1].stride() == x.stride()
 
 
+@each_case
+def test_what_follows_may_write_into_the_output(trained: Local, case: Any) -> None:
+    """As behind PyTorch's own convolution, whose output is no view of anything."""
+    module, x = case(trained)
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    plainly = plain(module)
+    exact = gradients(module, x, lambda x: plainly(x) * 2 + 1)
+    for call in (module, compiled):
+        same(gradients(module, x, lambda x, call=call: call(x).mul_(2).add_(1)), exact)
+        assert module.used_backward == BOTH
+
+
 @pytest.mark.parametrize("with_residual", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_any_activation_and_a_residual(
@@ -373,7 +385,7 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
     model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 3, groups=2, bias=False))
     x = torch.randn(1, 2, 6, 5)
     report = optimize_(
-        model, x, source=source, mode="training", on_missing="tune", budget_seconds=2
+        model, x, source=source, mode="training", on_missing="tune", budget_seconds=0.1
     )
     assert len(report.rows) == 3
     for row in report.rows:

@@ -13,6 +13,7 @@ from db.sql.engine import open_engine
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import NotTuned, ServiceUnreachable, WrongArgument
+from tuner.job import final, job
 from tuner.settings import Settings
 
 pytestmark = pytest.mark.torch
@@ -75,7 +76,7 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
         torch.randn(1, 2, 5, 4),
     )
     plain = outputs(model, x)
-    report = optimize_(model, x, source=source, on_missing="tune", budget_seconds=2)
+    report = optimize_(model, x, source=source, on_missing="tune", budget_seconds=0.1)
     (row,) = report.rows
     assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
     assert row.time_us
@@ -87,10 +88,12 @@ def test_all_that_is_missing_is_one_order_or_as_few_as_can_be(
     source: Local, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(missing, "MAX_WORKLOADS", most)
+    for room in (job, final):  # PyTorch's own times are not what is asked
+        monkeypatch.setattr(room, "groups", lambda *_: ())
     layers = [nn.Conv2d(2, 2, size, groups=2, bias=False) for size in (1, 1, 2)]
     # a shape that no other test tunes
     model, x = nn.Sequential(*layers).eval(), torch.randn(1, 2, 5, 5 + most)
-    optimize_(model, x, source=source, on_missing="tune", budget_seconds=1)
+    optimize_(model, x, source=source, on_missing="tune", budget_seconds=0.1)
     engine = open_engine(source.where)
     orders = models.list_models(engine).items[: 2 // most]
     found = [layer for order in reversed(orders) for layer in models.layers(engine, order)]

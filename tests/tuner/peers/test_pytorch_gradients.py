@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import templates
-from tests.templates.shapes import SMALL, small_gradients
+from tests.templates.shapes import SMALL, small_backward, small_gradients
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
 from tuner.peers import HOST, LAYERS, PYTORCH, peers
@@ -42,6 +42,23 @@ def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> N
             peer.prepare(*values).call()
             exact = reference(work, *values)
             assert relative_error(peer.output(), exact) <= work.max_error, peer.name
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(work=small_backward())
+def test_all_gradients_at_once_are_right(work: Any) -> None:
+    fields = {**work.model_dump(exclude_none=True), "dtype": "float32", "max_error": 1e-5}
+    work = type(work).model_validate(fields)
+    found = list(peers(work, "cpu", LAYERS))
+    assert found
+    for peer in found:
+        if "compiled" in peer.name:
+            continue
+        values = draw(work, "normal", np.random.default_rng(1))
+        peer.prepare(*values).call()
+        exact = templates.operator("conv1d").references(work, *values).values()
+        for y, each in zip(peer.outputs(), exact, strict=True):
+            assert relative_error(y, each) <= work.max_error, peer.name
 
 
 SHAPES = {

@@ -8,6 +8,7 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from tests.tuner.search import few
 from tuner.compare.runner import Runner
 from tuner.device.detect import detect
 from tuner.plan import metaschedule as peer
@@ -18,7 +19,10 @@ CONV1D = Conv1dWorkload(M=1000, N=16)
 TRIALS = 4
 
 
-def test_its_best_is_right_and_can_be_timed(tmp_path: Path) -> None:
+def test_its_best_is_right_and_can_be_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "tune", few.tune)
     device, workload = detect("cpu"), DepthwiseConv2dWorkload(B=1, C=3, H=9, W=11, K=3, stride=2)
     found = peer.search(workload, device, SETTINGS, TRIALS, 7, tmp_path, lambda: None)
     assert (found.status, found.error) == ("ok", None)

@@ -8,8 +8,10 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.records.trace import Trace
 from tests.tuner.measure.planted import Planted
+from tests.tuner.search import few
 from tuner.device.detect import detect
 from tuner.errors import NothingWorked
+from tuner.plan import traced
 from tuner.plan.traced import TracedPlan
 
 WORKLOAD = Conv1dWorkload(M=64, N=8)
@@ -33,7 +35,8 @@ def test_where_nothing_it_proposed_worked_the_reason_is_said(
     plan.close()
 
 
-def test_it_keeps_what_it_was_told_before() -> None:
+def test_it_keeps_what_it_was_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced, "propose", few.propose)
     plan = TracedPlan(WORKLOAD, detect("cpu"), 1, 1, [Planted()], lambda: None)
     with closing(plan):
         proposed: list[str] = []

@@ -12,7 +12,8 @@ from threading import Thread, Timer
 
 import pytest
 
-from db.sql.engine import migrate, open_engine
+from db.sql.engine import open_engine
+from tests import databases
 from tests.db.storage_rows import submitted
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
@@ -104,9 +105,7 @@ def said(script: str, folder: Path) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With a database."""
-    engine = open_engine(f"sqlite:///{tmp_path / 'convtune.db'}")
-    migrate(engine)
-    engine.dispose()
+    databases.created(tmp_path / "convtune.db")
     return tmp_path
 
 

@@ -11,11 +11,12 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.records.trace import Trace
 from templates.workload import Workload
+from tests.tuner.search.few import propose
 from tuner.build.builder import COMPILER, Builder
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare.runner import Runner
 from tuner.device.detect import detect
-from tuner.plan.evolution import Setup, propose, search_target
+from tuner.plan.evolution import Setup, search_target
 from tuner.process.child import Child
 
 DEVICE = detect("cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,10 +116,10 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
     from tuner.device.detect import detect
     from tuner.job.model_order import model_ordered
     from tuner.process import logs
-    from tuner.process.scratch import scratch
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
+    from tuner.worker.kept import KeptWorker
     from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
 
     settings = Settings()
@@ -127,11 +128,11 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
     device = detect(how.target)
     stop_on_signals()
     order = model_ordered(name, workloads, how, device.kind)
-    with database(settings) as engine, scratch():
+    with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         model = model_ordered_here(engine, settings, order)
         say(f"model {model.id}, {len(order.layers)} workloads")
         try:
-            model_tuned_here(engine, settings, device, model, JobBar, say)
+            model_tuned_here(kept, device, model, JobBar, say)
         except Stopped:
             raise Stopped(
                 f"stopped; the same command goes on, and so does any worker; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -52,10 +53,10 @@ def tuned(workload: Workload, how: Terms) -> Best:
     from tuner.build.linker import linker
     from tuner.device.detect import detect
     from tuner.process import logs
-    from tuner.process.scratch import scratch
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
     from tuner.worker.in_process import ordered_here, tuned_here
+    from tuner.worker.kept import KeptWorker
 
     settings = Settings()
     logs.quietly(settings.log_format)
@@ -63,7 +64,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
     device = detect(how.target)
     stop_on_signals()
     order = ordered(workload, how, device.kind)
-    with database(settings) as engine, scratch():
+    with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         job = ordered_here(engine, settings, order)
         if job.ended:
             say(
@@ -73,7 +74,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
         else:
             try:
                 with JobBar() as bar:
-                    tuned_here(engine, settings, device, job, bar)
+                    tuned_here(kept, device, job, bar)
             except Stopped:
                 raise Stopped(_what_becomes_of(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)

@@ -32,6 +32,8 @@ def _conv1d(
     ones, zeros = ((1,), (0, 0)) if images else ((), ())
 
     def laid_out(name: str, tensor: Tensor) -> Tensor:
+        if name == "bias":
+            return tensor
         if name != "weight":
             signals = channels_first(workload, tensor)
         else:
@@ -75,8 +77,8 @@ def _called(
     layout: memory_format,
 ) -> Callable[[], Any]:
     """The call for tensors that are laid out already. Of what is not given PyTorch needs the shape;
-    an input whose sides are padded unequally is padded when the forward pass has come to it. That
-    of a weight is with the bias's, None if there is none."""
+    an input whose sides are padded unequally is padded when the forward pass has come to it, and
+    that has left the sums. That of a weight is with the bias's, None if there is none."""
     import torch
     from torch.nn import functional
 
@@ -86,45 +88,58 @@ def _called(
     sides = [ends[at : at + 2] for at in range(0, len(ends), 2)][::-1]
     cropped = any(before != behind for before, behind in sides)
     x = named["input"].contiguous(memory_format=layout)
-    of_input = workload.direction == "backward_input"
+    padded = (functional.pad(x, ends) if cropped else x).contiguous(memory_format=layout)
+    of_input = workload.direction != "backward_weight"
+    of_weight = workload.direction != "backward_input"
+    how: dict[str, Any] = {
+        "stride": steps[0],
+        "padding": [0 if cropped else before for before, _ in sides],
+        "dilation": steps[1],
+        "transposed": False,
+        "output_padding": [0] * len(sides),
+        "groups": workload.C // shapes["weight"][1],
+    }
     backward = partial(
         torch.ops.aten.convolution_backward,
-        input=(functional.pad(x, ends) if cropped else x).contiguous(memory_format=layout),
+        input=padded,
         weight=named["weight"],
         bias_sizes=[workload.out_channels],
-        stride=steps[0],
-        padding=[0 if cropped else before for before, _ in sides],
-        dilation=steps[1],
-        transposed=False,
-        output_padding=[0] * len(sides),
-        groups=workload.C // shapes["weight"][1],
-        output_mask=[of_input, not of_input, not of_input and workload.bias],
+        output_mask=[of_input, of_weight, of_weight and workload.bias],
+        **how,
     )
     derived = derived_in_torch(workload)
+    if of_input and of_weight and workload.activation != "none":
+        bias = named.get("bias")
+        named["sums"] = torch.ops.aten.convolution(padded, named["weight"], bias, **how)
     gradient, sums = named["output_gradient"], [named["sums"]] if "sums" in named else []
 
     def call() -> Any:
         dx, dw, db = backward(derived(gradient, *sums))
-        if not of_input:
-            return dw, db
-        return functional.pad(dx, [-end for end in ends]) if cropped else dx
+        if of_input and cropped:
+            dx = functional.pad(dx, [-end for end in ends])
+        return dx, dw, db
 
     return call
 
 
 def _conv1d_in_order(workload: Conv1dWorkload, found: Any) -> Any:
-    if workload.direction == "backward_input":
-        signals = found.reshape(workload.B, workload.C, workload.M)
-        return signals.transpose(1, 2) if workload.layout == "NWC" else signals
-    dw, db = found
-    taps = dw.reshape(workload.out_channels, workload.summed, workload.N)
-    return _flat(workload, taps.flip(-1) if workload.kind == "convolve" else taps, db)
+    dx, dw, db = found
+    if dx is not None:
+        signals = dx.reshape(workload.B, workload.C, workload.M)
+        dx = signals.transpose(1, 2) if workload.layout == "NWC" else signals
+    if dw is not None:
+        taps = dw.reshape(workload.out_channels, workload.summed, workload.N)
+        dw = taps.flip(-1) if workload.kind == "convolve" else taps
+    if workload.direction == "backward":
+        return (dx, dw, db) if workload.bias else (dx, dw)
+    return dx if workload.direction == "backward_input" else _flat(workload, dw, db)
 
 
 def _depthwise_in_order(workload: DepthwiseConv2dWorkload, found: Any) -> Any:
+    dx, dw, db = found
     if workload.direction == "backward_input":
-        return found.permute(workload.place(0, 1, 2, 3))
-    return _flat(workload, *found)
+        return dx.permute(workload.place(0, 1, 2, 3))
+    return _flat(workload, dw, db)
 
 
 def _flat(workload: WithGradients, dw: Any, db: Any) -> Any:

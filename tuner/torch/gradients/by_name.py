@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from templates.epilogue import Activation
-from tuner.torch import activations, convolutions
+from tuner.torch.functional import activations, convolutions
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,

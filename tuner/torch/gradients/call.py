@@ -13,8 +13,8 @@ from torch import Tensor
 from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
-from tuner.torch import activations
 from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.functional import activations
 from tuner.torch.looks_up import Purpose
 
 Some = Tensor | None
@@ -96,7 +96,8 @@ class Differentiated(torch.autograd.Function):
         ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
-        output = calls.forward(*given)  # type: ignore[arg-type]
+        # no view, as what follows may write into it
+        output = calls.forward(*given).data  # type: ignore[arg-type]
         told = activations.of_output(calls.activation)
         again = calls.activation != "none" and not told
         ctx.calls = calls
@@ -139,22 +140,25 @@ class _Call:
 
     def by_kernel(self, purpose: Purpose) -> tuple[Library, Any] | None:
         """What a kernel gives, and the kernel; None if there is none."""
-        layer, (x, weight, *_) = self._layer, self._saved
-        if not self._tuned or beyond_kernels(x, weight, self._grad) is not None:
+        layer, (x, weight, bias, residual, _) = self._layer, self._saved
+        if not self._tuned or beyond_kernels(x, weight, self._grad, bias) is not None:
             return None
         library = layer.gradient_library(x, weight, purpose)
         if library is None:
             return None
         work: Any = library.workload
         activated = work.activation != "none"
-        named = {"input": x, "output_gradient": self._grad if activated else self.derived}
-        if activated:
+        if activated and purpose == "backward" and residual is not None:
+            return None  # the sums that it would make lack it
+        named: dict[str, Any] = {"input": x, "weight": weight, "bias": bias}
+        named["output_gradient"] = self._grad if activated else self.derived
+        if activated and purpose != "backward":
             named["sums"] = self.sums
         given = [
-            weight.view(argument.shape)
-            if argument.role == "weight"
+            named[argument.name].view(argument.shape)
+            if argument.role in ("weight", "bias")
             else layer.taken(named[argument.name], argument)
-            for argument in library.arguments[:-1]
+            for argument in library.workload.given
         ]
         return library, library.of_tensors(*given)
 
@@ -164,11 +168,17 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
     call = _Call(layer, layer.laid_out(grad, saved.input) if tuned else grad, saved, tuned)
     x, weight = saved.input, saved.weight
     dx = dw = db = None
-    if needed.input and (found := call.by_kernel("backward_input")) is not None:
+    if needed.input and needed.weight and (found := call.by_kernel("backward")) is not None:
+        library, (dx, dw, *biases) = found
+        orders = layer.ORDERS.get(library.workload.outputs[0].layout)
+        dx = dx.view(x.shape) if orders is None else dx.permute(orders[1])
+        dw = dw.view(weight.shape)
+        db = biases[0] if biases and needed.bias else None
+    if needed.input and dx is None and (found := call.by_kernel("backward_input")) is not None:
         library, y = found
         orders = layer.ORDERS.get(library.arguments[-1].layout)
         dx = y.view(x.shape) if orders is None else y.permute(orders[1])
-    if needed.weight and (found := call.by_kernel("backward_weight")) is not None:
+    if needed.weight and dw is None and (found := call.by_kernel("backward_weight")) is not None:
         library, y = found
         dw = y.view(-1)[: weight.numel()].view(weight.shape)
         work: Any = library.workload

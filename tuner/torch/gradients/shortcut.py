@@ -31,7 +31,9 @@ class GradientShortcut:
         by_pytorch = "pytorch" in layer.used_backward.values()
         if layer.activation != "none" or needed.residual or by_pytorch or torch.is_grad_enabled():
             return None
-        if layer.laid_out(grad, x) is not grad:
+        both = needed.input and needed.weight
+        at_once = both and layer.gradient_library(x, weight, "backward") is not None
+        if at_once or layer.laid_out(grad, x) is not grad:
             return None
         of_input = layer.gradient_library(x, weight, "backward_input") if needed.input else None
         of_weight = layer.gradient_library(x, weight, "backward_weight") if needed.weight else None

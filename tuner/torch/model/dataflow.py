@@ -19,7 +19,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from tuner.torch import activations, autocast
+from tuner.torch.functional import activations, autocast
 
 _LOOKS = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",

@@ -179,8 +179,25 @@ class _Served:
         return [
             self._row(layer, call, calls, purpose)
             for call, calls in layer.shapes
-            for purpose in layer.purposes(call, self._mode)
+            for purpose in self._served(layer, call)
         ]
+
+    def _served(self, layer: Layer, call: Called) -> list[Purpose]:
+        """What a call has rows for: gradients apart, if these are tuned and those at once are
+        not."""
+        purposes = layer.purposes(call, self._mode)
+        if "backward" not in purposes or layer.tuned is None or self._away:
+            return purposes
+        several: tuple[Purpose, ...] = ("backward", "backward_input", "backward_weight")
+        for purpose in several:
+            found = layer.tuned.found_for(call.input, call.device, purpose=purpose)
+            if found.is_away:
+                self._away = found.reason
+                break
+            if found.library is not None:
+                apart = purpose != "backward"
+                return layer.purposes(call, self._mode, apart=apart)
+        return purposes
 
     def _row(self, layer: Layer, call: Called, calls: int, purpose: Purpose) -> Row:
         workload = workload_for(layer, call.input, purpose)

@@ -12,8 +12,9 @@ from templates.dtypes import ERRORS
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.torch import activations
-from tuner.torch.folding import BatchNorm
+from tuner.torch.functional import activations
+from tuner.torch.functional.folding import BatchNorm
+from tuner.torch.gradients import at_once
 from tuner.torch.looks_up import Purpose
 from tuner.torch.model.dataflow import HEAD, AsFunction, Called, Dataflow, watched
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
@@ -50,13 +51,19 @@ class Layer:
         kind = Conv1d if isinstance(self.convolution, nn.Conv1d) else DepthwiseConv2d
         return kind.operator
 
-    def purposes(self, call: Called, mode: Mode) -> list[Purpose]:
+    def purposes(self, call: Called, mode: Mode, apart: bool = False) -> list[Purpose]:
         """What is computed for a call: the output, and in training the gradients that are needed;
         before them the sums once more, if the activation's derivative can't be told from the
-        output."""
+        output. If there is a workload of all gradients at once, these are that one, unless they
+        are to be ``apart``."""
         if mode == "inference" or self.tuned is None:
             return ["forward"]
         is_trained = any(each.requires_grad for each in self.convolution.parameters())
+        if call.needs_grad and is_trained and not apart:
+            tuned = self.tuned
+            wanted = tuned.wanted(call.input, purpose="backward")
+            if at_once.is_ordered(tuned.operator, wanted, tuned.activation):
+                return ["forward", "backward"]
         told = self.tuned.activation == "none" or activations.of_output(self.tuned.activation)
         several: list[tuple[Purpose, bool]] = [
             ("forward", True),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
-from torch.nn.utils import parametrize
 
+from tuner.torch.in_place import TakenIn, passed
+from tuner.torch.model.dataflow import HEAD
 from tuner.torch.model.survey import Layer
+from tuner.torch.replaced import hand_back
 from tuner.torch.said import Said
 from tuner.torch.tuned_module import Tuned
 
@@ -29,6 +31,8 @@ class Swap:
         tuned.in_place_of = (layer.convolution,)  # in a tuple, it is no part of the model
         tuned.said = said
         self._tuned, self._places = tuned, _places(model, layer.convolution)
+        if self._passing or tuned.whole:
+            tuned.taken_in = TakenIn(self._passing, _watched(model, layer))
 
     def apply(self) -> None:
         for parent, name in self._places:
@@ -50,17 +54,18 @@ def restore_(model: nn.Module) -> None:
             del vars(module)["forward"]
         if isinstance(module, Tuned) and module.in_place_of:
             (own,) = module.in_place_of
-            for name in ("weight", "bias"):
-                if not parametrize.is_parametrized(own, name):
-                    own._parameters[name] = module._parameters[name]
-            own.train(module.training)
+            hand_back(module, own)
             for parent, name in _places(model, module):
                 parent._modules[name] = own
 
 
-def passed(x: Any) -> Any:
-    """The ``forward`` of a module that a kernel has taken in."""
-    return x
+def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Module | None]]:
+    """The layer's places, with None in them, and those of all that it computes or passes."""
+    behind = layer.calls[0].behind if layer.calls else []
+    last = behind.index(layer.passing[-1]) + 1 if layer.passing else 0
+    parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
+    own = [(parent, name, None) for parent, name in _places(model, layer.convolution)]
+    return own + [(*place, part) for part in parts for place in _places(model, part)]
 
 
 def _places(model: nn.Module, module: nn.Module) -> list[tuple[nn.Module, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
+from templates.conv1d.column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy
@@ -30,14 +31,14 @@ class CudaInputRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the input of channels apart, channels first, that is no
-        forward workload."""
+        """On CUDA, for the gradient of the input of channels apart that is no forward workload,
+        channels first, or last if depthwise convolution has no such kernels."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
             and workload.as_forward is None
             and not workload.is_dense
-            and workload.layout == "NCW"
+            and (workload.layout == "NCW" or not has_image(workload))
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -95,6 +96,7 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
     """Samples that lie together at multiples of their size, with what they meet."""
     widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
+    near = near and workload.layout == "NCW"
     return [
         n
         for n in (1, 2, 4, 8)

@@ -6,6 +6,7 @@ from functools import cache
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
+from templates.conv1d.column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy
@@ -36,12 +37,13 @@ class CudaWeightRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the weight of channels apart, channels first."""
+        """On CUDA, for the gradient of the weight of channels apart, channels first, or last if
+        depthwise convolution has no such kernels."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
             and not workload.is_dense
-            and workload.layout == "NCW"
+            and (workload.layout == "NCW" or not has_image(workload))
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -171,6 +173,7 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
     """Outputs that lie together at multiples of their size, with what they meet."""
     widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
+    near = near and workload.layout == "NCW"
     return [
         n
         for n in (1, 2, 4, 8)

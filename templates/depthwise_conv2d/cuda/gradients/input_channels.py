@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.gradients.lanes import USUAL, are_filled, usual_threads
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy
@@ -11,13 +12,14 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_WIDTH = 15  # of a kernel
+MAX_WIDTH = 15  # of a kernel whose taps are apart
 MAX_SUMS = 96  # of a thread
 MAX_UNROLLED = 1500  # multiply-adds of a row of taps
 MAX_REGISTERS = 200  # as estimated
 BESIDE = 36  # registers for addresses and the like
 MAX_RESIDENT = 2048  # threads of a unit
 VECTOR_BYTES = 16
+THREADS = (64, 96, 128, 192, 256)
 LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
 SECTOR_BYTES = 32  # of memory, which is read as a whole
 
@@ -26,36 +28,41 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     """A thread sums a patch of ``rows`` by ``columns`` elements of ``channels`` neighbouring
     channels, each from the taps that meet it (``schedules/input_channels.cu``). A block has
     ``lanes`` such vectors of channels; ``resident`` blocks at least have room on a unit. It serves
-    what no forward template can: strides, and activations."""
+    what no forward template can: strides, several kernels for a channel, and activations."""
 
     operator = "depthwise_conv2d"
     name = "input_channels"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of an input in layout NHWC without a multiplier that is no
-        forward workload, if the kernel is at most 15 wide and its taps fit in shared memory."""
+        """On CUDA, for the gradient of an input in layout NHWC that is no forward workload, if the
+        taps fit in shared memory, and the kernel is at most 15 wide or its taps are side by
+        side."""
+        return workload.layout == "NHWC" and self._computes(workload, limits)
+
+    def _computes(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """In one of the layouts."""
         return (
-            super().applies(workload, limits)
+            limits.kind == self.kind
             and workload.direction == "backward_input"
             and workload.as_forward is None
-            and (workload.layout, workload.multiplier) == ("NHWC", 1)
-            and workload.kernel[1] <= MAX_WIDTH
+            and (workload.kernel[1] <= MAX_WIDTH or workload.dilation == 1)
             and 4 * shared_words(workload, _smallest(workload)) <= limits.shared_memory
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+        size = BYTES_PER_ELEMENT[workload.dtype]
+        widest = 1 if _is_one_by_one(workload) else VECTOR_BYTES // size
         patches = [n * workload.stride for n in (1, 2, 3, 4)]
         space = ConfigSpace(self.name, self.version)
         space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
         space.knob("rows", patches)
         space.knob("columns", patches)
         space.knob("lanes", _lanes(workload))
-        space.knob("threads", [64, 96, 128, 192, 256])
+        space.knob("threads", list(THREADS))
         space.knob("resident", [1, 2, 4, 8])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
@@ -90,8 +97,8 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             reads=("lanes",),
         )
         space.constraint(
-            "most threads have vectors of channels",
-            lambda c: c["threads"] // c["lanes"] * c["lanes"] >= 0.85 * c["threads"],
+            "most threads have vectors of channels, or as many as can be",
+            lambda c: are_filled(c["threads"], c["lanes"], THREADS),
             reads=("threads",),
         )
         space.constraint(
@@ -109,8 +116,11 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        config = _smallest(workload)
-        for change in ({"lanes": _usual(workload)}, {"channels": 2}):
+        config: Config = {"template": self.name, **_smallest(workload)}
+        most = 1 if _is_one_by_one(workload) else 2
+        lanes = _usual(workload)
+        usual = {"lanes": lanes, "threads": usual_threads(lanes, THREADS)}
+        for change in (usual, {"channels": most}):
             changed = config | change
             if (
                 workload.C % (changed["lanes"] * changed["channels"]) == 0
@@ -139,8 +149,8 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             "least_resident_threads": config["resident"] * count,
             "registers": registers,
             "outputs_per_thread": outputs * config["channels"],
-            "work_per_thread": rows * _unrolled(workload, config),
-            "reads_per_output": rows * _columns(workload, config) / outputs,
+            "work_per_thread": rows * _unrolled(workload, config) * workload.multiplier,
+            "reads_per_output": rows * _columns(workload, config) * workload.multiplier / outputs,
             "run_bytes": config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype],
             "streaming": config["stores"] == "streaming",
         }
@@ -149,15 +159,16 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     top, left, _, _ = workload.pads
     s = workload.stride
+    before = 0 if _is_planes(workload) else left % s
     strips = ceil_div(workload.H + top % s, config["rows"])
-    groups = ceil_div(workload.W + left % s, config["columns"])
+    groups = ceil_div(workload.W + before, config["columns"])
     points = config["threads"] // config["lanes"]
     across = workload.C // (config["lanes"] * config["channels"])
     return int(across * ceil_div(workload.B * strips * groups, points))
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """A block's taps, as floats."""
+    """A block's taps of one kernel of each channel, as floats."""
     height, width = workload.kernel
     return int(height * width * config["lanes"] * config["channels"])
 
@@ -165,12 +176,11 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
     lanes = next(n for n in _lanes(workload) if _wide_enough(workload, {"lanes": n, "channels": 1}))
     return {
-        "template": CudaInputChannels.name,
         "channels": 1,
         "rows": workload.stride,
         "columns": workload.stride,
         "lanes": lanes,
-        "threads": 128,
+        "threads": usual_threads(lanes, THREADS),
         "resident": 1,
         "stores": "cached",
     }
@@ -182,11 +192,29 @@ def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
     return sorted({max(n for n in divisors if n <= most) for most in LANES})
 
 
+def _is_planes(workload: DepthwiseConv2dWorkload) -> bool:
+    return workload.layout == "NCHW"
+
+
+def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether what neighbouring channels meet are no neighbours."""
+    return _is_planes(workload) or workload.multiplier > 1
+
+
 def _usual(workload: DepthwiseConv2dWorkload) -> int:
-    return max(n for n in _lanes(workload) if n <= 32)
+    """Of planes as few as leave each thread a patch."""
+    least: int = _smallest(workload)["lanes"]
+    lanes: list[int] = [least, *(n for n in _lanes(workload) if least < n <= 32)]
+    if not _is_planes(workload):
+        return lanes[-1]
+    s = workload.stride
+    patches = workload.B * ceil_div(workload.H, s) * ceil_div(workload.W, s)
+    return next((n for n in lanes if USUAL // n <= patches), lanes[-1])
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    if _is_planes(workload):
+        return True
     read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
     most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
     return bool(read >= min(SECTOR_BYTES, most))
@@ -195,7 +223,9 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Of the gradient, that a thread reads of a row."""
     s, d = workload.stride, workload.dilation
-    met = [v - u * d for v in range(config["columns"]) for u in range(workload.kernel[1])]
+    behind = workload.pads[1] % s if _is_planes(workload) else 0
+    taps = range(workload.kernel[1])
+    met = [v + behind - u * d for v in range(config["columns"]) for u in taps]
     return len({at // s for at in met if at % s == 0})
 
 

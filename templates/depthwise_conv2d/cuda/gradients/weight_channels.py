@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.gradients.lanes import are_filled, usual_threads
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     MAX_SIDE,
     Work,
@@ -26,6 +27,7 @@ BESIDE = 38  # registers for addresses and the like
 MAX_RESIDENT = 2048  # threads of a unit
 VECTOR_BYTES = 16
 WORD_BYTES = 4  # which an asynchronous copy has at least
+THREADS = (64, 96, 128, 192, 256, 384)
 LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
 SECTOR_BYTES = 32  # of memory, which is read as a whole
 
@@ -48,25 +50,27 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of a weight in layout NHWC without a multiplier."""
+        """On CUDA, for the gradient of a weight in layout NHWC."""
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         size = BYTES_PER_ELEMENT[workload.dtype]
-        widest = 1 if workload.layout == "NCHW" else VECTOR_BYTES // size
+        widest = 1 if _is_one_by_one(workload) else VECTOR_BYTES // size
         inputs = _inputs(workload)
         copied = [each for each in inputs if each != "registers"]
         columns = [1, 2, 3, 4, 5, 7, 8, 14]
         space = ConfigSpace(self.name, self.version)
         space.knob("inputs", inputs)
-        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob(
+            "channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.out_channels % n == 0]
+        )
         space.knob("tap_rows", _sides(workload, workload.near[0]))
         space.knob("tap_columns", _sides(workload, workload.near[1]))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
         space.knob("lanes", _lanes(workload))
         last = "copied_steps" if "shared" in inputs else "stages" if copied else "threads"
         unstaged = [each for each in inputs if each != "shared"]
-        space.knob("threads", [64, 96, 128, 192, 256, 384], when={"inputs": unstaged})
+        space.knob("threads", list(THREADS), when={"inputs": unstaged})
         space.knob("ahead", [0, 1], when={"inputs": "registers"})
         if "shared" in inputs:
             images = [n for n in (1, 2, 4, 8) if n <= workload.B]
@@ -109,15 +113,15 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "whole vectors of channels for each block, and whole sectors, if there are as many",
-            lambda c: workload.C % (c["lanes"] * c["channels"]) == 0 and _wide_enough(workload, c),
+            lambda c: (
+                workload.out_channels % (c["lanes"] * c["channels"]) == 0
+                and _wide_enough(workload, c)
+            ),
             reads=("lanes",),
         )
         space.constraint(
-            "most threads have vectors of channels",
-            lambda c: (
-                c["inputs"] == "shared"
-                or c["threads"] // c["lanes"] * c["lanes"] >= 0.85 * c["threads"]
-            ),
+            "most threads have vectors of channels, or as many as can be",
+            lambda c: c["inputs"] == "shared" or are_filled(c["threads"], c["lanes"], THREADS),
             reads=("threads",),
         )
         if "shared" in inputs:
@@ -151,7 +155,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        lanes = [n for n in _lanes(workload) if n <= 32][-1]
+        wide = [n for n in _lanes(workload) if _wide_enough(workload, {"lanes": n, "channels": 1})]
+        lanes = max((n for n in wide if n <= 32), default=wide[0])
         config: Config = {
             "template": self.name,
             "inputs": "registers",
@@ -160,7 +165,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "tap_columns": _sides(workload, workload.near[1])[0],
             "columns": 1,
             "lanes": lanes,
-            "threads": 128,
+            "threads": usual_threads(lanes, THREADS),
             "ahead": 0,
             "blocks": blocks(workload, limits.units)[0],
             "resident": 1,
@@ -169,12 +174,12 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "tap_rows": _sides(workload, workload.near[0])[-1],
             "tap_columns": _sides(workload, workload.near[1])[-1],
         }
-        most = 1 if workload.layout == "NCHW" else 2
+        most = 1 if _is_one_by_one(workload) else 2
         for change in (largest, {"columns": 2}, {"columns": 4}, {"channels": most}):
             changed = config | change
             if (
                 workload.out_width % changed["columns"] == 0
-                and workload.C % (lanes * changed["channels"]) == 0
+                and workload.out_channels % (lanes * changed["channels"]) == 0
                 and _registers(workload, changed) <= DEFAULT_REGISTERS
                 and _unrolled(workload, changed) <= MAX_UNROLLED // 2
             ):
@@ -264,15 +269,20 @@ def _pitch(size: int, positions: int) -> int:
 
 
 def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """How they can come: by way of shared memory if channels are last and fill words; shared by a
-    block if they fill vectors and one tile has all taps."""
+    """How they can come: by way of shared memory if channels are last, of one kernel each, and fill
+    words; shared by a block if they fill vectors and one tile has all taps."""
     size = BYTES_PER_ELEMENT[workload.dtype]
-    if workload.layout == "NCHW":
+    if _is_one_by_one(workload):
         return ["registers"]
     private = ["private"] if workload.C * size % WORD_BYTES == 0 else []
     vectors = workload.C * size % VECTOR_BYTES == 0
     can_be_shared = vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
     return ["registers", *private, *(["shared"] if can_be_shared else [])]
+
+
+def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
+    """Whether what neighbouring channels of the gradient meet are no neighbours."""
+    return workload.layout == "NCHW" or workload.multiplier > 1
 
 
 def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
@@ -311,8 +321,8 @@ def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
     if workload.layout == "NCHW":
         return [1]
     found = set()
-    for channels in (n for n in (1, 2, 4, 8) if workload.C % n == 0):
-        vectors = workload.C // channels
+    for channels in (n for n in (1, 2, 4, 8) if workload.out_channels % n == 0):
+        vectors = workload.out_channels // channels
         divisors = [n for n in range(1, LANES[-1] + 1) if vectors % n == 0]
         found |= {max(n for n in divisors if n <= most) for most in LANES}
     return sorted(found)

@@ -49,6 +49,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
         return (
             super().applies(workload, limits)
             and serves(workload)
+            and workload.multiplier == 1
             and workload.dtype != "float32"
             and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
             and workload.activation == "none"

@@ -14,9 +14,9 @@ class CudaWeightPlanes(CudaWeightChannels):
     name = "weight_planes"
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of a weight in layout NCHW without a multiplier."""
+        """On CUDA, for the gradient of a weight in layout NCHW."""
         return (
             limits.kind == self.kind
             and workload.direction == "backward_weight"
-            and (workload.layout, workload.multiplier) == ("NCHW", 1)
+            and workload.layout == "NCHW"
         )

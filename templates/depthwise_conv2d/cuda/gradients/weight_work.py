@@ -14,12 +14,8 @@ SLICES = 16  # of the parts, at most: warps of a block of the second launch
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether it is a weight's gradient, channels last, without a multiplier."""
-    return (
-        workload.direction == "backward_weight"
-        and workload.layout == "NHWC"
-        and workload.multiplier == 1
-    )
+    """Whether it is a weight's gradient, channels last."""
+    return workload.direction == "backward_weight" and workload.layout == "NHWC"
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class Work:
     @property
     def across(self) -> int:
         """Blocks of a part."""
-        return self.tiles * (self.workload.C // self.channels)
+        return self.tiles * (self.workload.out_channels // self.channels)
 
     @property
     def blocks(self) -> int:
@@ -85,13 +81,13 @@ class Work:
 
     @property
     def workspace(self) -> int:
-        return self.parts * self.sums * self.workload.C
+        return self.parts * self.sums * self.workload.out_channels
 
     @property
     def last_blocks(self) -> int:
         """Of the second launch."""
         taps = self.workload.kernel[0] * self.workload.kernel[1]
-        return ceil_div(self.workload.C, 32) * (taps + self.workload.bias)
+        return ceil_div(self.workload.out_channels, 32) * (taps + self.workload.bias)
 
     @property
     def slices(self) -> int:

@@ -1,14 +1,14 @@
 // The input's gradient of signals apart: a thread has V neighbouring samples of a row. Of vectors it reads the outputs'
 // gradient that their taps meet once, as vectors, and multiplies by the activation's derivative as it does; else it goes
-// through the taps, some of which meet an output.
-constexpr bool FLIP = @FLIP@;
+// through the taps, some of which meet an output. LAST: channels are last, and neighbouring threads have those.
+constexpr bool FLIP = @FLIP@, LAST = @LAST@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int V = @V@, THREADS = @THREADS@, SEVERAL = F / C, WORDS = element_words(V);
 constexpr int ROW_VECTORS = (M + V - 1) / V;
 constexpr int FIRST = LEFT - (N - 1);                   // the first output that a sample meets, from its own place on
 constexpr int BEFORE = (FIRST % V + V) % V;             // outputs of the first vector that no sample meets
 constexpr int READ = (BEFORE + V + N - 2) / V + 1;      // vectors
-static_assert(V == 1 || (STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0), "whole vectors");
+static_assert(V == 1 || (!LAST && STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0), "whole vectors");
 
 __device__ __forceinline__ float rows_tap(const char* w, int f, int t) {
   return element_load(w, (long long)f * N + (FLIP ? N - 1 - t : t));
@@ -18,6 +18,13 @@ __device__ __forceinline__ float rows_gradient(const char* g, const char* z, lon
   return HAS_DERIVATIVE ? v * derivative_activation(element_load(z, at)) : v;
 }
 
+// Where an output lies.
+#if @LAST@
+#define ROWS_AT(b, f, i) (((long long)b * L + i) * F + f)
+#else
+#define ROWS_AT(b, f, i) (((long long)b * F + f) * L + i)
+#endif
+
 // A sample by itself.
 __device__ __forceinline__ float rows_plain(const char* g, const char* w, const char* z, int b, int f, int m) {
   float sum = 0.0f;
@@ -25,7 +32,7 @@ __device__ __forceinline__ float rows_plain(const char* g, const char* w, const 
   for (int t = 0; t < N; ++t) {
     const int place = m + LEFT - t * DILATION;
     if (place >= 0 && place % STRIDE == 0 && place / STRIDE < L)
-      sum = fmaf(rows_gradient(g, z, ((long long)b * F + f) * L + place / STRIDE), rows_tap(w, f, t), sum);
+      sum = fmaf(rows_gradient(g, z, ROWS_AT(b, f, place / STRIDE)), rows_tap(w, f, t), sum);
   }
   return sum;
 }
@@ -36,7 +43,11 @@ __device__ __forceinline__ void conv1d_input_rows(const void* __restrict__ g_any
   char* const y = (char*)y_any;
   const long long index = (long long)blockIdx.x * THREADS + threadIdx.x;
   if (index >= (long long)B * C * ROW_VECTORS) return;
+#if @LAST@
+  const int c = (int)(index % C), row = (int)(index / C), b = row / M, m = row % M;
+#else
   const int m = (int)(index % ROW_VECTORS) * V, row = (int)(index / ROW_VECTORS), b = row / C, c = row % C;
+#endif
   const bool aligned = (((size_t)g | (size_t)z | (size_t)y) & (V * SIZE - 1)) == 0;
   float sum[V] = {};
 #pragma unroll 1
@@ -71,7 +82,11 @@ __device__ __forceinline__ void conv1d_input_rows(const void* __restrict__ g_any
       }
     }
   }
+#if @LAST@
+  char* const to = y + index * SIZE;
+#else
   char* const to = y + ((long long)row * M + m) * SIZE;
+#endif
   if (V == 1 || aligned) {
     element_store<V>(to, sum);
   } else {

@@ -35,6 +35,7 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         **elements(workload.dtype, config["stores"], kept=False),
         **derivative(workload),
         "FLIP": workload.kind == "convolve",
+        "LAST": workload.layout == "NWC",
         "B": workload.B,
         "C": workload.C,
         "M": workload.M,

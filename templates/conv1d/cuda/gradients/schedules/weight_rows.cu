@@ -2,13 +2,14 @@
 // keeps in registers. It goes through steps of the channel's rows, every PARTS-th of all; a thread has V neighbouring
 // outputs of each, and reads BATCH steps before it uses them. The block adds up its threads' sums; if there are several
 // parts, a second launch adds those up. Both add in an order that is fixed.
-constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
+constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@, LAST = @LAST@;  // channels are last, which lie apart then
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int TILE = @TILE@, TILES = (N + TILE - 1) / TILE, V = @V@, BATCH = @BATCH@, THREADS = @THREADS@, PARTS = @PARTS@;
 constexpr int ROW_STEPS = (L + THREADS * V - 1) / (THREADS * V), STEPS = B * ROW_STEPS;
 constexpr int SUMS = TILE + HAS_BIAS, WORDS = element_words(V);
 constexpr int REACH = (V - 1) * STRIDE + (TILE - 1) * DILATION + 1;  // samples that a thread's outputs meet
-static_assert(V == 1 || (STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0 && TILE == N), "whole vectors");
+constexpr int X_SIZE = LAST ? C * SIZE : SIZE;  // bytes from a sample to the next
+static_assert(V == 1 || (!LAST && STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0 && TILE == N), "whole vectors");
 constexpr int BEFORE = (V - LEFT % V) % V;             // samples of the first vector that no output meets
 constexpr int VECTORS = (BEFORE + REACH + V - 1) / V;  // of the samples
 constexpr bool WINDOW = V > 1;                         // else each tap's sample is read by itself
@@ -40,12 +41,17 @@ __device__ __forceinline__ void rows_sum(float (&sum)[SUMS], const char* x, cons
   auto fetch = [&](rows_step& now, int step) {
     const int b = step / ROW_STEPS, i = (step % ROW_STEPS * THREADS + (int)threadIdx.x) * V;
     const bool any = step < STEPS && i < L;
+#if @LAST@
+    const char* const row = x + ((long long)b * M * C + f / (F / C)) * SIZE;
+    const long long at = (((long long)b * L + i) * F + f) * SIZE;
+#else
     const char* const row = x + ((long long)b * C + f / (F / C)) * M * SIZE;
     const long long at = (((long long)b * F + f) * L + i) * SIZE;
+#endif
 #pragma unroll
     for (int k = 0; k < READ; ++k) {
       const int sample = WINDOW ? i - LEFT - BEFORE + k * V : i * STRIDE + (first + k) * DILATION - LEFT;
-      rows_fetch<ALIGNED>(now.x[k], row + (long long)sample * SIZE, any && (word)sample < (word)M);
+      rows_fetch<ALIGNED>(now.x[k], row + (long long)sample * X_SIZE, any && (word)sample < (word)M);
     }
     rows_fetch<ALIGNED>(now.g, g + at, any);
     if constexpr (HAS_DERIVATIVE) rows_fetch<ALIGNED>(now.z, z + at, any);

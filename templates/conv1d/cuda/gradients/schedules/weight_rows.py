@@ -51,6 +51,7 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         **derivative(workload),
         "HAS_BIAS": workload.bias,
         "FLIP": workload.kind == "convolve",
+        "LAST": workload.layout == "NWC",
         "B": workload.B,
         "C": workload.C,
         "M": workload.M,

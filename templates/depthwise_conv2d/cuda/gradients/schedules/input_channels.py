@@ -1,4 +1,4 @@
-"""The input's gradient, channels last: see ``input_channels.cu``, which this fills in."""
+"""The input's gradient: see ``input_channels.cu``, which this fills in."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
     return {
         **elements(workload.dtype, config["stores"], kept=False),
         **derivative(workload),
+        "PLANES": workload.layout == "NCHW",
+        "FLIP": workload.is_flipped,
+        "SEVERAL": workload.multiplier,
         "B": workload.B,
         "C": workload.C,
         "H": workload.H,

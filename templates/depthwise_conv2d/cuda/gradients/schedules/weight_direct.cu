@@ -30,24 +30,24 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
       if (from >= to) continue;
     }
     const bool whole = place.left >= 0 && place.left + COLUMNS <= W && (WO % V == 0 || place.column + V <= WO);
-    const char* const xs = x + weight_element(piece.image, channel, 0, place.left, H, W) * SIZE;
-    const long long first = weight_element(piece.image, channel, 0, place.column, HO, WO);
+    const char* const xs = x + weight_input(piece.image, channel, 0, place.left) * SIZE;
+    const long long first = weight_output(piece.image, channel, 0, place.column);
 
     auto fetch = [&](int row, weight_step& step) {
 #pragma unroll
       for (int s = 0; s < STRIDE; ++s) {
         const int xr = row * STRIDE + s - place.above;
-        const char* const line = xs + (long long)xr * (W * COLUMN * SIZE);
+        const char* const line = xs + (long long)xr * (W * X_COLUMN * SIZE);
         if (weight_meets_row(s) && (word)xr < (word)H) {
           if (whole) {
 #pragma unroll
             for (int e = 0; e < COLUMNS; ++e)
-              if (weight_meets(e)) element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), true);
+              if (weight_meets(e)) element_fetch<N * SIZE>(step.x[s][e], line + e * (X_COLUMN * SIZE), true);
           } else {
 #pragma unroll
             for (int e = 0; e < COLUMNS; ++e)
               if (weight_meets(e))
-                element_fetch<N * SIZE>(step.x[s][e], line + e * (COLUMN * SIZE), (word)(place.left + e) < (word)W);
+                element_fetch<N * SIZE>(step.x[s][e], line + e * (X_COLUMN * SIZE), (word)(place.left + e) < (word)W);
           }
         }
       }

@@ -49,6 +49,8 @@ def values(work: Work, threads: int) -> dict[str, object]:
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
         **shape(workload),
+        "C": workload.out_channels,
+        "SEVERAL": workload.multiplier,
         "HAS_BIAS": workload.bias,
         "FIRST_H": down.first,
         "FIRST_W": across.first,

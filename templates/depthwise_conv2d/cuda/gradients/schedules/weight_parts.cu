@@ -17,10 +17,10 @@ __device__ __noinline__ float weight_plain(const char* x, const char* g, const c
     for (int v = 0; v < V; ++v) {
       const int j = place.column + v, w = place.left + v * STRIDE + u * DILATION;
       if (image >= B || j >= WO) continue;
-      const float gradient = weight_gradient(g, z, weight_element(image, channel, i, j, HO, WO));
+      const float gradient = weight_gradient(g, z, weight_output(image, channel, i, j));
       if (is_bias) sum += gradient;
       else if ((word)h < (word)H && (word)w < (word)W)
-        sum = fmaf(element_load(x, weight_element(image, channel, h, w, H, W)), gradient, sum);
+        sum = fmaf(element_load(x, weight_input(image, channel, h, w)), gradient, sum);
     }
   }
   return sum;
@@ -101,6 +101,7 @@ __device__ __forceinline__ void depthwise_weight_total(const void* __restrict__ 
   if (slice > 0 || channel >= C) return;
 #pragma unroll
   for (int s = 1; s < SLICES; ++s) total += all[s * 32 + lane];
-  element_store<1>((char*)y + (is_bias ? (long long)C * KERNEL + channel : (long long)channel * KERNEL + tap) * SIZE,
+  const int among = FLIP ? KERNEL - 1 - tap : tap;
+  element_store<1>((char*)y + (is_bias ? (long long)C * KERNEL + channel : (long long)channel * KERNEL + among) * SIZE,
                    &total);
 }

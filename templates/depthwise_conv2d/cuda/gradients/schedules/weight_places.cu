@@ -7,8 +7,9 @@
 // PLANES: channels come first, and a thread has one of them; else they are last.
 // STAGED: a block's rows come by way of shared memory, and its places are all columns of a range, of IMAGES images, which
 // go down together.
-constexpr bool HAS_BIAS = @HAS_BIAS@;
+constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
+constexpr int SEVERAL = @SEVERAL@, X_CHANNELS = C / SEVERAL;  // kernels of a channel of the input, which has so many
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST_H = @FIRST_H@, FIRST_W = @FIRST_W@;  // those that can touch data
 constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
@@ -18,7 +19,7 @@ constexpr int B = @B@, GROUPS = (WO + V - 1) / V, RANGES = @RANGES@;
 constexpr int DOWN = (TAPS_H + TR - 1) / TR, ASIDE = (TAPS_W + TC - 1) / TC;  // tiles of taps
 constexpr int CHANNELS = ACROSS * N;                                          // of a block
 constexpr bool PLANES = @PLANES@, STAGED = @STAGED@, TENSOR = @TENSOR@;
-constexpr int COLUMN = PLANES ? 1 : C;  // elements from a column to the next
+constexpr int COLUMN = PLANES ? 1 : C, X_COLUMN = PLANES ? 1 : X_CHANNELS;  // elements from a column to the next
 constexpr int IMAGES = @IMAGES@, POINTS = STAGED ? IMAGES * GROUPS : THREADS / ACROSS;
 constexpr int ROWS = (B + IMAGES - 1) / IMAGES * HO;  // in all
 constexpr int PARTS = STAGED ? RANGES : (RANGES * GROUPS + POINTS - 1) / POINTS;
@@ -27,6 +28,7 @@ constexpr int COLUMNS = (V - 1) * STRIDE + (TC - 1) * DILATION + 1, WORDS = elem
 constexpr int RING = ((TR - 1) * DILATION + STRIDE) / STRIDE;  // rows of the gradient that an input row meets
 constexpr int SLICES = @SLICES@;                               // of the parts, in the second launch
 static_assert(!PLANES || (N == 1 && ACROSS == 1 && !STAGED), "one channel");
+static_assert(SEVERAL == 1 || (N == 1 && !STAGED), "neighbours of one kernel have the same channel of the input");
 static_assert(C % CHANNELS == 0 && POINTS > 0 && (TENSOR || POINTS * ACROSS <= THREADS), "whole vectors");
 
 // Which of the tile's rows or columns of taps meets an input row or column that is so far from the output's; none: -1.
@@ -46,10 +48,18 @@ constexpr __device__ bool weight_meets_row(int row) {
   return false;
 }
 
-// Of a row and column of a channel in a plane of so many rows and columns.
-__device__ __forceinline__ long long weight_element(int image, int channel, int row, int column, int rows, int columns) {
-  if (PLANES) return (((long long)image * C + channel) * rows + row) * columns + column;
-  return (((long long)image * rows + row) * columns + column) * C + channel;
+// Of a row and column of a channel, of so many.
+__device__ __forceinline__ long long weight_element(int image, int channel, int row, int column, int channels, int rows,
+                                                    int columns) {
+  if (PLANES) return (((long long)image * channels + channel) * rows + row) * columns + column;
+  return (((long long)image * rows + row) * columns + column) * channels + channel;
+}
+// Of the input, as a channel of the gradient meets it, and of the gradient.
+__device__ __forceinline__ long long weight_input(int image, int channel, int row, int column) {
+  return weight_element(image, channel / SEVERAL, row, column, X_CHANNELS, H, W);
+}
+__device__ __forceinline__ long long weight_output(int image, int channel, int row, int column) {
+  return weight_element(image, channel, row, column, C, HO, WO);
 }
 
 // A place of the output's gradient: a column and those after it, of a range of rows. The input that its first tap meets

@@ -28,8 +28,8 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   auto enter = [&](int at) {
     const weight_piece piece = weight_piece_at(at, end);
     next.image = piece.image, next.row = piece.from, next.to = piece.to;
-    next.x = x + weight_element(next.image, channel, next.row * STRIDE - place.above, place.left, H, W) * SIZE;
-    const long long there = weight_element(next.image, channel, next.row, place.column, HO, WO) * SIZE;
+    next.x = x + weight_input(next.image, channel, next.row * STRIDE - place.above, place.left) * SIZE;
+    const long long there = weight_output(next.image, channel, next.row, place.column) * SIZE;
     next.g = g + there, next.z = z + there;
   };
   auto copy = [&](shared_place to, bool all) {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tuner.job.eta import eta_seconds
+from tuner.job.progress import eta_seconds
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ class BatchNorm:
 
     @property
     def training(self) -> bool:
-        """Whether it normalises by what comes, which nothing can be folded with."""
-        return bool(self.module.training)
+        """Whether it normalises by what comes, which nothing can be folded with: it has no running
+        sums, perhaps no more."""
+        return bool(self.module.training) or self.module._buffers["running_mean"] is None
 
     @property
     def needs_grad(self) -> bool:

@@ -1,0 +1,168 @@
+"""A product on a CPU, written in TIR: lines by columns, summed over depths."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cpu.products import tile_lines
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.conversions import narrowed
+from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.registers import Sums
+from templates.template import PARALLEL
+
+GROUP = 64  # chunks whose sums are one
+ZERO = tirx.const(0.0, "float32")
+Element = Callable[[Any], Any]
+"""The element of a line or a column at a place of the chunk."""
+
+
+class Product(ABC):
+    """One function: a task for each tile of each of the ``sheets``. Depths come in chunks. Sums of
+    a chunk are added to those of 64 chunks, these to the result."""
+
+    sheets: int
+
+    def __init__(
+        self, workload: Conv1dWorkload, config: dict[str, Any], lines: int, columns: int
+    ) -> None:
+        self.workload = workload
+        self.all_lines, self.all_columns = lines, columns
+        self.lanes: int = config["lanes"]
+        self.vectors: int = config["vectors"]
+        self.own: int = config["own_columns"]
+        self.lines = tile_lines(config)
+        self.columns: int = config["columns"]
+        self.depth: int = config["depth"]
+        self.loop = ir.parallel if config["threading"] == PARALLEL else ir.serial
+
+    @abstractmethod
+    def chunks(self, sheet: Any) -> Any:
+        """How many there are."""
+
+    @abstractmethod
+    def chunk(self, sheet: Any, number: Any) -> tuple[Any, Any]:
+        """What names it, and how many depths it has."""
+
+    @abstractmethod
+    def line(self, chunk: Any, line: Any) -> Element: ...
+
+    @abstractmethod
+    def column(self, sheet: Any, chunk: Any, column: Any) -> Element: ...
+
+    @abstractmethod
+    def place(self, sheet: Any, line: Any, column: Any) -> tuple[Any, Any]:
+        """Where in the output a sum belongs, and whether it is of the output."""
+
+    def input_place(self, b: Any, c: Any, i: Any) -> Any:
+        """Where a sample lies in the convolution's input."""
+        return self._flat(b, c, i, self.workload.C, self.workload.M)
+
+    def output_place(self, b: Any, c: Any, i: Any) -> Any:
+        return self._flat(b, c, i, self.workload.out_channels, self.workload.length)
+
+    def _flat(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:
+        if self.workload.layout == "NWC":
+            return (b * extent + i) * channels + c
+        return (b * channels + c) * extent + i
+
+    def function(self) -> Any:
+        across = ceil_div(self.all_columns, self.columns)
+        down = ceil_div(self.all_lines, self.lines)
+        with IRBuilder() as builder, ir.prim_func(s_tir=True):
+            ir.func_name("main")
+            ir.func_attr({"tirx.noalias": True})
+            *given, output = buffers(self.workload)
+            with ir.sblock("root"):
+                ir.reads(*map(whole, given))
+                ir.writes(whole(output))
+                self.first, self.second, *self.z, self.y = flat(self.workload, [*given, output])
+                with self.loop(0, self.sheets * down * across) as task:
+                    sheet = ir.Bind(task // (down * across))
+                    line = ir.Bind(task // across % down * self.lines)
+                    self._task(sheet, line, ir.Bind(task % across * self.columns))
+        return builder.get()
+
+    def _task(self, sheet: Any, first_line: Any, first_column: Any) -> None:
+        size = self.lines * self.columns
+        lines = tirx.min(self.lines, self.all_lines - first_line)
+        columns = tirx.min(self.columns, self.all_columns - first_column)
+        with ir.sblock("task"):
+            ir.reads()
+            ir.writes()
+            self.left = ir.sblock_alloc_buffer((self.lines * self.depth,), "float32")
+            self.right = ir.sblock_alloc_buffer((self.columns * self.depth,), "float32")
+            self.group = ir.sblock_alloc_buffer((size,), "float32")
+            result = ir.sblock_alloc_buffer((size,), "float32")
+            for buffer, extent in (
+                (self.left, self.lines * self.depth),
+                (self.right, self.columns * self.depth),
+                (result, size),
+            ):
+                _zero(buffer, extent)
+            chunks = ir.Bind(self.chunks(sheet))
+            with ir.serial(0, (chunks + GROUP - 1) // GROUP) as number:
+                _zero(self.group, size)
+                with ir.serial(0, tirx.min(GROUP, chunks - number * GROUP)) as among:
+                    chunk, depths = self.chunk(sheet, number * GROUP + among)
+                    self._stage(sheet, chunk, depths, (first_line, lines), (first_column, columns))
+                    self._multiply(depths)
+                with ir.serial(0, size) as at:
+                    ir.buffer_store(result, result[at] + self.group[at], [at])
+            with ir.serial(0, columns) as column, ir.serial(0, lines) as line:
+                at, is_there = self.place(sheet, first_line + line, first_column + column)
+                with ir.If(is_there), ir.Then():
+                    total = result[column * self.lines + line]
+                    ir.buffer_store(self.y, narrowed(total, self.workload.dtype), [at])
+
+    def _stage(
+        self, sheet: Any, chunk: Any, depths: Any, lines: tuple[Any, Any], columns: tuple[Any, Any]
+    ) -> None:
+        """``left[depth, line]`` and ``right[column, depth]``; beyond both are zeros."""
+        with ir.serial(0, lines[1]) as line:
+            element = self.line(chunk, lines[0] + line)
+            with ir.serial(0, depths) as i:
+                ir.buffer_store(self.left, element(i), [i * self.lines + line])
+        with ir.serial(0, columns[1]) as column:
+            element = self.column(sheet, chunk, columns[0] + column)
+            with ir.serial(0, depths) as i:
+                ir.buffer_store(self.right, element(i), [column * self.depth + i])
+
+    def _multiply(self, depths: Any) -> None:
+        width = self.lanes * self.vectors
+        pairs = [(c, v) for c in range(self.own) for v in range(self.vectors)]
+        with (
+            ir.serial(0, self.lines // width) as block,
+            ir.serial(0, self.columns // self.own) as among,
+            ir.sblock("products"),
+        ):
+            ir.reads()
+            ir.writes()
+            sums = Sums(len(pairs), self.lanes)
+            sums.zero()
+            line, column = ir.Bind(block * width), ir.Bind(among * self.own)
+            with ir.serial(0, depths) as i:
+                scalars = [
+                    ir.Bind(self.right[(column + c) * self.depth + i]) for c in range(self.own)
+                ]
+                with ir.vectorized(0, self.lanes) as lane:
+                    for number, (c, v) in enumerate(pairs):
+                        vector = self.left[i * self.lines + line + v * self.lanes + lane]
+                        sums.add(number, lane, vector * scalars[c])
+            with ir.vectorized(0, self.lanes) as lane:
+                for number, (c, v) in enumerate(pairs):
+                    at = (column + c) * self.lines + line + v * self.lanes + lane
+                    total = self.group[at] + sums.load(number, lane)
+                    ir.buffer_store(self.group, total, [at])
+
+
+def _zero(buffer: Any, extent: int) -> None:
+    with ir.serial(0, extent) as at:
+        ir.buffer_store(buffer, ZERO, [at])

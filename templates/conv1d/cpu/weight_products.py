@@ -1,0 +1,45 @@
+"""The space of the weight's gradient of dense channels on a CPU."""
+
+from __future__ import annotations
+
+from templates.arithmetic import DIRECT_WITH_PADDING
+from templates.conv1d.cpu import products
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+
+class CpuWeightProducts(Template[Conv1dWorkload]):
+    """Filters by channels and taps, summed over all outputs, by the knobs of ``products.py``."""
+
+    operator = "conv1d"
+    name = "weight_products"
+    kind = "cpu"
+    version = 1
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """On a CPU, for the gradient of the weight of dense channels."""
+        of_weight = workload.direction == "backward_weight" and workload.is_dense
+        return super().applies(workload, limits) and of_weight
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        products.add_knobs(space, *lines(workload))
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        return {"template": self.name, **products.usual(*lines(workload), limits)}
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        depths = workload.B * workload.length
+        return products.features(config, *lines(workload), 1, depths, limits)
+
+
+def lines(workload: Conv1dWorkload) -> tuple[int, int]:
+    """Filters, and channels by taps, behind which is the bias."""
+    return workload.out_channels, workload.C * workload.N + workload.bias

@@ -1,0 +1,157 @@
+"""What the gradients of dense channels share on CUDA: tiles of a product, their knobs and what
+these derive."""
+
+from __future__ import annotations
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.dtypes import USUAL_ERROR
+from templates.kernels.halves import capability
+from templates.kernels.occupancy import occupancy
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config
+
+SIDES = (32, 64, 128)
+OWN_OF_THREADS = (2, 4, 8)
+OWN_OF_WARPS = (16, 32, 64)
+THREADS = (64, 512)  # of a block
+MAX_REGISTERS = 200  # as estimated
+BESIDE = 44  # registers
+MAX_RESIDENT = 2048  # threads of a unit
+
+
+def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+    """Whether they multiply the dtype, and the gradient of the sums may be rounded to it."""
+    least = {"float16": 75, "bfloat16": 80}.get(workload.dtype)
+    if least is None or capability(limits) < least:
+        return False
+    return workload.activation == "none" or workload.max_error >= USUAL_ERROR[workload.dtype]
+
+
+def add_knobs(
+    space: ConfigSpace, workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]
+) -> None:
+    """A block has ``rows`` by ``columns`` of so many lines, ``depth`` deep at a time; what they are
+    ``multiplied_by``, threads or on tensor cores warps, have ``own_rows`` by ``own_columns``."""
+    is_tensor = is_on_tensor_cores(workload, limits)
+    own = list(OWN_OF_WARPS if is_tensor else OWN_OF_THREADS)
+    space.knob("multiplied_by", ["warps" if is_tensor else "threads"])
+    space.knob("rows", _sides(lines[0]))
+    space.knob("columns", _sides(lines[1]))
+    space.knob("depth", [16, 32])
+    space.knob("own_rows", own)
+    space.knob("own_columns", own)
+    space.knob("resident", [1, 2, 4])
+    space.constraint(
+        f"a tile is shared by {THREADS[0]} to {THREADS[1]} threads",
+        lambda c: (
+            c["rows"] % c["own_rows"] == 0
+            and c["columns"] % c["own_columns"] == 0
+            and THREADS[0] <= threads(c) <= THREADS[1]
+        ),
+        reads=("own_columns",),
+    )
+    space.constraint(
+        f"at most {MAX_REGISTERS} registers",
+        lambda c: registers(c) <= MAX_REGISTERS,
+        reads=("own_columns",),
+    )
+    space.constraint(
+        "the registers and the shared memory of the resident blocks fit",
+        lambda c: (
+            registers(c) * threads(c) * c["resident"] <= limits.registers_per_unit
+            and 4 * shared_words(c) * c["resident"] <= limits.shared_memory
+        ),
+        reads=("resident",),
+    )
+
+
+def usual(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]) -> Config:
+    """Small tiles."""
+    is_tensor = is_on_tensor_cores(workload, limits)
+    return {
+        "multiplied_by": "warps" if is_tensor else "threads",
+        "rows": _sides(lines[0])[0],
+        "columns": _sides(lines[1])[0],
+        "depth": 16,
+        "own_rows": 16 if is_tensor else 4,
+        "own_columns": 16 if is_tensor else 4,
+        "resident": 1,
+    }
+
+
+def features(config: Config, blocks: int, depths: float, limits: DeviceLimits) -> dict[str, float]:
+    """Of so many blocks, each of which goes through so many depths."""
+    count, needed, shared = threads(config), registers(config), 4 * shared_words(config)
+    resident = min(
+        max(1, limits.registers_per_unit // (needed * count)),
+        max(1, limits.shared_memory // shared),
+        max(1, MAX_RESIDENT // count),
+    )
+    own = config["own_rows"] * config["own_columns"]
+    return {
+        **occupancy(blocks, count, resident, limits),
+        "shared_bytes": shared,
+        "least_resident_threads": config["resident"] * count,
+        "registers": needed,
+        "steps": depths / config["depth"],
+        "products_per_step": config["rows"] * config["columns"] * config["depth"] / count,
+        "loads_per_product": (config["own_rows"] + config["own_columns"]) / own,
+        "fetched": _fetched(config),
+    }
+
+
+def threads(config: Config) -> int:
+    own = config["own_rows"] * config["own_columns"]
+    return int(config["rows"] * config["columns"] // own * (32 if _is_of_warps(config) else 1))
+
+
+def shared_words(config: Config) -> int:
+    """As ``products.cu`` lays them out."""
+    rows, columns, depth = config["rows"], config["columns"], config["depth"]
+    if _is_of_warps(config):
+        return int((rows + columns) * depth // 2)
+    return int((rows + columns + 2) * depth)
+
+
+def registers(config: Config) -> int:
+    """Estimated: sums of 512 products and of all, a factor's lines, what is on its way and where it
+    comes from."""
+    rows, columns = config["own_rows"], config["own_columns"]
+    shared_out = 32 if _is_of_warps(config) else 1
+    lines = rows // 4 + columns // 4 if _is_of_warps(config) else rows + columns
+    return int(2 * rows * columns // shared_out + lines + 2 * _fetched(config) + BESIDE)
+
+
+def tiles(lines: tuple[int, int], config: Config) -> int:
+    return ceil_div(lines[0], config["rows"]) * ceil_div(lines[1], config["columns"])
+
+
+def numbers(config: Config) -> dict[str, object]:
+    """What ``products.cu`` is filled in with."""
+    return {
+        "TENSOR": _is_of_warps(config),
+        "ROWS": config["rows"],
+        "COLUMNS": config["columns"],
+        "DEPTH": config["depth"],
+        "OWN_ROWS": config["own_rows"],
+        "OWN_COLUMNS": config["own_columns"],
+        "WORDS": shared_words(config),
+    }
+
+
+def _fetched(config: Config) -> int:
+    """Words that a thread has on their way."""
+    halves = 2 if _is_of_warps(config) else 1
+    sides = (config["rows"], config["columns"])
+    return sum(ceil_div(n * config["depth"] // halves, threads(config)) for n in sides)
+
+
+def _is_of_warps(config: Config) -> bool:
+    return bool(config["multiplied_by"] == "warps")
+
+
+def _sides(lines: int) -> list[int]:
+    """Of a tile: none is more than twice what there is, but for the smallest."""
+    return [n for n in SIDES if n == SIDES[0] or n < 2 * lines]

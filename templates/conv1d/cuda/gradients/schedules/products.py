@@ -1,0 +1,47 @@
+"""The sources of products, and what fills them in for a gradient of dense channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.conv1d.cuda.gradients import products
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import HALVES
+from templates.kernels.written import DERIVATIVE, ELEMENTS, derivative, elements, filled
+
+FACTORS, TILE, DIRECT, TENSOR = (
+    Path(__file__).with_name(f"products{name}.cu") for name in ("", "_tile", "_direct", "_tensor")
+)
+
+
+def sources(config: dict[str, Any], source: Path) -> list[Path]:
+    """What follows the elements, and the products of halves."""
+    multiply = TENSOR if config["multiplied_by"] == "warps" else DIRECT
+    return [DERIVATIVE, FACTORS, multiply, TILE, source]
+
+
+def text(config: dict[str, Any], values: dict[str, object], source: Path) -> str:
+    halves = [HALVES] if config["multiplied_by"] == "warps" else []
+    return filled(values, *halves, ELEMENTS, *sources(config, source))
+
+
+def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **derivative(workload),
+        **products.numbers(config),
+        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        "PRODUCTS": 1,
+        "LAST": workload.layout == "NWC",
+        "FLIP": workload.kind == "convolve",
+        "B": workload.B,
+        "C": workload.C,
+        "M": workload.M,
+        "F": workload.out_channels,
+        "L": workload.length,
+        "N": workload.N,
+        "STRIDE": workload.stride,
+        "DILATION": workload.dilation,
+        "LEFT": workload.left,
+    }

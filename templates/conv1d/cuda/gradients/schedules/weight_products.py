@@ -1,0 +1,48 @@
+"""The weight's gradient of dense channels: see ``weight_products.cu``, which this fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.gradients.products import shared_words, threads
+from templates.conv1d.cuda.gradients.schedules import products
+from templates.conv1d.cuda.gradients.weight_products import blocks, parts, workspace
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import Launch, launched, resident
+
+SOURCE = Path(__file__).with_name("weight_products.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = products.text(config, numbers(workload, config), SOURCE)
+    # once for both launches
+    once = f"#ifndef CONV1D_WEIGHT\n#define CONV1D_WEIGHT\n{source}"
+    return launched(
+        workload,
+        f"{once}{resident(config['resident'])}#endif\n",
+        launches(workload, config),
+        workspace(workload, config),
+    )
+
+
+def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
+    """The second one only if there are several parts."""
+    count, words = threads(config), shared_words(config)
+    first = Launch("conv1d_weight_products", blocks(workload, config), count, words)
+    if parts(workload, config) == 1:
+        return [first]
+    last = ceil_div(workload.output.elements, count)
+    return [first, Launch("conv1d_weight_total", last, count, words)]
+
+
+def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    several = parts(workload, config) > 1
+    return {
+        **products.numbers(workload, config),
+        "HAS_BIAS": workload.bias,
+        "PARTS": parts(workload, config),
+        "WORKSPACE": "void* __restrict__ workspace, " if several else "",
+        "PARTS_OF": "workspace" if several else "y",
+    }

@@ -1,0 +1,92 @@
+"""The space of the weight's gradient of dense channels, on CUDA."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from templates.arithmetic import PRODUCTS
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.gradients import products
+from templates.conv1d.workload import Conv1dWorkload
+from templates.limits import DeviceLimits
+from templates.spaces.space import ConfigSpace
+from templates.template import Config, Template
+
+PARTS = tuple(1 << n for n in range(11))
+
+
+class CudaWeightProducts(Template[Conv1dWorkload]):
+    """Filters by channels and taps, summed over all outputs. A block has a tile of ``rows`` filters
+    by ``columns`` and about one of so many ``parts`` of the outputs; what several parts leave a
+    second launch adds up. The other knobs are those of ``products.py``."""
+
+    operator = "conv1d"
+    name = "weight_products"
+    kind = "cuda"
+    version = 1
+    arithmetic = PRODUCTS
+    computes_gradients = True
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """On CUDA, for the gradient of the weight of dense channels."""
+        of_weight = workload.direction == "backward_weight" and workload.is_dense
+        return super().applies(workload, limits) and of_weight
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        space = ConfigSpace(self.name, self.version)
+        products.add_knobs(space, workload, limits, lines(workload))
+        space.knob("parts", list(PARTS))
+        space.constraint(
+            "parts for one, two or four blocks of each unit, if there is work for as many",
+            lambda c: c["parts"] in _wanted(*_share(workload, c), limits.units),
+            reads=("parts",),
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        config = {"template": self.name, **products.usual(workload, limits, lines(workload))}
+        return config | {"parts": _wanted(*_share(workload, config), limits.units)[0]}
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        depths = workload.B * workload.length / parts(workload, config)
+        rows, columns = lines(workload)
+        area = products.tiles((rows, columns), config) * config["rows"] * config["columns"]
+        return {
+            **products.features(config, blocks(workload, config), depths, limits),
+            "workspace": workspace(workload, config),
+            "filled": rows * columns / area,
+        }
+
+
+def lines(workload: Conv1dWorkload) -> tuple[int, int]:
+    """Filters, and channels by taps, behind which is the bias."""
+    return workload.out_channels, workload.C * workload.N + workload.bias
+
+
+def parts(workload: Conv1dWorkload, config: Config) -> int:
+    stages, _ = _share(workload, config)
+    return int(min(stages, config["parts"]))
+
+
+def blocks(workload: Conv1dWorkload, config: Config) -> int:
+    return products.tiles(lines(workload), config) * parts(workload, config)
+
+
+def workspace(workload: Conv1dWorkload, config: Config) -> int:
+    """Floats; none if there is one part."""
+    several = parts(workload, config)
+    return several * workload.output.elements if several > 1 else 0
+
+
+def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
+    """Stages of all outputs, and the tiles that share them."""
+    stages = ceil_div(workload.B * workload.length, config["depth"])
+    return stages, products.tiles(lines(workload), config)
+
+
+@cache
+def _wanted(stages: int, across: int, units: int) -> tuple[int, ...]:
+    asked = (min(stages, ceil_div(n * units, across)) for n in (1, 2, 4))
+    return tuple(sorted({next((n for n in PARTS if n >= each), PARTS[-1]) for each in asked}))

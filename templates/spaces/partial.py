@@ -1,0 +1,133 @@
+"""Combinations of a space's first knobs, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TYPE_CHECKING
+
+from templates.spaces.knob import Config, Knob, Value
+from templates.spaces.shown import Hidden, Shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Places = NDArray[np.intp]
+
+FEW = 16
+"""So many combinations tell nearly all knobs that a condition reads."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Combinations of ``knobs``, the first of a space, as ascending codes of `codec`. A mask says
+    for each of them whether something is so."""
+
+    knobs: tuple[Knob, ...]
+    weights: tuple[int, ...]
+    codes: Codes
+
+    @classmethod
+    def empty(cls) -> Partial:
+        """The one combination of no knobs."""
+        import numpy as np
+
+        return cls((), (), np.zeros(1, np.int64))
+
+    def present(self, knob: Knob) -> Mask:
+        """Whether a knob is present, one of these or the next."""
+        import numpy as np
+
+        found = np.ones(len(self.codes), bool)
+        for name, allowed in knob.when:
+            place = self._place(name)
+            parent = self.knobs[place]
+            digits = [digit for value in allowed if (digit := parent.digit(value)) is not None]
+            found &= self.present(parent) & np.isin(self._digits(place), digits)
+        return found
+
+    def extended(self, knob: Knob, weight: int, present: Mask) -> Partial:
+        """With every value of the next knob, if it is present."""
+        import numpy as np
+
+        counts = np.where(present, len(knob.values), 1)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        digits = np.arange(len(first)) - first
+        codes = np.repeat(self.codes, counts) + digits * weight
+        return Partial((*self.knobs, knob), (*self.weights, weight), codes)
+
+    def kept(self, which: Mask | Places | slice) -> Partial:
+        """Those of a mask, or at these places."""
+        return Partial(self.knobs, self.weights, self.codes[which])
+
+    def accepted(self, holds: Callable[[Config], bool]) -> Mask:
+        """Whether a condition holds. It is asked once for all combinations that have the same of
+        the knobs that it reads, and before that about a few, to find those knobs."""
+        import numpy as np
+
+        shown = {0} if self.knobs else set()
+        some = self.kept(slice(None, None, max(1, len(self.codes) // FEW)))
+        for asked in (some, self):
+            while True:
+                examples, group = asked._groups(shown)
+                try:
+                    answers = asked.kept(examples)._answers(holds, sorted(shown))
+                    break
+                except Hidden as hidden:
+                    for name in hidden.names:
+                        shown |= self._deciding(self._place(name))
+        return np.array(answers, bool)[group]
+
+    def _groups(self, shown: Iterable[int]) -> tuple[Places, Places]:
+        """An example of each group that has the same at these places, and the group of each."""
+        import numpy as np
+
+        codes = np.zeros_like(self.codes)
+        for place in shown:
+            codes += self._digits(place) * self.weights[place]
+        _, examples, group = np.unique(codes, return_index=True, return_inverse=True)
+        return examples, group
+
+    def _answers(self, holds: Callable[[Config], bool], shown: Sequence[int]) -> list[bool]:
+        """What a condition says of each, if it sees the knobs at these places alone."""
+        knobs = [self.knobs[place] for place in shown]
+        names = [knob.name for knob in knobs]
+        hidden = {knob.name for knob in self.knobs}.difference(names)
+        config: Config = Shown(hidden) if hidden else {}  # one for all, as to make one takes longer
+        if not knobs:
+            return [bool(holds(config))] * len(self.codes)
+        rows = zip(*map(self._values, shown), strict=True)
+        answers = []
+        if any(knob.when for knob in knobs):
+            masks = zip(*(self.present(knob).tolist() for knob in knobs), strict=True)
+            for row, present in zip(rows, masks, strict=True):
+                config.clear()
+                config.update(compress(zip(names, row, strict=True), present))
+                answers.append(bool(holds(config)))
+        else:
+            for row in rows:
+                config.update(zip(names, row, strict=True))
+                answers.append(bool(holds(config)))
+        return answers
+
+    def _values(self, place: int) -> list[Value]:
+        """Of a knob, if it is present."""
+        values = self.knobs[place].values
+        return [values[digit] for digit in self._digits(place).tolist()]
+
+    def _digits(self, place: int) -> Codes:
+        """Of a knob, 0 if it is absent."""
+        return self.codes // self.weights[place] % len(self.knobs[place].values)
+
+    def _place(self, name: str) -> int:
+        return next(place for place, knob in enumerate(self.knobs) if knob.name == name)
+
+    def _deciding(self, place: int) -> set[int]:
+        """A knob and those that decide whether it is present."""
+        return {place}.union(
+            *(self._deciding(self._place(name)) for name, _ in self.knobs[place].when)
+        )

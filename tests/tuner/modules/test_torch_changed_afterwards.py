@@ -1,0 +1,241 @@
+"""A model that is changed after it was optimised computes what the same change of its own layers
+gives."""
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+from tuner.errors import WrongArgument
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Block, close, outputs, usual  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
+
+from tuner.torch import optimize_, restore_  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+]
+
+
+class Adapted(nn.Module):
+    """A layer with something learnt beside it, as LoRA has it."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base_layer = base
+        torch.manual_seed(5)
+        self.beside = nn.Conv2d(6, 6, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        return self.base_layer(x) + self.beside(x)
+
+
+class Halved(nn.Module):
+    def forward(self, weight: Any) -> Any:
+        return weight / 2
+
+
+def doubles(module: Any, given: Any, output: Any) -> Any:
+    return 2 * output
+
+
+def negates(module: Any, given: Any) -> Any:
+    return (-given[0],)
+
+
+def replaces(name: str, made: Callable[[Any], Any]) -> Callable[[Any], object]:
+    return lambda model: setattr(model, name, made(getattr(model, name)))
+
+
+def puts_into_the_norm(name: str) -> Callable[[Any], object]:
+    return lambda model: setattr(model.both, name, nn.Tanh())
+
+
+TAKEN_IN: dict[str, Callable[[Any], object]] = {
+    "a hook on the layer": lambda model: model.conv.register_forward_hook(doubles),
+    "a hook on the norm": lambda model: model.bn.register_forward_hook(doubles),
+    "a hook before the norm": lambda model: model.bn.register_forward_pre_hook(negates),
+    "a hook before the activation": lambda model: model.act.register_forward_pre_hook(negates),
+    "a hook on what passes": lambda model: model.same.register_forward_hook(doubles),
+    "another norm": replaces("bn", lambda _: nn.InstanceNorm2d(6)),
+    "another activation": replaces("act", lambda _: nn.Tanh()),
+    "something that passes no more": replaces("same", lambda _: nn.Tanh()),
+    "an adapter": replaces("conv", Adapted),
+    "an adapter of the norm": replaces("bn", lambda bn: nn.Sequential(bn, nn.Tanh())),
+    "a forward of its own": lambda model: setattr(model.act, "forward", torch.tanh),
+}
+"""What parts a layer from what was taken into it."""
+
+
+def passes(block: Block, y: Any) -> Any:
+    return block.act(block.same(block.bn(y)))
+
+
+def changed(change: Callable[[Any], object], call: Any = passes) -> tuple[Any, Any]:
+    """A model, and the same with its own layers, changed."""
+    model = Block(call).eval()
+    model.conv.bias = nn.Parameter(torch.randn(6))
+    plain = copy.deepcopy(model)
+    change(plain)
+    return model, plain
+
+
+@pytest.mark.parametrize("change", TAKEN_IN.values(), ids=TAKEN_IN)
+def test_what_is_parted_from_its_layer_computes_again(
+    source: Local, x: Any, change: Callable[[Any], object]
+) -> None:
+    model, plain = changed(change)
+    optimize_(model, x, source=source)
+    layer = model.conv
+    change(model)
+    with pytest.warns(UserWarning, match=r"takes nothing in any more: .*optimize_ again"):
+        y = outputs(model, x)
+    assert close(y, outputs(plain, x))
+    assert layer.used == "tuned"
+    assert close(outputs(model, x), y)  # and says nothing more
+
+
+@pytest.mark.parametrize("change", [puts_into_the_norm("act"), puts_into_the_norm("drop")])
+def test_so_does_a_norm_with_an_activation(
+    source: Local, x: Any, change: Callable[[Any], object]
+) -> None:
+    model, plain = changed(change, lambda block, y: block.both(y))
+    optimize_(model, x, source=source)
+    change(model)
+    with pytest.warns(UserWarning, match="another module stands in the place of (act|drop)"):
+        assert close(outputs(model, x), outputs(plain, x))
+
+
+def through_a_file(model: Any) -> Any:
+    buffer = io.BytesIO()
+    torch.save(model, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_a_file])
+def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> None:
+    change = TAKEN_IN["another norm"]
+    model, plain = changed(change)
+    expected = outputs(model, x)
+    optimize_(model, x, source=source)
+    other = copied(model)
+    change(other)
+    with pytest.warns(UserWarning, match="stands in the place of bn"):
+        assert close(outputs(other, x), outputs(plain, x))
+    assert close(outputs(model, x), expected)
+    assert model.conv.used == "tuned"
+
+
+def test_a_replica_is_no_other_module(source: Local, x: Any) -> None:
+    """As torch.nn.DataParallel makes them, one for each GPU, which are no part of the model."""
+    model, plain = changed(lambda model: None)
+    optimize_(model, x, source=source)
+    taken = model.first(x).detach()
+    replica = model.conv._replicate_for_data_parallel()
+    replica.weight, replica.bias = model.conv.weight, model.conv.bias
+    y = outputs(replica, taken)
+    assert close(y, outputs(plain, x))
+    assert close(outputs(model, x), y)
+
+
+def test_gradients_are_those_of_what_is_there(trained: Local, x: Any) -> None:
+    def change(model: Any) -> None:
+        model.act.register_forward_hook(doubles)
+
+    model, plain = changed(change, lambda block, y: block.act(y))
+    optimize_(model, x, source=trained, mode="training")
+    change(model)
+    with pytest.warns(UserWarning, match="act has hooks"):
+        y = model(x)
+    for output in (y, plain(x)):
+        output.square().sum().backward()
+    for name, parameter in plain.named_parameters():
+        found = model.get_parameter(name).grad
+        assert (found is None) == (parameter.grad is None)
+        if found is not None:
+            torch.testing.assert_close(found, parameter.grad, atol=1e-3, rtol=1e-3)
+
+
+def test_a_graph_that_is_compiled_afterwards_is_right(source: Local, x: Any) -> None:
+    change = TAKEN_IN["another norm"]
+    model, plain = changed(change)
+    expected = outputs(model, x)
+    optimize_(model, x, source=source)
+    compiled = torch.compile(model, backend="aot_eager")
+    assert close(outputs(compiled, x), expected)
+    change(model)
+    with pytest.warns(UserWarning, match="stands in the place of bn"):
+        assert close(outputs(compiled, x), outputs(plain, x))
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda conv: parametrize.register_parametrization(conv, "weight", Halved()),
+        parametrizations.weight_norm,
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        lambda conv: prune.l1_unstructured(conv, "weight", 0.5),
+        lambda conv: setattr(conv, "weight", nn.Parameter(torch.ones(6, 1, 3, 3))),
+        lambda conv: conv.register_forward_hook(doubles),
+    ],
+    ids=["parametrised", "weight norm", "old weight norm", "old spectral norm", "pruned", "tied",
+         "hooked"],
+)  # fmt: skip
+def test_a_weight_is_what_it_was_made_to_be_and_stays_so(
+    source: Local, x: Any, change: Callable[[Any], object]
+) -> None:
+    def on_the_layer(model: Any) -> None:
+        torch.manual_seed(6)
+        change(model.conv)
+
+    model, plain = changed(on_the_layer, lambda block, y: y)
+    optimize_(model, x, source=source)
+    on_the_layer(model)
+    expected = outputs(plain, x)
+    assert close(outputs(model, x), expected)
+    assert model.conv.used == "tuned"
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    restore_(model)
+    assert isinstance(model.conv, nn.Conv2d)
+    assert close(outputs(model, x), expected)
+    assert model.state_dict().keys() == plain.state_dict().keys()
+
+
+@pytest.mark.parametrize("taken", ["bn", "both"])
+def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
+    source: Local, x: Any, taken: str
+) -> None:
+    """As methods that adapt to a test's data have it."""
+
+    def forget(model: Any) -> None:
+        norm = getattr(model, taken)
+        norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
+
+    model, plain = changed(forget, lambda block, y: getattr(block, taken)(y))
+    optimize_(model, x, source=source)
+    forget(model)
+    assert close(outputs(model, x), outputs(plain, x))
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert close(outputs(compiled, x), outputs(plain, x))
+    torch.compiler.reset()
+
+
+def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
+    model = Block(usual).eval()
+    optimize_(model, x, source=source)
+    model.conv.padding = (1, 1)  # as it is
+    with pytest.raises(WrongArgument, match=r"stride .* is \(1, 1\), .*: call restore_ on"):
+        model.conv.stride = (2, 2)
+    assert model.conv.stride == (1, 1)
+    restore_(model)
+    model.conv.stride = (2, 2)

@@ -1,0 +1,141 @@
+"""A worker that stays with its processes until somebody ends it."""
+
+import gc
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from db import queue
+from db.fleet.workers import list_workers
+from tests import databases
+from tests.db.storage_rows import submitted
+from tuner.device.detect import detect
+from tuner.device.device import Device
+from tuner.settings import Settings
+from tuner.worker.kept import KeptWorker
+from tuner.worker.worker import Worker
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = databases.opened(tmp_path / "convtune.db")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def kept(engine: Engine, temporary: Path) -> Iterator[KeptWorker]:
+    kept = KeptWorker(engine, Settings(build_workers=1))
+    yield kept
+    kept.close()
+
+
+@pytest.fixture(scope="module")
+def device() -> Device:
+    return detect("cpu")
+
+
+@contextmanager
+def at_work(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
+    """The worker and its scratch folder, which holds a file from then on."""
+    with kept.at_work(device) as worker:
+        folder = Path(tempfile.gettempdir())
+        tempfile.mkstemp()
+        yield worker, folder
+
+
+def test_the_next_job_has_the_same_worker(
+    kept: KeptWorker, engine: Engine, device: Device, temporary: Path
+) -> None:
+    with at_work(kept, device) as (worker, folder):
+        assert folder.parent == temporary
+        job = submitted(engine)
+        claimed = worker.claim("cpu", job.id)
+        assert claimed is not None
+        queue.cancel(engine, job.id)
+        worker.take(claimed)
+    assert queue.get(engine, job.id).state == "cancelled"
+    assert list_workers(engine) == []  # nobody waits for one that takes no jobs
+    assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
+    with at_work(kept, detect("cpu")) as again:
+        assert again == (worker, folder)
+    kept.close()
+    assert list(temporary.iterdir()) == []
+
+
+def test_each_device_has_a_worker_of_its_own(kept: KeptWorker, device: Device) -> None:
+    with at_work(kept, device) as (worker, folder):
+        pass
+    with at_work(kept, replace(device, name="another")) as (other, its_folder):
+        assert other is not worker
+        assert its_folder != folder
+        assert not folder.exists()
+
+
+def test_what_interrupts_it_ends_it(kept: KeptWorker, device: Device, temporary: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), at_work(kept, device):
+        raise KeyboardInterrupt
+    assert list(temporary.iterdir()) == []
+    with at_work(kept, device) as (_, folder):
+        assert folder.exists()
+
+
+def test_a_folder_that_was_cleaned_away_is_made_anew(kept: KeptWorker, device: Device) -> None:
+    with at_work(kept, device) as (_, folder):
+        pass
+    shutil.rmtree(folder)
+    with at_work(kept, device) as (_, another):
+        assert another.exists()
+
+
+def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
+    inside = threading.Semaphore()
+
+    def work(_: int) -> bool:
+        with at_work(kept, device):
+            alone = inside.acquire(blocking=False)
+            time.sleep(0.05)
+            inside.release()
+            return alone
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(4)))
+
+
+def test_it_ends_with_its_owner_but_not_with_a_fork_of_the_process(
+    engine: Engine, device: Device, temporary: Path
+) -> None:
+    kept = KeptWorker(engine, Settings(build_workers=1))
+    with at_work(kept, device) as (_, folder):
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
+        pid = os.fork()
+    if pid == 0:
+        kept.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert folder.exists()
+    del kept
+    gc.collect()
+    assert list(temporary.iterdir()) == []

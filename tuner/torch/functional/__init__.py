@@ -1,0 +1,1 @@
+"""PyTorch's own functions, which compute what the kernels do."""

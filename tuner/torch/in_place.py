@@ -1,0 +1,126 @@
+"""What stands in a model in the place of a convolution, and computes what stands behind it too, for
+as long as that stands there."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from tuner.errors import WrongArgument
+from tuner.torch.replaced import hooks_of
+
+
+class TakenIn:
+    """The modules that a layer computes too, ``passing`` on what comes, and the ``places`` in a
+    model on which its values depend: of the layer itself, for which None stands, of those modules,
+    their parts, and what lies between. It does not keep the model alive."""
+
+    def __init__(
+        self,
+        passing: Sequence[torch.nn.Module],
+        places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module | None]],
+    ) -> None:
+        self._passing = tuple(passing)
+        self._places = [(weakref.ref(parent), name, module) for parent, name, module in places]
+        self._hooks: tuple[Any, ...] | None = None
+        self._own: tuple[dict[str, Any], ...] = ()
+
+    def parted(self, layer: torch.nn.Module) -> bool:
+        """Whether the layer may compute none of them any more. It is asked before each call."""
+        if self._hooks is None:
+            own = layer._forward_hooks, layer._backward_pre_hooks, layer._backward_hooks
+            self._own = tuple(map(vars, self._passing))
+            self._hooks = (*own, *(hooks for each in self._others() for hooks in _all_hooks(each)))
+        if any(self._hooks):
+            return True
+        for place, name, module in self._places:
+            parent = place()
+            if parent is not None:
+                stands = parent._modules.get(name)
+                if stands is not (layer if module is None else module):
+                    return True
+        return any(each.get("forward") is not passed for each in self._own)
+
+    def why(self, layer: torch.nn.Module) -> str:
+        """Why it is parted."""
+        for place, name, module in self._places:
+            expected, parent = layer if module is None else module, place()
+            if parent is not None and parent._modules.get(name) is not expected:
+                return f"another module stands in the place of {name}"
+            if hooks_of(expected):
+                return f"{name} has hooks"
+        return "what it took in has a forward of its own"
+
+    def end(self) -> None:
+        """The modules compute again."""
+        for module in self._passing:
+            if vars(module).get("forward") is passed:
+                del vars(module)["forward"]
+
+    def _others(self) -> Iterator[torch.nn.Module]:
+        return (module for _, _, module in self._places if module is not None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        places = [(place(), name, module) for place, name, module in self._places]
+        return {"passing": self._passing, "places": [each for each in places if each[0]]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TakenIn.__init__(self, **state)
+
+
+class InPlace(torch.nn.Module):
+    """A layer that may stand in the place of a module. ``in_place_of`` holds that, or nothing;
+    ``fixed`` what says of its shape, and ``whole`` the fields with which it computes all of its
+    output, if it computes a part."""
+
+    fixed: frozenset[str] = frozenset()
+    in_place_of: tuple[torch.nn.Module, ...] = ()
+    taken_in: TakenIn | None = None
+    whole: Mapping[str, Any] = MappingProxyType({})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.fixed and value != getattr(self, name):
+            raise WrongArgument(
+                f"{name} of a layer that stands in the place of another is {getattr(self, name)}, "
+                f"and can't become {value}: call restore_ on the model, set it there, and call "
+                "optimize_ again"
+            )
+        super().__setattr__(name, value)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def part(self) -> None:
+        """Compute the convolution alone from now on. What was taken in computes itself."""
+        taken = self.taken_in
+        if taken is None or "_is_replica" in vars(self):  # torch.nn.DataParallel's, of one call
+            return
+        why = taken.why(self)
+        taken.end()
+        self.taken_in = None
+        vars(self).update(self.whole)
+        self.take_in(None, "none")
+        warnings.warn(
+            f"{type(self).__name__} takes nothing in any more: {why}. Its model computes what it "
+            "should, but what was taken in by itself: call optimize_ again",
+            stacklevel=2,
+        )
+
+    @abstractmethod
+    def take_in(self, norm: Any, activation: Any) -> None: ...
+
+
+def passed(x: Any) -> Any:
+    """The ``forward`` of a module that a kernel has taken in."""
+    return x
+
+
+def _all_hooks(module: torch.nn.Module) -> Iterator[Any]:
+    yield module._forward_pre_hooks
+    yield module._forward_hooks
+    yield module._backward_pre_hooks
+    yield module._backward_hooks
