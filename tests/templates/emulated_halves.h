@@ -22,11 +22,6 @@ static word half_narrow(float v) {
   return bits;
 }
 static word half_pack(float a, float b) { return half_narrow(a) | half_narrow(b) << 16; }
-static word __float_as_uint(float v) {
-  word bits;
-  __builtin_memcpy(&bits, &v, 4);
-  return bits;
-}
 static float __uint_as_float(word bits) {
   float v;
   __builtin_memcpy(&v, &bits, 4);
