@@ -11,6 +11,15 @@ def shape(workload: Conv1dWorkload) -> dict[str, object]:
     return {
         **epilogue(workload),
         "CHANNELS_LAST": workload.layout == "NWC",
+        **extents(workload),
+        "SUMMED": workload.summed,
+        "SEVERAL": workload.multiplier,
+    }
+
+
+def extents(workload: Conv1dWorkload) -> dict[str, object]:
+    """Extents and steps, and which end of the taps is the first."""
+    return {
         "FLIP": workload.kind == "convolve",
         "B": workload.B,
         "C": workload.C,
@@ -21,6 +30,4 @@ def shape(workload: Conv1dWorkload) -> dict[str, object]:
         "STRIDE": workload.stride,
         "DILATION": workload.dilation,
         "LEFT": workload.left,
-        "SUMMED": workload.summed,
-        "SEVERAL": workload.multiplier,
     }

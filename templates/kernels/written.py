@@ -46,6 +46,11 @@ def resident(blocks: int) -> str:
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
+def once(name: str, source: str, blocks: int) -> str:
+    """The source for several launches, which a program then has once, with :func:`resident`."""
+    return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"
+
+
 def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:
     """What ``elements.cu`` is filled in with. ``stores`` is one of STORES; ``kept`` whether loads
     stay where the source has them."""

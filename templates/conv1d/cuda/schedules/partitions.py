@@ -25,7 +25,7 @@ from templates.kernels.written import (
     elements,
     filled,
     launched,
-    resident,
+    once,
 )
 
 SOURCE = Path(__file__).with_name("partitions.cu")
@@ -33,11 +33,9 @@ SOURCE = Path(__file__).with_name("partitions.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = filled(values(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
-    # once for all launches
-    once = f"#ifndef CONV1D_PARTITIONS\n#define CONV1D_PARTITIONS\n{source}"
     return launched(
         workload,
-        f"{once}{resident(config['resident'])}#endif\n",
+        once("CONV1D_PARTITIONS", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

@@ -15,6 +15,7 @@ from templates.conv1d.cuda.gradients.backward_rows import (
     workspace,
 )
 from templates.conv1d.frame import Frame
+from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     DERIVATIVE,
@@ -24,7 +25,7 @@ from templates.kernels.written import (
     elements,
     filled,
     launched,
-    resident,
+    once,
 )
 
 SOURCE = Path(__file__).with_name("backward_rows.cu")
@@ -32,11 +33,9 @@ SOURCE = Path(__file__).with_name("backward_rows.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    # once for both launches
-    once = f"#ifndef CONV1D_BACKWARD\n#define CONV1D_BACKWARD\n{source}"
     return launched(
         workload,
-        f"{once}{resident(config['resident'])}#endif\n",
+        once("CONV1D_BACKWARD", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )
@@ -70,13 +69,7 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         "WORKSPACE": "workspace" if several else "nullptr",
         "HAS_BIAS": workload.bias,
         "HALVED": workload.activation == "silu",
-        "FLIP": workload.kind == "convolve",
-        "B": workload.B,
-        "C": workload.C,
-        "M": workload.M,
-        "L": workload.length,
-        "N": workload.N,
-        "DILATION": workload.dilation,
+        **extents(workload),
         "V": config["vector"],
         "STEPS": config["steps"],
         "AHEAD": config["ahead"],

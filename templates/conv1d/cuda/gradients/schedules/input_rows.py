@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.gradients.input_rows import blocks
+from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     DERIVATIVE,
@@ -34,17 +35,8 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
     return {
         **elements(workload.dtype, config["stores"], kept=False),
         **derivative(workload),
-        "FLIP": workload.kind == "convolve",
+        **extents(workload),
         "LAST": workload.layout == "NWC",
-        "B": workload.B,
-        "C": workload.C,
-        "M": workload.M,
-        "F": workload.out_channels,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
         "V": config["vector"],
         "THREADS": config["threads"],
     }

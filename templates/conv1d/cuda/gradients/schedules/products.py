@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.gradients import products
+from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
 from templates.kernels.written import DERIVATIVE, ELEMENTS, derivative, elements, filled
@@ -34,14 +35,5 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,
         "LAST": workload.layout == "NWC",
-        "FLIP": workload.kind == "convolve",
-        "B": workload.B,
-        "C": workload.C,
-        "M": workload.M,
-        "F": workload.out_channels,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
+        **extents(workload),
     }

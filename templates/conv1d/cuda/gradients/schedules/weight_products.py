@@ -10,18 +10,16 @@ from templates.conv1d.cuda.gradients.products import shared_words, threads
 from templates.conv1d.cuda.gradients.schedules import products
 from templates.conv1d.cuda.gradients.weight_products import blocks, parts, workspace
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, launched, resident
+from templates.kernels.written import Launch, launched, once
 
 SOURCE = Path(__file__).with_name("weight_products.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = products.text(config, numbers(workload, config), SOURCE)
-    # once for both launches
-    once = f"#ifndef CONV1D_WEIGHT\n#define CONV1D_WEIGHT\n{source}"
     return launched(
         workload,
-        f"{once}{resident(config['resident'])}#endif\n",
+        once("CONV1D_WEIGHT", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients.weight_rows import blocks, parts, shared_words, workspace
+from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     DERIVATIVE,
@@ -16,7 +17,7 @@ from templates.kernels.written import (
     elements,
     filled,
     launched,
-    resident,
+    once,
 )
 
 SOURCE = Path(__file__).with_name("weight_rows.cu")
@@ -24,11 +25,9 @@ SOURCE = Path(__file__).with_name("weight_rows.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    # once for both launches
-    once = f"#ifndef CONV1D_WEIGHT\n#define CONV1D_WEIGHT\n{source}"
     return launched(
         workload,
-        f"{once}{resident(config['resident'])}#endif\n",
+        once("CONV1D_WEIGHT", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )
@@ -50,17 +49,8 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
         "HAS_BIAS": workload.bias,
-        "FLIP": workload.kind == "convolve",
+        **extents(workload),
         "LAST": workload.layout == "NWC",
-        "B": workload.B,
-        "C": workload.C,
-        "M": workload.M,
-        "F": workload.out_channels,
-        "L": workload.length,
-        "N": workload.N,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
-        "LEFT": workload.left,
         "TILE": config["taps"],
         "V": config["vector"],
         "BATCH": config["batch"],

@@ -22,7 +22,7 @@ from templates.kernels.written import (
     elements,
     filled,
     launched,
-    resident,
+    once,
 )
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -32,11 +32,9 @@ MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TAPS, TRANSPOSE, SOURCE)
-    # once for both launches
-    once = f"#ifndef CONV1D_SIGNALS_FOURIER\n#define CONV1D_SIGNALS_FOURIER\n{source}"
     return launched(
         workload,
-        f"{once}{resident(1)}#endif\n",
+        once("CONV1D_SIGNALS_FOURIER", source, 1),
         launches(workload, config),
         workspace(workload, config),
     )

@@ -13,7 +13,7 @@ from templates.kernels.written import (
     derivative,
     elements,
     launched,
-    resident,
+    once,
 )
 
 PLACES = (DERIVATIVE, Path(__file__).with_name("weight_places.cu"))
@@ -24,11 +24,9 @@ TOTALS = Path(__file__).with_name("weight_parts.cu")
 
 def program(source: str, resident_blocks: int, work: Work, threads: int, words: int) -> Any:
     """Both launches of functions of the source."""
-    # once for both launches
-    once = f"#ifndef DEPTHWISE_WEIGHT\n#define DEPTHWISE_WEIGHT\n{source}"
     return launched(
         work.workload,
-        f"{once}{resident(resident_blocks)}#endif\n",
+        once("DEPTHWISE_WEIGHT", source, resident_blocks),
         launches(work, threads, words),
         work.workspace,
     )
