@@ -38,7 +38,7 @@ class Settings(BaseSettings):
         "it is not settled which of its first two is faster; 0 for rough trials and a rough round",
     )
     scratch_bytes: int = Field(
-        7 << 30,
+        12 << 30,
         gt=0,
         description="temporary files that the inputs and references of one job may take",
     )

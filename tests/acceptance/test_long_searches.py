@@ -38,7 +38,7 @@ def test_a_cancel_is_seen_while_builds_are_awaited(database: Database, bench: Be
 def test_an_order_does_not_fill_the_temporary_folder(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By default 7 GiB: a shape of 200 bytes of JSON may ask for 15 GB."""
+    """By default 12 GiB: a shape of 200 bytes of JSON may ask for more."""
     monkeypatch.setenv("TUNER_SCRATCH_BYTES", "10000")
     large = database.submit(SHAPE)
     needed = len(CASES) * (4 * (512 + 8) + 8 * (512 + 7))
