@@ -46,7 +46,7 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
     device = result["runs"][0]["device"]
     rows = {row["name"]: row for row in result["rows"]}
     measured = [row for row in rows.values() if "error" not in row]
-    lines = [f"# Limits: {device['name']}", "", *_origin(result, measured), ""]
+    lines = [f"# Limits: {device['name']}", "", *origin(result, measured), ""]
     lines += [_protocol(device["name"]), "", *_bars(verdicts)]
     for group, shapes in groupby(SHAPES[device["kind"]], key=lambda shape: shape.group):
         found = [rows[shape.name] for shape in shapes if shape.name in rows]
@@ -55,7 +55,8 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
+def origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
+    """The commands of a result, its note, and what each run was made on."""
     versions = {row["run"]: row["best"]["versions"] for row in measured}
     runs = result["runs"]
     commands = list(dict.fromkeys(run["command"] for run in runs))
@@ -125,7 +126,7 @@ def _group(group: str, rows: list[Row], device: str) -> list[str]:
     lines += [_mean(measured, pattern, against)] if measured else []
     lines += [f"- {row['name']}: no best. {row['error']}" for row in rows if "error" in row]
     lines += ["", "Everything that a best was compared with, and trials:", ""]
-    lines += [_details(row) for row in measured]
+    lines += [details(row) for row in measured]
     return lines
 
 
@@ -163,7 +164,8 @@ def _mean(rows: list[Row], pattern: str, against: str) -> str:
     )
 
 
-def _details(row: Row) -> str:
+def details(row: Row) -> str:
+    """Everything that a best was compared with, and its trials."""
     beside = ", ".join(compared(baseline) for baseline in row["best"]["baselines"])
     templates = ", ".join(f"{name} {time:.2f}" for name, time in row["by_template"].items())
     failed = ", ".join(f"{count} {status}" for status, count in row["failed"].items())

@@ -1,0 +1,102 @@
+"""What benchmarks of many shapes share: a long run is made in parts, each written as it grows, and
+the parts are joined."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.limits.figures import Row, warm_us
+from tests.benchmarks.limits.shapes import Shape
+from tests.benchmarks.tuned import Bench, JobFailed, bench, provenance
+from tuner.device.device import Device
+
+
+def add_arguments(parser: ArgumentParser, trials: int) -> None:
+    parser.add_argument("--target", default="auto")
+    parser.add_argument("--trials", type=int, default=trials)
+    parser.add_argument(
+        "--skip", nargs="+", type=Path, metavar="PART", help="not what these files have"
+    )
+    parser.add_argument("--seconds", type=float, help="begin no shape after so long")
+    parser.add_argument(
+        "--merge", nargs="+", type=Path, metavar="PART", help="measure nothing, join these files"
+    )
+    parser.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
+
+
+def read(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Notes, runs and rows of several results from one kind of device. Where two have a shape, the
+    later counts; notes follow each other."""
+    devices = {run["device"]["name"] for part in parts for run in part["runs"]}
+    if len(devices) > 1:
+        sys.exit(f"these are of different devices: {', '.join(sorted(devices))}")
+    runs: list[dict[str, Any]] = []
+    rows: dict[str, Row] = {}
+    for part in parts:
+        rows |= {row["name"]: row | {"run": row["run"] + len(runs)} for row in part["rows"]}
+        runs += part["runs"]
+    return {
+        "note": [line for part in parts for line in part.get("note", [])],
+        "runs": runs,
+        "rows": list(rows.values()),
+    }
+
+
+def measured(
+    shapes: Iterable[Shape],
+    device: Device,
+    command: str,
+    options: Namespace,
+    grown: Callable[[dict[str, Any]], object],
+) -> dict[str, Any]:
+    """A part: a row for each shape that is not in ``options.skip``, for as long as
+    ``options.seconds`` allow. ``grown`` is given the part after each row."""
+    begun = time.monotonic()
+    known = {
+        row["name"]
+        for part in read(options.skip or ())
+        for row in part["rows"]
+        if "error" not in row
+    }
+    part: dict[str, Any] = {"runs": [provenance(command, device)], "rows": []}
+    # by templates: the processes of each new worker import TVM again
+    chosen = sorted(
+        (shape for shape in shapes if shape.name not in known), key=lambda shape: shape.only or ()
+    )
+    for only, together in groupby(chosen, key=lambda shape: shape.only):
+        with bench(device, only) as tuning:
+            for shape in together:
+                if options.seconds and time.monotonic() - begun > options.seconds:
+                    print(f"{shape.name}: left, the time is over", flush=True)
+                    continue
+                part["rows"].append(_row(tuning, shape, options.trials, options.seed))
+                # what is there already outlives an early end
+                grown(part)
+    return part
+
+
+def most_trials(rows: Iterable[Row]) -> int:
+    return max((row["trials"] for row in rows if "error" not in row), default=0)
+
+
+def _row(tuning: Bench, shape: Shape, trials: int, seed: int | None) -> Row:
+    try:
+        tuned = tuning.tune(shape.operator, shape.fields, trials, seed)
+    except JobFailed as failed:
+        print(failed, flush=True)
+        return {"name": shape.name, "run": 0, "error": str(failed)}
+    row = {"name": shape.name, "run": 0} | asdict(tuned)
+    print(f"{shape.name}: {warm_us(row):.2f} µs, {tuned.job_seconds:.0f} s", flush=True)
+    return row
