@@ -9,7 +9,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
-from tests.benchmarks.models.networks import fold_, settle_  # noqa: E402
+from tests.benchmarks.models.networks import Case, fold_, settle_  # noqa: E402
 from tests.benchmarks.models.page import draw, page  # noqa: E402
 from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
 
@@ -77,3 +77,14 @@ def test_the_slower_of_two_takes_longer() -> None:
     calls = {"many": lambda: many @ many, "few": lambda: few @ few}
     times = in_turns({name: ready(call, "cpu") for name, call in calls.items()}, "cpu")
     assert times["many"] > times["few"] > 0
+
+
+def test_a_language_model_s_row_says_its_length_and_an_image_s_says_its_layouts() -> None:
+    language = Case("transformers:mamba-130m", 2, "bfloat16", "cuda", 512)
+    assert language.name == "mamba-130m bfloat16 B=2 L=512"
+    assert language.fields["length"] == 512
+    assert language.layouts == ("",)
+    images = Case("convnext_tiny", 2, "float32", "cpu")
+    assert images.name == "convnext_tiny float32 B=2 on a CPU"
+    assert "length" not in images.fields
+    assert images.layouts == ("NCHW", "NHWC")

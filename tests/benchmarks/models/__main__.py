@@ -1,7 +1,10 @@
-"""Networks of timm's before and after ``optimize_``, beside the fastest of PyTorch.
+"""Networks of timm's, and language models of transformers', before and after ``optimize_``, beside
+the fastest of PyTorch.
 
 python -m tests.benchmarks.models --device cuda --dtype float16 --batch 32 \\
     --networks mobilenetv2_100 efficientnet_b0 --write docs/benchmarks/models
+python -m tests.benchmarks.models --device cuda --dtype bfloat16 --batch 1 --length 4096 \\
+    --networks transformers:lfm2-350m --write docs/benchmarks/models
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ import structlog
 import torch
 
 from tests.benchmarks.device import device_of
+from tests.benchmarks.models.causal import PREFIX, SHAPES
 from tests.benchmarks.models.measured import HOW, measured, speedup
 from tests.benchmarks.models.networks import DTYPES, LAYOUTS, Case
 from tests.benchmarks.models.page import draw, page
@@ -37,7 +42,13 @@ def main() -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="float16")
     parser.add_argument("--batch", type=int, nargs="+", default=[32])
     parser.add_argument("--layout", choices=LAYOUTS, default="NHWC")
-    parser.add_argument("--networks", nargs="+", required=True, help="names of timm's")
+    parser.add_argument("--length", type=int, nargs="+", default=[4096], help="in tokens")
+    parser.add_argument(
+        "--networks",
+        nargs="+",
+        required=True,
+        help=f"names of timm's, or {PREFIX}NAME, with one of {', '.join(SHAPES)}",
+    )
     parser.add_argument("--how", nargs="+", choices=HOW, default=list(HOW[:2]))
     parser.add_argument("--seconds", type=float, help="begin no network after so long")
     parser.add_argument("--database", help="URL of one that is kept; a fresh one if not given")
@@ -53,19 +64,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="convtune-models-") as folder:
         os.environ["TUNER_DATABASE_URL"] = options.database or f"sqlite:///{folder}/models.db"
         run = provenance(_command(options), device_of(options.device))
-        run["peers"]["timm"] = __import__("timm").__version__
-        for network in options.networks:
-            for batch in options.batch:
-                if options.seconds and time.monotonic() - begun > options.seconds:
-                    print(f"{network} B={batch}: left, the time is over", flush=True)
-                    continue
-                case = Case(network, batch, options.dtype, options.device)
-                rows.append(_row(case, options))
-                result = _merged(rows, run, options.write)
-                if options.write:
-                    write(options.write, result, page(result))
-                    draw(options.write, result)
+        for package in {_package(network) for network in options.networks}:
+            run["peers"][package] = __import__(package).__version__
+        for case in _cases(options):
+            if options.seconds and time.monotonic() - begun > options.seconds:
+                print(f"{case.name}: left, the time is over", flush=True)
+                continue
+            rows.append(_row(case, options))
+            result = _merged(rows, run, options.write)
+            if options.write:
+                write(options.write, result, page(result))
+                draw(options.write, result)
     print(page(_merged(rows, run, None)))
+
+
+def _package(network: str) -> str:
+    return "transformers" if network.startswith(PREFIX) else "timm"
+
+
+def _cases(options: argparse.Namespace) -> Iterator[Case]:
+    for network in options.networks:
+        for batch in options.batch:
+            for length in options.length if network.startswith(PREFIX) else [None]:
+                yield Case(network, batch, options.dtype, options.device, length)
 
 
 def _row(case: Case, options: argparse.Namespace) -> dict[str, Any]:
@@ -75,7 +96,7 @@ def _row(case: Case, options: argparse.Namespace) -> dict[str, Any]:
             row = measured(case, options.layout, options.how, source)
     except Exception as error:
         print(f"{case.name}: {type(error).__name__}: {error}", flush=True)
-        return {"name": case.name, **vars(case), "error": f"{type(error).__name__}: {error}"}
+        return {"name": case.name, **case.fields, "error": f"{type(error).__name__}: {error}"}
     finally:
         torch.compiler.reset()
         gc.collect()
@@ -100,6 +121,8 @@ def _merged(rows: list[dict[str, Any]], run: dict[str, Any], path: Path | None) 
 def _command(options: argparse.Namespace) -> str:
     said = [f"--device {options.device} --dtype {options.dtype} --layout {options.layout}"]
     said.append("--batch " + " ".join(map(str, options.batch)))
+    if any(network.startswith(PREFIX) for network in options.networks):
+        said.append("--length " + " ".join(map(str, options.length)))
     said.append("--networks " + " ".join(options.networks))
     said.append("--how " + " ".join(options.how))
     return " ".join([MODULE, *said])

@@ -26,12 +26,13 @@ def measured(case: Case, layout: str, hows: Collection[str], source: Local) -> d
     """A row of the result. ``layout`` is that of the optimised network; PyTorch has both. With
     ``max-autotune`` among ``hows``, PyTorch is compiled so in that layout alone, and so is the
     optimised network."""
-    row: dict[str, Any] = {"name": case.name, **vars(case), "layout": layout}
+    layout = layout if layout in case.layouts else ""
+    row: dict[str, Any] = {"name": case.name, **case.fields, "layout": layout}
     calls = {}
-    for each in ("NCHW", "NHWC"):
+    for each in case.layouts:
         for how in hows:
             if how != "max-autotune" or each == layout:
-                calls[f"{how} {each}"] = _call(case, each, how)
+                calls[f"{how} {each}".strip()] = _call(case, each, how)
     model = case.model().to(memory_format=torch.channels_last if layout == "NHWC" else None)
     x = case.example(model, layout)
     keys = {each.workload.key for each in capture(model, x) if each.workload}

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from tests.benchmarks.models.causal import PREFIX, causal_model, tokens
 from tuner.torch.model.dataflow import watched
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -19,20 +20,36 @@ LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 @dataclass(frozen=True)
 class Case:
-    """A network of timm's by its name, with random weights, on ``batch`` inputs."""
+    """A network of timm's by its name, or one of transformers' by ``transformers:NAME``, with
+    random weights, on ``batch`` inputs; of a language model, of ``length`` tokens each."""
 
     network: str
     batch: int
     dtype: str
     device: str
+    length: int | None = None
 
     @property
     def name(self) -> str:
         where = " on a CPU" if self.device == "cpu" else ""
-        return f"{self.network} {self.dtype} B={self.batch}{where}"
+        length = "" if self.length is None else f" L={self.length}"
+        return f"{self.network.removeprefix(PREFIX)} {self.dtype} B={self.batch}{length}{where}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those that are given, of a row."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """Those in which PyTorch is timed: a language model chooses its own."""
+        return tuple(LAYOUTS) if self.length is None else ("",)
 
     def model(self) -> nn.Module:
         """In evaluation mode, its batch norms folded into the convolutions before them."""
+        if self.length is not None:
+            name = self.network.removeprefix(PREFIX)
+            return causal_model(name, self.device, DTYPES[self.dtype])
         import timm
 
         torch.manual_seed(0)
@@ -42,6 +59,8 @@ class Case:
         return model.to(self.device, DTYPES[self.dtype])
 
     def example(self, model: Any, layout: str) -> torch.Tensor:
+        if self.length is not None:
+            return tokens(self.batch, self.length, self.device)
         x = torch.randn(self.batch, *self._shape(model), device=self.device)
         return x.to(DTYPES[self.dtype]).contiguous(memory_format=LAYOUTS[layout])
 

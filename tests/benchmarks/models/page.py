@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.models.causal import PREFIX
 from tests.benchmarks.models.measured import OURS, speedup
 from tests.benchmarks.tuned import stated
 from tuner.torch.model.picture import picture
@@ -46,7 +47,9 @@ def draw(path: Path, result: dict[str, Any]) -> None:
 
 def _picture(page: str, row: dict[str, Any]) -> str:
     where = "-cpu" if row["device"] == "cpu" else ""
-    return f"{page}-{row['network'].replace('_', '-')}-{row['dtype']}-{row['batch']}{where}.svg"
+    network = row["network"].removeprefix(PREFIX).replace("_", "-").replace(".", "-")
+    length = f"-{row['length']}" if "length" in row else ""
+    return f"{page}-{network}-{row['dtype']}-{row['batch']}{length}{where}.svg"
 
 
 def _head(result: dict[str, Any]) -> list[str]:
