@@ -306,8 +306,12 @@ def test_times_are_positive_warm_and_cold(device: Device, builder: Builder, tmp_
         built = builder.submit(order).result()
         assert built.status == "ok", built.error
     with Runner(workload.key, device) as runner:
-        found = runner.compare(libraries)
+        found = runner.compare(libraries, ["default"])
     assert found.dropped == {}
+    assert {name: set(entry.timing) for name, entry in found.entries.items()} == {
+        "default": {"warm", "cold"},
+        "empty": {"warm"},
+    }
     for entry in found.entries.values():
-        for summary in (entry.timing["warm"], entry.timing["cold"]):
+        for summary in entry.timing.values():
             assert 0 < summary["p10_us"] <= summary["median_us"] <= summary["p90_us"]

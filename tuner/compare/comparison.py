@@ -65,6 +65,11 @@ class Comparison:
         """The cost of a launch, µs."""
         return self.entries[EMPTY].time_us
 
+    def fastest(self, names: Collection[str]) -> list[str]:
+        """The fastest of these, nothing if none was timed."""
+        timed = [name for name in names if name in self.entries]
+        return sorted(timed, key=lambda name: self.entries[name].time_us)[:1]
+
     def with_cold(self, cold: dict[str, Summary]) -> Comparison:
         """The same, with cold summaries beside the warm ones."""
         entries = {

@@ -146,7 +146,8 @@ class Runner:
         groups: Sequence[str] = (),
     ) -> Comparison:
         """The round of these libraries, ``empty`` among them, and of those groups of peers, in
-        processes that have run no candidate. Raises ChildFailed."""
+        processes that have run no candidate. On a GPU the fastest of the ``finalists`` is timed
+        cold, too. Raises ChildFailed."""
         order = self.order(libraries[EMPTY])
         inside = [group for group in groups if beside_kernels(group, self._device.kind)]
         for process in self._peers.values():
@@ -164,11 +165,11 @@ class Runner:
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)
-            clocks = stage.clocks() if self._device.kind == "cuda" else {}
-            names = [name for name in libraries if name in found.entries]
-            return replace(
-                found.with_cold(stage.cold(order, names, self._settle_seconds)), clocks=clocks
-            )
+            if self._device.kind == "cpu":  # a delivered kernel is timed cold
+                return found
+            clocks = stage.clocks()
+            cold = stage.cold(order, found.fastest(finalists), self._settle_seconds)
+            return replace(found.with_cold(cold), clocks=clocks)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
         """The libraries as their users have them, each loaded from disk and checked by a fresh

@@ -203,35 +203,45 @@ def _round(
         for name, config in _beside_finalists(plan, naive).items()
         if name == DEFAULT or config not in chosen
     }
-    builds = _build(plan, builder, folder, configs, fastest, begun)
+    orders = _orders(plan, configs, folder)
+    taken = _taken(orders, configs, fastest, begun)
+    builds = taken | _build(builder, orders, begun, taken)
     compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
     libraries = {name: built.order.library for name, built in compared.items()}
-    found = _measured(runner, libraries, configs, inside)
+    found = _measured(runner, libraries, configs, inside, taken)
     missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
     return _FinalRound(configs, builds, replace(found, dropped=found.dropped | missing))
 
 
-def _build(
-    plan: Plan,
-    builder: Builder,
-    folder: Path,
-    configs: dict[str, Config],
+def _taken(
+    orders: Mapping[str, BuildOrder],
+    configs: Mapping[str, Config],
     fastest: FastestBuilds | None,
-    begun: Mapping[str, Future[Built]],
+    begun: Collection[str],
 ) -> dict[str, Built]:
-    orders = _orders(plan, configs, folder)
-    built: dict[str, Built] = {}
-    for name, config in configs.items():
-        if fastest is None or name in begun:
-            continue
-        if (found := fastest.take(config, orders[name].library)) is not None:
-            built[name] = found
+    """The libraries that this job has built and measured."""
+    if fastest is None:
+        return {}
+    found = {
+        name: fastest.take(config, orders[name].library)
+        for name, config in configs.items()
+        if name not in begun
+    }
+    return {name: built for name, built in found.items() if built is not None}
+
+
+def _build(
+    builder: Builder,
+    orders: Mapping[str, BuildOrder],
+    begun: Mapping[str, Future[Built]],
+    taken: Collection[str],
+) -> dict[str, Built]:
     futures = {
         name: begun[name] if name in begun else builder.submit(order)
         for name, order in orders.items()
-        if name not in built
+        if name not in taken
     }
-    built |= {name: result_of(future) for name, future in futures.items()}
+    built = {name: result_of(future) for name, future in futures.items()}
     if built[EMPTY].status != "ok":
         raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
     return {name: b for name, b in built.items() if b.status == "ok"}
@@ -251,11 +261,14 @@ def _measured(
     libraries: dict[str, Path],
     configs: Mapping[str, Config],
     inside: Sequence[str],
+    taken: Collection[str],
 ) -> Comparison:
-    """The round of what the runner finds right. It checks again, because a stored trial only says
-    that its configuration was right once, and the round's process is not confined. The groups of
-    peers ``inside`` are in that process. If one of them ends it, the round is run without peers."""
-    looks = {name: runner.submit(path) for name, path in libraries.items() if name != EMPTY}
+    """The round of what the runner finds right, as it found the libraries that were ``taken`` from
+    the search. It checks others again, because a stored trial only says that its configuration was
+    right once, and the round's process is not confined. The groups of peers ``inside`` are in that
+    process. If one of them ends it, the round is run without peers."""
+    unknown = libraries.keys() - taken - {EMPTY}
+    looks = {name: runner.submit(libraries[name]) for name in sorted(unknown)}
     faulty = {
         name: f"{measured.status}: {measured.error}"
         for name, look in looks.items()

@@ -185,7 +185,7 @@ def test_what_takes_a_gpu_s_round_down_is_named(
     crashing: tuple[str, ...], measured: set[str], dropped: set[str]
 ) -> None:
     runner: Any = Runner(*crashing)
-    found = _measured(runner, LIBRARIES, {"finalist 0": {}}, ["device"])
+    found = _measured(runner, LIBRARIES, {"finalist 0": {}}, ["device"], ())
     assert (found.entries.keys(), found.dropped.keys()) == (measured, dropped)
     assert all("signal 11" in reason for reason in found.dropped.values())
 

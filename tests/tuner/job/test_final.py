@@ -56,7 +56,7 @@ class Builder:
 class Runner:
     """``broken`` are wrong when they are loaded once more. A delivered kernel takes as long as in
     the round, or as ``delivered`` says, and its call one microsecond more. ``rounds`` tells what
-    was delivered together."""
+    was delivered together, ``looked_at`` what was measured before the round."""
 
     def __init__(
         self,
@@ -69,8 +69,10 @@ class Runner:
         self._broken, self._dropped = set(broken), dropped or {}
         self._delivered = TIMES | (delivered or {})
         self.rounds: list[tuple[list[str], list[str]]] = []
+        self.looked_at: list[str] = []
 
     def submit(self, library: Path) -> Future[Measured]:
+        self.looked_at.append(library.stem)
         future: Future[Measured] = Future()
         future.set_result(Measured("ok", timing={"warm": {"median_us": 1.0}}))
         return future
@@ -294,7 +296,7 @@ def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:
         decided(tmp_path, Runner(), Builder("empty"))
 
 
-def test_what_the_search_kept_or_was_begun_is_not_built_again(tmp_path: Path) -> None:
+def test_what_the_search_kept_is_neither_built_nor_measured_again(tmp_path: Path) -> None:
     class Counting(Builder):
         built: ClassVar[list[str]] = []
 
@@ -307,8 +309,10 @@ def test_what_the_search_kept_or_was_begun_is_not_built_again(tmp_path: Path) ->
     library.write_text("as it was measured")
     order = BuildOrder(WORKLOAD.key, "", CHOSEN[1], {}, library)
     fastest.offer(CHOSEN[1], Built("ok", order, source="its source"), 5.0)
-    found = decision(tmp_path, Runner(), Counting(), fastest=fastest, begun=True).winners[0]
-    early = ["final-default", "final-naive", "final-empty"]
-    assert Counting.built == [*early, "final-finalist-0"]
+    runner = Runner()
+    found = decision(tmp_path, runner, Counting(), fastest=fastest, begun=True).winners[0]
+    early = ["final-default", "final-naive"]
+    assert Counting.built == [*early, "final-empty", "final-finalist-0"]
+    assert {*runner.looked_at} == {*early, "final-finalist-0"}
     assert (found.config, found.library) == (CHOSEN[1], b"as it was measured")
     assert found.built.source == "its source"
