@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import AT_ONCE, BIASED, GRADIENTS, WORKLOADS, build_all
+from small_libraries import AT_ONCE, BIASED, CALLED, GRADIENTS, WORKLOADS, build_all
 from stored_best import store
 
 from db import queue
@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in (*WORKLOADS.keys() - {"full"}, *BIASED):
+    for name in (*WORKLOADS.keys() - {"full"}, *BIASED, *CALLED):
         store(engine, libraries[f"{name}-serial"])
     store(engine, libraries["full-parallel"])
     engine.dispose()

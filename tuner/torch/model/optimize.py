@@ -66,11 +66,10 @@ def optimize_(
     if example_inputs is None:
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
-    layers, functions, before = survey(model, given, named, terms)
+    layers, before = survey(model, given, named, terms)
     served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
-    rows += [Row.of_function(each) for each in functions]
     tuned = {id(row.layer) for row in rows if row.by == "tuned"}
     swaps = swaps_of(model, [layer for layer in layers if id(layer) in tuned])
     report = Report(rows, training=model.training, mode=mode)
