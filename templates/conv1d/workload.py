@@ -215,10 +215,14 @@ class Conv1dWorkload(WithGradients):
     def is_rows(self) -> bool:
         """Whether each row of the output is what a plain workload computes of a row of the input:
         the same signals apart, in one of the modes."""
+        return self.are_apart and self.N <= self.M
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether each row of the output is of one row of the input, at stride 1 without dilation,
+        in one of the modes."""
         apart = not self.is_dense and (self.layout == "NCW" or self.C == self.out_channels == 1)
-        steps = (self.stride, self.dilation)
-        whole = steps == (1, 1) and bool(self.mode) and self.N <= self.M
-        return apart and whole
+        return apart and (self.stride, self.dilation) == (1, 1) and bool(self.mode)
 
     @property
     def must_transform(self) -> bool:

@@ -35,7 +35,7 @@ class CpuFft(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        fits = workload.is_rows and workload.N >= FEWEST_TAPS
+        fits = workload.are_apart and workload.N >= FEWEST_TAPS
         return super().applies(workload, limits) and fits
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
