@@ -14,6 +14,7 @@ from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gradients.backward_channels import CudaBackwardChannels
 from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows
 from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.input_products import CudaInputProducts
@@ -67,6 +68,7 @@ TEMPLATES = (
     CudaWeightChannels(),
     CudaInputChannels(),
     CudaBackwardRows(),
+    CudaBackwardChannels(),
     CudaWeightProducts(),
     CudaInputProducts(),
     CudaStrategies(),

@@ -136,6 +136,12 @@ WORKLOADS: list[Workload] = [
             {"B": 70, "C": 5, "M": 509, "N": 9, "activation": "gelu", "bias": True},
             {"B": 3, "C": 7, "M": 2048, "N": 3, "mode": "full", "dtype": "float16"}
             | {"activation": "silu", "dilation": 2},
+            {"B": 2, "C": 24, "M": 4099, "N": 4, "dtype": "bfloat16", "layout": "NWC"}
+            | {"activation": "silu", "bias": True},
+            {"B": 3, "C": 35, "M": 1009, "N": 9, "mode": "same", "layout": "NWC", "bias": True}
+            | {"activation": "gelu", "kind": "correlate"},
+            {"B": 1, "C": 40, "M": 500, "N": 3, "mode": "full", "layout": "NWC", "dilation": 2}
+            | {"dtype": "float16"},
         )
     ),
     *(

@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import templates
-from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows, count, workspace
-from templates.conv1d.cuda.gradients.schedules import backward_rows as program
+from templates.conv1d.cuda.gradients import backward_channels, backward_rows
+from templates.conv1d.cuda.gradients.backward_channels import CudaBackwardChannels
+from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows
+from templates.conv1d.cuda.gradients.schedules import backward_channels as program_of_channels
+from templates.conv1d.cuda.gradients.schedules import backward_rows as program_of_rows
+from templates.conv1d.cuda.gradients.schedules.backward import SLOPE
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import DERIVATIVE, filled
+from templates.kernels.written import filled
 from templates.naive import naive_on
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
@@ -21,9 +25,14 @@ from tests.templates.shapes import small_backward
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
 
-BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
-TEMPLATE = CudaBackwardRows()
+BOUNDED = settings(max_examples=20, derandomize=True, deadline=None, database=None)
+ROWS, CHANNELS = CudaBackwardRows(), CudaBackwardChannels()
+MODULES: Any = {
+    "NCW": (ROWS, backward_rows, program_of_rows),
+    "NWC": (CHANNELS, backward_channels, program_of_channels),
+}
 LAYER: dict[str, Any] = {"M": 1024, "N": 4, "B": 2, "C": 3, "mode": "causal", "kind": "correlate"}
+LAST: dict[str, Any] = {"layout": "NWC", "C": 36}
 SILU: dict[str, Any] = {"activation": "silu", "bias": True}
 
 
@@ -40,8 +49,9 @@ def assert_right(
         memory = np.empty(argument.elements + apart, array.dtype)[apart:]
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array
-    text = filled(program.numbers(work, config), DERIVATIVE, program.SOURCE)
-    launches, floats = program.launches(work, config), workspace(work, config)
+    _, room, program = MODULES[work.layout]
+    text = filled(program.numbers(work, config), *SLOPE, program.SOURCE)
+    launches, floats = program.launches(work, config), room.workspace(work, config)
     found = emulated.outputs(work, text, launches, values, floats)
     exact = templates.operator("conv1d").references(work, *values)
     assert len(found) == len(exact)
@@ -55,12 +65,14 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
     fields = data.draw(small_backward()).model_dump(exclude={"max_error"}, exclude_none=True)
     if fields["dtype"] == "float16":  # of which there is no emulation
         fields["dtype"] = "bfloat16"
-    work = Conv1dWorkload.model_validate(fields | {"layout": "NCW"})
-    if not TEMPLATE.applies(work, H200):
-        assert work.span - 1 > (8 if work.dtype == "float32" else 16)
+    work = Conv1dWorkload.model_validate(fields)
+    template, _, _ = MODULES[work.layout]
+    if not template.applies(work, H200):
+        beyond = {"NCW": 8 if work.dtype == "float32" else 16, "NWC": 32}
+        assert work.span - 1 > beyond[work.layout]
         return
-    space = TEMPLATE.space(work, H200)
-    assert TEMPLATE.default(work, H200) in space
+    space = template.space(work, H200)
+    assert template.default(work, H200) in space
     assert_right(work, space[data.draw(st.integers(0, len(space) - 1))], apart)
 
 
@@ -72,6 +84,9 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
         ({"M": 2048, **SILU, "dtype": "bfloat16"}, {"steps": 4, "ahead": 1, "vector": 8}, 4),
         ({"B": 70, "C": 1, "M": 8, "bias": True}, {"steps": 4, "ahead": 1, "vector": 4}, 70),
         ({"M": 1028, "mode": "full", **SILU}, {"steps": 4, "ahead": 2, "vector": 4}, 6),
+        (LAST | {"M": 1001, **SILU}, {"channels": 2, "rings": 1, "places": 64}, 32),
+        (LAST | {"B": 1, "M": 33}, {"channels": 4, "rings": 4, "places": 32}, 2),
+        (LAST | {"B": 1, "M": 64, **SILU, "dtype": "bfloat16"}, {"channels": 2, "places": 64}, 1),
     ],
     ids=str,
 )
@@ -79,25 +94,36 @@ def test_tiles_parts_and_what_meets_between_them(
     fields: dict[str, Any], chosen: dict[str, int], parts: int
 ) -> None:
     work = backward(**fields)
-    config = TEMPLATE.default(work, H200) | chosen | {"threads": 64}
-    assert config in TEMPLATE.space(work, H200)
-    assert count(work, config) == parts
+    template, room, _ = MODULES[work.layout]
+    config = template.default(work, H200) | chosen | {"threads": 64}
+    assert config in template.space(work, H200)
+    assert room.count(work, config) == parts
     for name in ("normal", "positive", "decaying"):
         assert_right(work, config, 0, name)
     assert_right(work, config, 1)
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
-@pytest.mark.parametrize("fields", [{"dtype": "bfloat16", **SILU}, {"M": 1001, "dtype": "float16"}])
-def test_it_becomes_a_cubin_that_spills_nothing(fields: dict[str, Any], limits: Any) -> None:
+@pytest.mark.parametrize(
+    ("fields", "chosen", "most"),
+    [
+        ({"dtype": "bfloat16", **SILU}, {"ahead": 1, "vector": 8, "resident": 6, "steps": 4}, 80),
+        ({"M": 1001, "dtype": "float16"}, {"ahead": 1, "vector": 8, "resident": 6, "steps": 4}, 80),
+        (LAST | {"dtype": "bfloat16", **SILU}, {"channels": 2, "rings": 1, "resident": 6}, 80),
+        (LAST | {"dtype": "float16"}, {"channels": 4, "rings": 1, "resident": 4}, 128),
+    ],
+)
+def test_it_becomes_a_cubin_that_spills_nothing(
+    fields: dict[str, Any], chosen: dict[str, int], most: int, limits: Any
+) -> None:
     work = backward(**fields)
-    chosen = {"ahead": 1, "vector": 8, "threads": 128, "resident": 6, "steps": 4}
-    config = TEMPLATE.default(work, limits) | chosen
-    assert config in TEMPLATE.space(work, limits)
+    template, _, _ = MODULES[work.layout]
+    config = template.default(work, limits) | chosen | {"threads": 128}
+    assert config in template.space(work, limits)
     registers, stack = registers_and_stack(
-        cubin(source(TEMPLATE, work, config, limits), limits.arch)
+        cubin(source(template, work, config, limits), limits.arch)
     )
-    assert (registers <= 80, stack) == (True, 0)
+    assert (registers <= most, stack) == (True, 0)
 
 
 def test_a_gpus_naive_program_becomes_a_cubin() -> None:
@@ -109,15 +135,18 @@ def test_a_gpus_naive_program_becomes_a_cubin() -> None:
 @pytest.mark.parametrize(
     ("fields", "serves"),
     [
-        ({}, True),
-        ({"N": 9, "mode": "same", "activation": "gelu"}, True),
-        ({"N": 9, "dilation": 2}, False),
-        ({"N": 9, "dilation": 2, "dtype": "bfloat16"}, True),
-        ({"layout": "NWC"}, False),
-        ({"direction": "backward_weight"}, False),
+        ({}, "backward_rows"),
+        ({"N": 9, "mode": "same", "activation": "gelu"}, "backward_rows"),
+        ({"N": 9, "dilation": 2}, None),
+        ({"N": 9, "dilation": 2, "dtype": "bfloat16"}, "backward_rows"),
+        ({"layout": "NWC"}, "backward_channels"),
+        ({"layout": "NWC", "N": 9, "dilation": 2}, "backward_channels"),
+        ({"layout": "NWC", "N": 31, "activation": "gelu"}, None),
+        ({"direction": "backward_weight"}, None),
     ],
     ids=str,
 )
-def test_it_serves_signals_apart(fields: dict[str, Any], serves: bool) -> None:
+def test_it_serves_signals_apart(fields: dict[str, Any], serves: str | None) -> None:
     found = {template.name for template in templates.templates_for(backward(**fields), H200)}
-    assert ("backward_rows" in found) == serves
+    ours = found & {"backward_rows", "backward_channels"}
+    assert ours == ({serves} if serves else set())

@@ -36,4 +36,4 @@ def is_ordered(operator: str, several: list[Fields] | str, activation: Activatio
     if isinstance(several, str) or several[0].get("activation", "none") != activation:
         return False
     work = workload_of(operator, several[0])
-    return isinstance(work, Conv1dWorkload) and work.layout == "NCW" and work.span <= MOST_SPAN
+    return isinstance(work, Conv1dWorkload) and work.span <= MOST_SPAN

@@ -4,7 +4,7 @@
 // shuffles, those of the tile behind from the step before, and those of the next AHEAD tiles are on their way
 // already. The taps' and the bias's sums stay in registers; the lanes' are added up last and, if a channel has several parts, a
 // second launch adds those up. Both add in an order that is fixed.
-constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@, HALVED = @HALVED@;
+constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, L = @L@, N = @N@, DILATION = @DILATION@, REACH = (N - 1) * DILATION;
 constexpr int V = @V@, STEPS = @STEPS@, THREADS = @THREADS@, TILES = @TILES@, PARTS = @PARTS@, COUNT = B * PARTS;
 constexpr int AHEAD = @AHEAD@, RING = AHEAD + 1;  // tiles that are on their way
@@ -13,26 +13,6 @@ constexpr bool WHOLE = M % V == 0 && L % V == 0 && SAMPLES_AHEAD % V == 0 && OUT
 constexpr int PACKED = 4 / SIZE, WORDS = V / PACKED, HALO = (REACH + PACKED - 1) / PACKED;  // words of a lane, and beside
 constexpr int EACH = N + HAS_BIAS, TOGETHER = COUNT > 64 ? 32 : 1;  // threads that add up a sum's parts
 static_assert(REACH <= V && V * SIZE % 16 == 0 && COUNT == @COUNT@, "a lane's neighbours have what it takes");
-
-// silu's derivative at v is (1 + h + (1 - h * h) * v / 2) / 2 with h = tanh(v / 2). So taps and bias are halved, which
-// changes no digit of theirs: they sum up to v / 2, and what they meet to be the input's gradient may be twice as large.
-constexpr float SCALE = HALVED ? 0.5f : 1.0f;
-
-__device__ __forceinline__ float backward_tanh(float v) {
-#if @IS_COARSE@ && __CUDA_ARCH__ >= 750
-  asm("tanh.approx.f32 %0, %0;" : "+f"(v));  // right to 2^-11
-  return v;
-#else
-  return fmaf(2.0f, __fdividef(1.0f, 1.0f + __expf(-2.0f * v)), -1.0f);
-#endif
-}
-
-// The gradient of a sum, divided by SCALE, of that of the output and of the sum, times SCALE.
-__device__ __forceinline__ float backward_derived(float gradient, float sum) {
-  if (!HALVED) return gradient * derivative_activation(sum);
-  const float h = backward_tanh(sum);
-  return fmaf(gradient, fmaf(sum, fmaf(-h, h, 1.0f), h), gradient);
-}
 
 // V elements from place `at` of a row on, zeros beyond its ends.
 template <bool ALIGNED>

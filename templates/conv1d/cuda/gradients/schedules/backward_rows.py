@@ -14,25 +14,15 @@ from templates.conv1d.cuda.gradients.backward_rows import (
     together,
     workspace,
 )
-from templates.conv1d.frame import Frame
-from templates.conv1d.shape import extents
+from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
-    DERIVATIVE,
-    ELEMENTS,
-    Launch,
-    derivative,
-    elements,
-    filled,
-    launched,
-    once,
-)
+from templates.kernels.written import ELEMENTS, Launch, filled, launched, once
 
 SOURCE = Path(__file__).with_name("backward_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    source = filled(numbers(workload, config), ELEMENTS, *SLOPE, SOURCE)
     return launched(
         workload,
         once("CONV1D_BACKWARD", source, config["resident"]),
@@ -52,24 +42,8 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    frame, several = Frame.of(workload), count(workload, config) > 1
-    recomputed = workload.bias and workload.activation != "none"
-    added = [
-        *(["void* __restrict__ db"] if workload.bias else []),
-        *(["void* __restrict__ workspace"] if several else []),
-    ]
     return {
-        **elements(workload.dtype, config["stores"], kept=True),
-        **derivative(workload),
-        "GIVEN": "const void* __restrict__ bias, " if recomputed else "",
-        "BIAS": "bias" if recomputed else "nullptr",
-        "HAS_OFFSET": recomputed,
-        "OTHERS": "".join(f", {each}" for each in added),
-        "DB": "db" if workload.bias else "nullptr",
-        "WORKSPACE": "workspace" if several else "nullptr",
-        "HAS_BIAS": workload.bias,
-        "HALVED": workload.activation == "silu",
-        **extents(workload),
+        **given(workload, config["stores"], count(workload, config) > 1),
         "V": config["vector"],
         "STEPS": config["steps"],
         "AHEAD": config["ahead"],
@@ -77,6 +51,4 @@ def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, objec
         "TILES": tiles(workload, config),
         "PARTS": parts(workload, config),
         "COUNT": count(workload, config),
-        "SAMPLES_AHEAD": frame.samples_ahead,
-        "OUTPUTS_AHEAD": frame.outputs_ahead,
     }

@@ -1,0 +1,38 @@
+"""What fills the sources of all gradients at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from templates.conv1d.frame import Frame
+from templates.conv1d.shape import extents
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import DERIVATIVE, derivative, elements
+
+SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
+
+
+def given(workload: Conv1dWorkload, stores: str, several: bool) -> dict[str, object]:
+    """The tensors, and what is computed of them. A program leaves ``several`` parts of a sum in a
+    workspace. ``stores`` is as ``elements`` has it."""
+    frame = Frame.of(workload)
+    recomputed = workload.bias and workload.activation != "none"
+    added = [
+        *(["void* __restrict__ db"] if workload.bias else []),
+        *(["void* __restrict__ workspace"] if several else []),
+    ]
+    return {
+        **elements(workload.dtype, stores, kept=True),
+        **derivative(workload),
+        "GIVEN": "const void* __restrict__ bias, " if recomputed else "",
+        "BIAS": "bias" if recomputed else "nullptr",
+        "HAS_OFFSET": recomputed,
+        "OTHERS": "".join(f", {each}" for each in added),
+        "DB": "db" if workload.bias else "nullptr",
+        "WORKSPACE": "workspace" if several else "nullptr",
+        "HAS_BIAS": workload.bias,
+        "HALVED": workload.activation == "silu",
+        **extents(workload),
+        "SAMPLES_AHEAD": frame.samples_ahead,
+        "OUTPUTS_AHEAD": frame.outputs_ahead,
+    }

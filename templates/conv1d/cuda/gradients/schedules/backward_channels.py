@@ -1,0 +1,55 @@
+"""All gradients of signals apart, channels last: see ``backward_channels.cu``, which this fills
+in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.gradients.backward_channels import (
+    blocks,
+    count,
+    parts,
+    places,
+    turn,
+    workspace,
+)
+from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
+from templates.conv1d.frame import Frame
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import ELEMENTS, Launch, filled, launched, once
+
+SOURCE = Path(__file__).with_name("backward_channels.cu")
+
+
+def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
+    source = filled(numbers(workload, config), ELEMENTS, *SLOPE, SOURCE)
+    return launched(
+        workload,
+        once("CONV1D_BACKWARD", source, config["resident"]),
+        launches(workload, config),
+        workspace(workload, config),
+    )
+
+
+def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
+    """The second one only if a channel has several parts."""
+    threads = config["threads"]
+    first = Launch("conv1d_backward_channels", blocks(workload, config), threads, 0)
+    if count(workload, config) == 1:
+        return [first]
+    adding = ceil_div(workload.C, 32) * (workload.N + workload.bias)
+    return [first, Launch("conv1d_backward_total", adding, threads, threads)]
+
+
+def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    return {
+        **given(workload, config["stores"], count(workload, config) > 1),
+        "V": config["channels"],
+        "TURN": turn(workload, config),
+        "PLACES": places(workload, config),
+        "EXTENT": Frame.of(workload).extent,
+        "THREADS": config["threads"],
+        "PARTS": parts(workload, config),
+    }
