@@ -73,10 +73,11 @@ GRADIENTS = {
     ),
     "lastinput": ("depthwise_conv2d", _LAST | {"direction": "backward_input"}),
     "lastweight": ("depthwise_conv2d", _LAST | {"direction": "backward_weight"}),
+    "causalsums": ("conv1d", _CAUSAL | {"activation": "none"}),
     "causalinput": ("conv1d", _CAUSAL | {"direction": "backward_input"}),
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
-"""Those of ``depthwise`` and of what takes a bias too."""
+"""Those of ``depthwise`` and of what takes a bias too, and sums that these need."""
 AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}
 """Those of ``causal`` in one program."""
 CALLED = {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tuner.client.local import Local
+from tuner.errors import NotTuned
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
@@ -13,6 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
 import tuner.torch  # noqa: E402
 from tuner.torch import capture, optimize_  # noqa: E402
+from tuner.torch.model.report import Report  # noqa: E402
 from tuner.torch.modules import Conv1d  # noqa: E402
 
 pytestmark = [
@@ -181,3 +183,16 @@ def test_a_models_report_tells_of_what_is_there(
     y = model(x)
     y.square().sum().backward()
     assert model.conv.used_backward == BOTH
+
+
+def test_gradients_that_are_tuned_apart_are_not_missing(trained: Local, at_once: Local) -> None:
+    def optimized(source: Local, taps: int = 4) -> Report:
+        return optimize_(
+            Causal(taps), torch.randn(2, 4, 61), source=source, mode="training",
+            on_missing="raise", filter_fn=lambda _, name: name == "conv",
+        )  # fmt: skip
+
+    for source in (trained, at_once):
+        assert {row.by for row in optimized(source).rows} == {"tuned"}
+    with pytest.raises(NotTuned, match=r"(?s)2 workloads .*--direction backward "):
+        optimized(trained, taps=5)

@@ -150,9 +150,13 @@ class _Served:
         if on_missing == "fallback":
             return
         wanted = Counter[Wanted]()
+        as_served = on_missing == "raise"  # while gradients at once are worth being tuned
         for layer in layers:
             for call, calls in layer.shapes:
-                for purpose in layer.purposes(call, self._mode):
+                purposes = (
+                    self._served(layer, call) if as_served else layer.purposes(call, self._mode)
+                )
+                for purpose in purposes:
                     workload = workload_for(layer, call.input, purpose)
                     if not isinstance(workload, str):
                         wanted[workload, call.device] += calls
@@ -182,7 +186,7 @@ class _Served:
         ]
 
     def _served(self, layer: Layer, call: Called) -> list[Purpose]:
-        """What a call has rows for: gradients apart, if these are tuned and those at once are
+        """What is computed for a call: gradients apart, if these are tuned and those at once are
         not."""
         purposes = layer.purposes(call, self._mode)
         if "backward" not in purposes or layer.tuned is None or self._away:
