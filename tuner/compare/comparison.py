@@ -19,6 +19,9 @@ from tuner.process.child import Child
 
 TURNS, FEWEST_TURNS = 20, 3
 """Turns of a round, and the fewest that a slow subject takes."""
+FIRST_TURNS, FAR = 6, 1.5
+"""Of six turns the interval of a ratio is all of them. A finalist that was slower than the fastest
+in each takes no more turns, nor does a peer that was so many times as slow."""
 ROUGH_TURNS = 4
 """Turns of a round that nothing is to be settled by."""
 SECONDS = 0.5
@@ -53,22 +56,25 @@ class Entry:
 @dataclass(frozen=True)
 class Comparison:
     """The table of a round. ``dropped`` are those that failed, with the reason; ``load`` is how
-    many processors other programs kept busy meanwhile."""
+    many processors other programs kept busy meanwhile; ``overtaken`` are finalists that were slower
+    than another in each of the first turns and took no more."""
 
     entries: dict[str, Entry]
     dropped: dict[str, str]
     clocks: dict[str, Any] = field(default_factory=dict)
     load: float = 0.0
+    overtaken: list[str] = field(default_factory=list)
 
     @property
     def empty_us(self) -> float:
         """The cost of a launch, µs."""
         return self.entries[EMPTY].time_us
 
-    def fastest(self, names: Collection[str]) -> list[str]:
-        """The fastest of these, nothing if none was timed."""
-        timed = [name for name in names if name in self.entries]
-        return sorted(timed, key=lambda name: self.entries[name].time_us)[:1]
+    def ranked(self, finalists: Collection[str]) -> list[Entry]:
+        """Those of these finalists that were timed, fastest first. What was overtaken comes last:
+        the turns that it took may have been quicker than the later ones."""
+        timed = [self.entries[name] for name in finalists if name in self.entries]
+        return sorted(timed, key=lambda entry: (entry.name in self.overtaken, entry.time_us))
 
     def with_cold(self, cold: dict[str, Summary]) -> Comparison:
         """The same, with cold summaries beside the warm ones."""
@@ -129,9 +135,10 @@ def compare(
     finalists: Collection[str] = (),
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Comparison:
-    """Time the subjects of all stages in turns. After the first twenty turns the round goes on, up
-    to ``settle_seconds``, until it is settled which of the ``finalists`` is fastest: with those
-    alone that may still be. With 0 it has four turns.
+    """Time the subjects of all stages in turns. After twenty turns the round goes on, up to
+    ``settle_seconds``, until it is settled which of the ``finalists`` is fastest. Of these only
+    those that may still be the fastest take part after the first six turns, and of peers only those
+    that are not far slower. With 0 the round has four turns.
 
     Raises ChildFailed if a process ends.
     """
@@ -140,10 +147,17 @@ def compare(
     samples: dict[str, dict[int, Sample]] = {name: {} for name in ready}
     turns = TURNS if settle_seconds > 0 else ROUGH_TURNS
     shares = {name: (_turns(subject, turns), turns) for name, subject in ready.items()}
-    _take(stages, samples, shares, range(turns + 1))
+    first = min(FIRST_TURNS, turns)
+    _take(stages, samples, shares, range(first + 1))
+    overtaken = _behind(samples, finalists, finalists, 1.0)
+    ours = [name for name, subject in ready.items() if not subject.is_peer and name != EMPTY]
+    far = _behind(samples, ready.keys() - {EMPTY, *ours}, ours, FAR)
+    lasting = {name: share for name, share in shares.items() if name not in {*overtaken, *far}}
+    _take(stages, samples, lasting, range(first + 1, turns + 1))
+    contenders = [name for name in finalists if name not in overtaken]
     left, turn = settle_seconds, turns + 1
-    while not _is_settled(samples, finalists) and left > 0:
-        close = {name: shares[name] for name in _contenders(samples, finalists)}
+    while not _is_settled(samples, contenders) and left > 0:
+        close = {name: shares[name] for name in _contenders(samples, contenders)}
         _take(stages, samples, close, range(turn, turn + FURTHER_TURNS))
         seconds = FURTHER_TURNS * sum(ready[name].seconds for name in close)
         left, turn = left - max(seconds, 1e-3), turn + FURTHER_TURNS
@@ -157,7 +171,7 @@ def compare(
         for name, taken in samples.items()
     }
     dropped = {name: why for stage in stages for name, why in stage.dropped.items()}
-    return Comparison(entries, dropped, load=others.load())
+    return Comparison(entries, dropped, load=others.load(), overtaken=overtaken)
 
 
 def _turns(subject: Subject, turns: int) -> int:
@@ -217,14 +231,31 @@ def _contenders(samples: dict[str, dict[int, Sample]], finalists: Collection[str
     return [fastest, *[name for name, times in others if _ratio(first, times)[0] <= 1]]
 
 
+def _behind(
+    samples: dict[str, dict[int, Sample]],
+    names: Collection[str],
+    rivals: Collection[str],
+    times_as_slow: float,
+) -> list[str]:
+    """Which of these are so many times as slow as the fastest of the rivals, as the interval of the
+    ratio says."""
+    fastest = _ranked(samples, rivals)[:1]
+    return [
+        name
+        for name, times in _ranked(samples, names)
+        for _, first in fastest
+        if len(times) >= FEWEST_TURNS and _ratio(first, times)[0] > times_as_slow
+    ]
+
+
 def _ranked(
-    samples: dict[str, dict[int, Sample]], finalists: Collection[str]
+    samples: dict[str, dict[int, Sample]], names: Collection[str]
 ) -> list[tuple[str, dict[int, float]]]:
-    """The finalists that were timed, the fastest median first, with seconds by turn. The first turn
-    does not count."""
+    """Those of these that were timed, the fastest median first, with seconds by turn. The first
+    turn does not count."""
     times = {
         name: {turn: s.seconds for turn, s in samples[name].items() if turn > 0}
-        for name in finalists
+        for name in names
         if len(samples.get(name, {})) > 1
     }
     return sorted(times.items(), key=lambda each: float(np.median([*each[1].values()])))

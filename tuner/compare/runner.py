@@ -168,7 +168,8 @@ class Runner:
             if self._device.kind == "cpu":  # a delivered kernel is timed cold
                 return found
             clocks = stage.clocks()
-            cold = stage.cold(order, found.fastest(finalists), self._settle_seconds)
+            fastest = [entry.name for entry in found.ranked(finalists)[:1]]
+            cold = stage.cold(order, fastest, self._settle_seconds)
             return replace(found.with_cold(cold), clocks=clocks)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,14 @@ SAMPLE_SECONDS, ROUGH_SAMPLE_SECONDS = 20e-3, 1e-3
 @dataclass(frozen=True)
 class Subject:
     """Something that is ready to be timed. One sample takes about ``seconds``. At most ``most``
-    samples are wanted, or one each turn if that is None."""
+    samples are wanted, or one each turn if that is None. ``is_peer`` is false of what is ours."""
 
     seconds: float
     calls: int
     level: str
     max_error: float | None
     most: int | None = None
+    is_peer: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
             kind = order.kind if captured else "cpu"
             sampler = _warm(order, workload, kernel, kind)
             level = KERNEL if captured else CALL
-            subjects[peer.name] = _ready(peer.name, sampler, level, error)
+            subject = _ready(peer.name, sampler, level, error)
+            subjects[peer.name] = replace(subject, is_peer=True)
         except Exception as failed:
             dropped[peer.name] = reason(failed)
     return Entered(subjects, dropped)

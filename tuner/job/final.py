@@ -76,10 +76,7 @@ class _FinalRound:
 
     def ranked(self) -> list[Entry]:
         """Those that may win, fastest first."""
-        return sorted(
-            (entry for name, entry in self.comparison.entries.items() if name in self.configs),
-            key=lambda entry: entry.time_us,
-        )
+        return self.comparison.ranked(self.configs)
 
 
 def begin(plan: Plan, builder: Builder, folder: Path, *, naive: bool) -> dict[str, Future[Built]]:

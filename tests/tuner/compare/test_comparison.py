@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
 
 from tuner.compare import comparison
-from tuner.compare.comparison import FEWEST_TURNS, ROUGH_TURNS, TURNS, Stage, compare
+from tuner.compare.comparison import FEWEST_TURNS, FIRST_TURNS, ROUGH_TURNS, TURNS, Stage, compare
 from tuner.compare.stage import Entered, Subject
 from tuner.errors import ChildCrashed
 from tuner.measure.clock import Sample
@@ -28,10 +28,12 @@ class Process:
         return function(*arguments)
 
 
-def staged(log: list[str], seconds: float = 1e-4, **times: Callable[[], float]) -> Stage:
+def staged(
+    log: list[str], seconds: float = 1e-4, *, peers: bool = False, **times: Callable[[], float]
+) -> Stage:
     process: Any = Process(log, **times)
     stage = Stage(process)
-    ready = {name: Subject(seconds, 1, "kernel", 1e-7) for name in times}
+    ready = {name: Subject(seconds, 1, "kernel", 1e-7, is_peer=peers) for name in times}
     stage.enter(lambda: Entered(ready, {}))
     return stage
 
@@ -46,13 +48,14 @@ def test_processes_take_turns() -> None:
     assert log == ["a", "b", "c"] * (TURNS + 1)
 
 
-def test_a_single_process_is_asked_once_for_all_turns() -> None:
+def test_a_single_process_is_asked_for_many_turns_at_once() -> None:
     asked: list[Sequence[str]] = []
     stage = staged([], a=always(1.0), b=always(2.0))
     sample = stage.sample
     stage.sample = lambda names: asked.append(names) or sample(names)  # type: ignore
     found = compare([stage])
-    assert [list(names) for names in asked] == [["a", "b"] * (TURNS + 1)]
+    turns = FIRST_TURNS + 1, TURNS - FIRST_TURNS
+    assert [list(names) for names in asked] == [["a", "b"] * several for several in turns]
     assert (found.entries["a"].time_us, found.entries["b"].time_us) == (1e6, 2e6)
 
 
@@ -88,12 +91,40 @@ def test_finalists_that_are_close_take_further_turns() -> None:
     assert len(log) == 3 * (TURNS + 1)
     log.clear()
     compare(stages, ["a", "far"])
-    assert len(log) == 3 * (TURNS + 1)
+    assert log.count("a") == log.count("b") == TURNS + 1
     log.clear()
     found = compare(stages, ["a", "b", "far"])
-    assert len(log) > 3 * (TURNS + 1)
+    assert log.count("a") == log.count("b") > TURNS + 1
     taken = {name: entry.timing["warm"]["samples"] for name, entry in found.entries.items()}
-    assert taken["a"] == taken["b"] > taken["far"] == TURNS
+    assert taken["a"] == taken["b"] > TURNS
+
+
+def test_a_finalist_that_is_slower_in_each_of_the_first_turns_takes_no_more() -> None:
+    late = iter([1.0] * (FIRST_TURNS + 1) + [1.2] * TURNS)
+    kernels = {"first": lambda: next(late), "second": always(1.1), "third": always(1.3)}
+    found = compare([staged([], **kernels, naive=always(40.0))], [*kernels])
+    taken = {name: entry.timing["warm"]["samples"] for name, entry in found.entries.items()}
+    assert taken == {"first": TURNS, "second": FIRST_TURNS, "third": FIRST_TURNS, "naive": TURNS}
+    assert found.overtaken == ["second", "third"]
+    assert found.entries["first"].time_us > found.entries["second"].time_us
+    assert [entry.name for entry in found.ranked([*kernels])] == ["first", "second", "third"]
+
+
+def test_a_slow_finalist_is_not_judged_by_a_turn_or_two() -> None:
+    kernels = {"a": always(1.0), "b": always(1.2)}
+    found = compare([staged([], seconds=100.0, **kernels)], [*kernels])
+    assert found.entries["b"].timing["warm"]["samples"] == FEWEST_TURNS
+    assert found.overtaken == []
+
+
+def test_a_peer_that_is_far_slower_takes_only_the_first_turns() -> None:
+    log: list[str] = []
+    beside = staged(log, peers=True, near=always(1.4), far=always(2.0))
+    slow = staged(log, seconds=100.0, peers=True, slow=always(9.0))
+    compare([staged(log, empty=always(0.1), kernel=always(1.0), call=always(3.0)), beside, slow])
+    assert log.count("kernel") == log.count("call") == log.count("near") == TURNS + 1
+    assert log.count("far") == FIRST_TURNS + 1
+    assert log.count("slow") == FEWEST_TURNS + 1
 
 
 def test_only_what_may_still_be_the_fastest_takes_further_turns() -> None:
@@ -108,7 +139,8 @@ def test_only_what_may_still_be_the_fastest_takes_further_turns() -> None:
 
 def test_finalists_that_are_as_good_as_equal_do_not() -> None:
     log: list[str] = []
-    compare([staged(log, a=always(1.0), b=always(1.001))], ["a", "b"])
+    turns = cycle([1.0, 1.002])
+    compare([staged(log, a=lambda: next(turns), b=always(1.001))], ["a", "b"])
     assert len(log) == 2 * (TURNS + 1)
 
 

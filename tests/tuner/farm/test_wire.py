@@ -73,11 +73,15 @@ def test_a_round_that_is_none_is_refused(said: dict[str, Any]) -> None:
     st.dictionaries(texts, st.builds(Entry, texts, timings, errors), max_size=3),
     st.dictionaries(texts, texts, max_size=3),
     st.dictionaries(texts, numbers, max_size=3),
+    st.lists(texts, max_size=3),
 )
 def test_a_round_arrives(
-    entries: dict[str, Entry], dropped: dict[str, str], clocks: dict[str, float]
+    entries: dict[str, Entry],
+    dropped: dict[str, str],
+    clocks: dict[str, float],
+    overtaken: list[str],
 ) -> None:
-    found = Comparison(entries, dropped, clocks)
+    found = Comparison(entries, dropped, clocks, overtaken=overtaken)
     assert wire.comparison_from_json(carried(wire.comparison_to_json(found))) == found
 
 

@@ -64,8 +64,9 @@ class Runner:
         dropped: dict[str, str] | None = None,
         delivered: dict[str, float] | None = None,
         load: float = 0.0,
+        overtaken: Sequence[str] = (),
     ) -> None:
-        self._load = load
+        self._load, self._overtaken = load, [*overtaken]
         self._broken, self._dropped = set(broken), dropped or {}
         self._delivered = TIMES | (delivered or {})
         self.rounds: list[tuple[list[str], list[str]]] = []
@@ -90,7 +91,7 @@ class Runner:
             if name in TIMES and name not in self._dropped
         }
         entries["empty"] = entry("empty", 0.1)
-        return Comparison(entries, self._dropped, {}, self._load)
+        return Comparison(entries, self._dropped, {}, self._load, self._overtaken)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
         self.rounds.append(([*delivered], [*groups]))
@@ -154,6 +155,11 @@ def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: 
     ]
     assert winner.timing["call"]["median_us"] == 6.0
     assert runner.rounds == [(["finalist 1"], ["host", "pytorch"])]
+
+
+def test_what_was_overtaken_does_not_win_by_its_few_turns(tmp_path: Path) -> None:
+    winner = decided(tmp_path, Runner(overtaken=["finalist 1"]))
+    assert winner.time_us == TIMES["default"]
 
 
 def test_all_that_could_win_is_told_with_its_times(tmp_path: Path) -> None:
