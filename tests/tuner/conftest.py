@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import AT_ONCE, BIASED, GRADIENTS, WORKLOADS, build_all
+from small_libraries import AT_ONCE, BIASED, CALLED, GRADIENTS, WORKLOADS, build_all
 from stored_best import store
 
 from db import queue
@@ -82,6 +82,20 @@ def at_once(
     engine = open_engine(settings.database_url)
     migrate(engine)
     for name in (*BIASED, *AT_ONCE):
+        store(engine, libraries[f"{name}-serial"])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
+    """What models call as a function."""
+    folder = tmp_path_factory.mktemp("called")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    for name in CALLED:
         store(engine, libraries[f"{name}-serial"])
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:

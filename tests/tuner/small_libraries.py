@@ -79,6 +79,14 @@ GRADIENTS = {
 """Those of ``depthwise`` and of what takes a bias too."""
 AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}
 """Those of ``causal`` in one program."""
+CALLED = {
+    "mixed": (
+        "conv1d",
+        {"B": 2, "C": 6, "M": 9, "N": 4, "kind": "correlate", "mode": "causal"}
+        | {"bias": True, "layout": "NWC"},
+    ),
+}
+"""What the tests' models call as a function."""
 FEW = {
     "negative": (
         "conv1d",
@@ -92,7 +100,7 @@ SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = (WORKLOADS | BIASED | GRADIENTS | AT_ONCE | FEW)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS | AT_ONCE | CALLED | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -109,7 +117,7 @@ def build_all(folder: Path) -> dict[str, Path]:
             for threading in THREADING
         } | {
             f"{name}-serial": built(child, folder / f"{name}-serial.so", device)
-            for name in (*GRADIENTS, *AT_ONCE)
+            for name in (*GRADIENTS, *AT_ONCE, *CALLED)
         }
     finally:
         child.close()

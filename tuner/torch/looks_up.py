@@ -37,6 +37,7 @@ class LooksUp(torch.nn.Module):
         device: asked of the source once."""
         if self.source is None:
             return Found(reason="a module has no source when it comes from a file; set its source")
+        x = self.densely(x)
         key = self._key(x, device, residual, purpose)
         found = self._found.get(key)
         if found is None:
@@ -57,6 +58,7 @@ class LooksUp(torch.nn.Module):
     ) -> list[dict[str, Any]] | str:
         """The workloads that would serve that input, by their fields, the most complete first; or
         why it has none."""
+        x = self.densely(x)
         fields = self._fields(x)
         if isinstance(fields, str):
             return fields
@@ -116,6 +118,17 @@ class LooksUp(torch.nn.Module):
     @abstractmethod
     def is_dense(x: Any) -> bool:
         """Whether a library could take the input as it lies in memory."""
+
+    @staticmethod
+    @abstractmethod
+    def laid_out(y: Any, x: Any) -> Any:
+        """The output with its channels where those of the input are in memory."""
+
+    def densely(self, x: Any) -> Any:
+        """The input; or, of part of a tensor, some of its channels say, the copy that PyTorch's own
+        convolution would make of it, in the same layout."""
+        dense = x.layout != torch.strided or self.is_dense(x)
+        return x if dense else self.laid_out(x, x)
 
     def _current(self, name: str) -> Any:
         """A parameter; or, where it is parametrised, what that makes of it now."""

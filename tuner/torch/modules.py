@@ -24,8 +24,6 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
-from tuner.torch.looks_up import Purpose
-from tuner.torch.lookup import Found
 from tuner.torch.replaced import only
 from tuner.torch.tuned_module import Tuned
 
@@ -197,7 +195,8 @@ class Conv1d(Tuned):
 
     @staticmethod
     def laid_out(y: Any, x: Any) -> Any:
-        channels_last = not x.is_contiguous() and Conv1d.is_dense(x)
+        # of a part, as of all, the channels lie beside each other, or the samples do
+        channels_last = not x.is_contiguous() and x.ndim == 3 and x.stride(1) == 1 < x.shape[1]
         return y.mT.contiguous().mT if channels_last else y.contiguous()
 
     def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]:
@@ -327,19 +326,6 @@ class DepthwiseConv2d(Tuned):
             "layout": "NCHW" if x.is_contiguous() else "NHWC",
         }
 
-    def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        return super().by_kernel(_densely(x), weight, bias, residual)
-
-    def found_for(
-        self, x: Any, device: Any, residual: bool = False, purpose: Purpose = "forward"
-    ) -> Found:
-        return super().found_for(_densely(x), device, residual, purpose)
-
-    def wanted(
-        self, x: Any, residual: bool = False, purpose: Purpose = "forward"
-    ) -> list[dict[str, Any]] | str:
-        return super().wanted(_densely(x), residual, purpose)
-
     @staticmethod
     def is_dense(x: Any) -> bool:
         return bool(
@@ -364,15 +350,6 @@ class DepthwiseConv2d(Tuned):
 def _last(x: Any) -> bool:
     """Whether the channels of an image, or of a part of one, lie beside each other."""
     return bool(x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1)
-
-
-def _densely(x: Any) -> Any:
-    """The input; or, of part of a tensor, some of its channels say, the copy that PyTorch's own
-    convolution would make of it, in the same layout."""
-    if DepthwiseConv2d.is_dense(x):
-        return x
-    layout = torch.channels_last if _last(x) else torch.contiguous_format
-    return x.contiguous(memory_format=layout)
 
 
 def _ends(module: Any) -> tuple[int, int]:

@@ -117,34 +117,37 @@ class Tuned(InPlace, LooksUp):
         return copied
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
-        x = input
         if self.taken_in is not None and self.taken_in.parted(self):
             self.part()
         # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
+        if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
+            return self.on(input, self.weight, self.bias, residual)
+        if isinstance(input, torch.fx.Proxy):
+            return recorded(self, input, residual)
+        return self.on(input, self._current("weight"), self._current("bias"), residual)
+
+    def on(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+        """The output for a weight and a bias of these shapes, in eager mode, a graph or a file."""
         if torch.compiler._is_exporting_flag:
-            return self.plain(x, self.weight, self.bias, residual)
+            return self.plain(x, weight, bias, residual)
         if torch.compiler.is_compiling():
-            return self._compiled(x, residual)
-        if isinstance(x, torch.fx.Proxy):
-            return recorded(self, x, residual)
-        given: Any = x, self._current("weight"), self._current("bias"), residual
+            return self._compiled(x, weight, bias, residual)
         kind = x.device.type
         if self._norm is None and autocast.is_on(kind):
-            given = autocast.cast(kind, *given)
+            given: Any = autocast.cast(kind, x, weight, bias, residual)
             with torch.autocast(kind, enabled=False):
                 return self.computed(*given)
-        return self.computed(*given)
+        return self.computed(x, weight, bias, residual)
 
     @property
     def only_plain(self) -> bool:
         """Whether its gradients are all PyTorch's."""
         return self._norm is not None
 
-    def _compiled(self, x: Any, residual: Any) -> Any:
+    def _compiled(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
         differentiation, or if it has a batch norm and autocast is on, or gradients or sums of the
         norm are needed."""
-        weight, bias = self.weight, self.bias
         given = there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
@@ -200,6 +203,7 @@ class Tuned(InPlace, LooksUp):
     def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The output, with gradients, if a kernel computes it or one of them; or the reason why
         none does."""
+        x = self.densely(x)
         unready = self._unready(x) or self._unfit(x, weight)
         if unready is not None:
             return unready
@@ -262,6 +266,7 @@ class Tuned(InPlace, LooksUp):
         unready = self._unready(x)
         if unready is not None:
             return unready
+        x = self.densely(x)
         known = self._found.get(self._key(x, x.device, residual is not None))
         library: Any = known and known.library
         if library is None:  # else it refuses itself what it is not for
@@ -373,11 +378,6 @@ class Tuned(InPlace, LooksUp):
     ) -> tuple[Any, Any]:
         """Gradients of input and weight, those that are wanted, of that of the convolution, by
         PyTorch alone."""
-
-    @staticmethod
-    @abstractmethod
-    def laid_out(y: Any, x: Any) -> Any:
-        """The output with its channels where those of the input are in memory."""
 
     @abstractmethod
     def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]: ...

@@ -12,6 +12,7 @@ from templates.workload import Workload
 from tuner.errors import WrongArgument
 from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import workload_of
+from tuner.torch.model.functions import layers_of
 from tuner.torch.model.survey import FUSE, Layer, Mode, Terms, survey
 from tuner.torch.tuned_module import Tuned
 
@@ -48,10 +49,11 @@ def capture(
     in evaluation mode; in mode "training" the gradients that parameters need, too. Equal workloads
     are one. On the meta device nothing is computed, but PyTorch does not keep channels last there.
     Raises WrongArgument, and what the call raises."""
-    if any(isinstance(each, Tuned) and each.in_place_of for each in model.modules()):
+    replaced = any(isinstance(each, Tuned) and each.in_place_of for each in model.modules())
+    if replaced or any(layers_of(model)):
         raise WrongArgument("the model is optimised already; call restore_ on it, and then capture")
     terms = Terms(source=None, fuse=fuse, max_error=max_error, mode=mode)
-    layers, functions, _ = survey(model, example_inputs, named_inputs, terms)
+    layers, _ = survey(model, example_inputs, named_inputs, terms)
     found: dict[Any, Captured] = {}
     for layer in layers:
         for call, calls in layer.shapes:
@@ -61,12 +63,6 @@ def capture(
                 if known is not each:
                     known.calls += each.calls
                     known.names += each.names
-    for function in functions:
-        each = Captured(function.operator, None, function.calls, [function.name], function.reason)
-        known = found.setdefault((each.operator, each.reason), each)
-        if known is not each:
-            known.calls += each.calls
-            known.names += each.names
     return list(found.values())
 
 

@@ -1,6 +1,5 @@
 """What a call of a model does with its convolutions: on what they are called, and which batch norm
-and activation alone take each output; and which it calls as functions. It is seen in one call, on
-an example."""
+and activation alone take each output. It is seen in one call, on an example."""
 
 from __future__ import annotations
 
@@ -20,16 +19,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from tuner.torch.functional import activations, autocast
+from tuner.torch.model.functions import CONVOLVING, AsFunction, form_of
+from tuner.torch.tuned_module import Tuned
 
 _LOOKS = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
     "stride", "numel", "is_contiguous", "is_floating_point",
 )  # fmt: skip
 """What says of a tensor only what is the same behind a batch norm and an activation."""
-
-
-_CONVOLVING = {"conv1d": 1, "conv2d": 2}
-"""Functions of PyTorch's, and how many axes they convolve along."""
 
 
 class Head(nn.Module):
@@ -54,19 +51,6 @@ class Called:
     """Why not the next one, too."""
 
 
-@dataclass(frozen=True)
-class AsFunction:
-    """``torch.nn.functional.conv1d`` or ``conv2d``, called in no convolution's module on an input
-    and a weight of these shapes. ``within`` is the innermost of the model's own modules that were
-    being called; the model itself is one."""
-
-    axes: int
-    within: nn.Module
-    input: torch.Size
-    weight: torch.Size
-    dtype: torch.dtype
-
-
 @dataclass
 class _Output:
     """A tensor that a convolution or what is behind it gave; ``uses`` are those of it."""
@@ -85,12 +69,13 @@ class _Output:
 
 @dataclass
 class Dataflow:
-    """``calls`` of each convolution, ``functions`` that convolve, each with how often it was called
-    so, and how often each other module was called at all; ``output`` is the model's."""
+    """``calls`` of each convolution, and of each that a module calls as a function; how often each
+    other module was called at all, and how many functions of PyTorch's it called in all of these;
+    ``output`` is the model's."""
 
-    calls: dict[nn.Module, list[Called]] = field(default_factory=dict)
-    functions: Counter[AsFunction] = field(default_factory=Counter)
+    calls: dict[nn.Module | AsFunction, list[Called]] = field(default_factory=dict)
     times: Counter[nn.Module] = field(default_factory=Counter)
+    functions: Counter[nn.Module] = field(default_factory=Counter)
     output: Any = None
 
 
@@ -135,7 +120,8 @@ class _Watch(TorchFunctionMode):
         self._outputs: dict[int, _Output] = {}
         self._all: list[_Output] = []
         self._inside: list[tuple[nn.Module, int]] = []
-        self._stack: list[nn.Module] = []
+        self._stack: list[tuple[nn.Module, int]] = []
+        self._count = 0
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
@@ -158,10 +144,11 @@ class _Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        self._count += 1
         result = func(*args, **kwargs)
+        if func in CONVOLVING:
+            self._convolved(CONVOLVING[func], result, *args, **kwargs)
         name = _name(func)
-        if name in _CONVOLVING:
-            self._convolved(_CONVOLVING[name], *args, **kwargs)
         if name == "__getitem__" and self._is_head(result, *args):
             self._use(args[0], HEAD)
             self._follow(HEAD, self._outputs[id(args[0])], result)
@@ -181,18 +168,21 @@ class _Watch(TorchFunctionMode):
         alike = part.stride() == whole.stride() and part.storage_offset() == whole.storage_offset()
         return bool(part.shape == shape and part.shape != whole.shape and alike)
 
-    def _convolved(self, axes: int, input: Any, weight: Any, *_: Any, **__: Any) -> None:  # noqa: A002
+    def _convolved(
+        self, axes: int, output: Any, input: Any, weight: Any, bias: Any = None,  # noqa: A002
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> None:  # fmt: skip
         """A convolution that an operator is for, if no module of that kind calls it."""
-        if any(isinstance(each, nn.modules.conv._ConvNd) for each in self._stack):
+        if any(isinstance(each, nn.modules.conv._ConvNd | Tuned) for each, _ in self._stack):
             return
         if self._stack and (axes == 1 or 1 == weight.shape[1] < input.shape[-3]):
-            seen = AsFunction(axes, self._stack[-1], input.shape, weight.shape, input.dtype)
-            self.flow.functions[seen] += 1
+            form = form_of(weight, bias, stride, padding, dilation, groups)
+            self._called(AsFunction(self._stack[-1][0], form), input, output)
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module not in self._own:
             return
-        self._stack.append(module)
+        self._stack.append((module, self._count))
         self.flow.times[module] += 1
         if len(given) == 1 and may_follow(module) and id(given[0]) in self._outputs:
             self._use(given[0], module)
@@ -200,18 +190,22 @@ class _Watch(TorchFunctionMode):
 
     def _close(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if module in self._own:
-            self._stack.pop()
+            _, before = self._stack.pop()
+            self.flow.functions[module] += self._count - before
 
     def _convolve(
         self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any], output: Any
     ) -> None:
         x = given[0] if given else named.get("input")
         if isinstance(x, torch.Tensor) and isinstance(output, torch.Tensor):
-            dtype = autocast.taken_dtype(x)
-            without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
-            call = Called(without, x.device, x.requires_grad)
-            self.flow.calls.setdefault(module, []).append(call)
-            self._keep(output, call)
+            self._called(module, x, output)
+
+    def _called(self, convolution: nn.Module | AsFunction, x: Any, output: Any) -> None:
+        dtype = autocast.taken_dtype(x)
+        without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
+        call = Called(without, x.device, x.requires_grad)
+        self.flow.calls.setdefault(convolution, []).append(call)
+        self._keep(output, call)
 
     def _leave(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if self._inside and self._inside[-1][0] is module:

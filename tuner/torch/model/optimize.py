@@ -36,7 +36,8 @@ def optimize_(
     mode: Mode = "inference",
 ) -> Report:
     """Replace the model's convolutions by tuned kernels where ``source``, a Client or a Local
-    database, has some that are faster, and report it by layer.
+    database, has some that are faster, and report it by layer. A convolution that a module calls as
+    a function is computed by a tuned kernel in calls of that module.
 
     ``mode`` says what for. For "training" the gradients of inputs, weights and biases are looked up
     too, each by itself; batch norms stay as they are, and of what follows a convolution only an
@@ -66,11 +67,10 @@ def optimize_(
     if example_inputs is None:
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
-    layers, functions, before = survey(model, given, named, terms)
+    layers, before = survey(model, given, named, terms)
     served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
-    rows += [Row.of_function(each) for each in functions]
     tuned = {id(row.layer) for row in rows if row.by == "tuned"}
     swaps = swaps_of(model, [layer for layer in layers if id(layer) in tuned])
     report = Report(rows, training=model.training, mode=mode)

@@ -10,7 +10,7 @@ from templates.workload import Workload
 from tuner.client.beside_pytorch import pytorchs
 from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
-from tuner.torch.model.survey import Functional, Layer, Mode
+from tuner.torch.model.survey import Layer, Mode
 
 _WHOLE = (
     "mode", "before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us",
@@ -66,11 +66,6 @@ class Row:
                 row.takes_in = [type(module).__name__ for module in layer.passing]
                 row.apart = layer.apart
         return row
-
-    @classmethod
-    def of_function(cls, called: Functional) -> Self:
-        name, shape = [called.name], called.shape
-        return cls(name, called.operator, shape, called.calls, "pytorch", reason=called.reason)
 
     @property
     def gain_us(self) -> float:

@@ -16,7 +16,8 @@ from tuner.torch.functional import activations
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import at_once
 from tuner.torch.looks_up import Purpose
-from tuner.torch.model.dataflow import HEAD, AsFunction, Called, Dataflow, watched
+from tuner.torch.model.dataflow import HEAD, Called, Dataflow, watched
+from tuner.torch.model.functions import MANY, AsFunction
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
@@ -31,25 +32,39 @@ Filter = Callable[[nn.Module, str], bool]
 
 @dataclass
 class Layer:
-    """A convolution of a model. ``tuned`` would take its place, with what is in ``passing`` taken
-    in, or can't for that ``reason``. ``calls`` are those of one call of the model."""
+    """A convolution of a model, or one that a module of it calls as a function. ``tuned`` would
+    take its place, with what is in ``passing`` taken in, or can't for that ``reason``; if
+    ``only_compiled``, it would in compiled graphs alone. ``calls`` are those of one call of the
+    model."""
 
-    convolution: nn.Module
+    convolution: nn.Module | AsFunction
     names: list[str]
     calls: list[Called]
     tuned: Tuned | None = None
     reason: str = ""
     passing: list[nn.Module] = field(default_factory=list)
+    only_compiled: bool = False
 
     @property
     def apart(self) -> str:
-        """Why not more of what follows it is in ``passing``, if a call says so."""
+        """Why it is not called in eager mode; or why not more of what follows it is in ``passing``,
+        if a call says so."""
+        if self.only_compiled:
+            return (
+                f"{self.names[0]} calls it among so many functions that to find it there would "
+                "take longer; it is found by torch.compile"
+            )
         return next((call.apart for call in self.calls if call.apart), "")
 
     @property
+    def module(self) -> nn.Module:
+        """The convolution; of a function, one that would compute the same."""
+        called = self.convolution
+        return called.module if isinstance(called, AsFunction) else called
+
+    @property
     def operator(self) -> str:
-        kind = Conv1d if isinstance(self.convolution, nn.Conv1d) else DepthwiseConv2d
-        return kind.operator
+        return _kind(self.module).operator
 
     def purposes(self, call: Called, mode: Mode, apart: bool = False) -> list[Purpose]:
         """What is computed for a call: the output, and in training the gradients that are needed;
@@ -58,7 +73,9 @@ class Layer:
         are to be ``apart``."""
         if mode == "inference" or self.tuned is None:
             return ["forward"]
-        is_trained = any(each.requires_grad for each in self.convolution.parameters())
+        called = self.convolution
+        owner = called.within if isinstance(called, AsFunction) else called
+        is_trained = any(each.requires_grad for each in owner.parameters())
         if call.needs_grad and is_trained and not apart:
             tuned = self.tuned
             wanted = tuned.wanted(call.input, purpose="backward")
@@ -83,24 +100,6 @@ class Layer:
             found.setdefault(key, []).append(call)
         for alike in found.values():
             yield alike[0], len(alike)
-
-
-@dataclass(frozen=True)
-class Functional:
-    """A convolution that a model calls as a function: there is no module to replace. ``name`` is
-    that of the module that calls it, in so many calls of one call of the model."""
-
-    operator: str
-    name: str
-    shape: str
-    calls: int
-
-    @property
-    def reason(self) -> str:
-        return (
-            f"it is a call of a function, and only modules are replaced; to have it tuned, call "
-            f"torch.ops.convtune.{self.operator} there"
-        )
 
 
 @dataclass(frozen=True)
@@ -136,28 +135,12 @@ class Terms:
 
 def survey(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], terms: Terms
-) -> tuple[list[Layer], list[Functional], Any]:
-    """The layers that one call of the model calls, in the order in which they come, what it calls
-    as a function, and its output."""
+) -> tuple[list[Layer], Any]:
+    """The layers that one call of the model calls, in the order in which they come, and its
+    output."""
     flow = watched(model, given, named, is_operator, with_grad=terms.mode == "training")
     layers = _layers(model, terms, flow)
-    names = {module: name for name, module in model.named_modules()}
-    functions = [
-        _functional(each, names[each.within] or "the model", calls)
-        for each, calls in flow.functions.items()
-        if not isinstance(each.within, Tuned)  # which calls them for PyTorch's part
-        and (terms.filter_fn is None or terms.filter_fn(each.within, names[each.within]))
-    ]
-    return [layers[each] for each in flow.calls if each in layers], functions, flow.output
-
-
-def _functional(seen: AsFunction, name: str, calls: int) -> Functional:
-    """In words, as PyTorch has the shapes."""
-    kind = Conv1d if seen.axes == 1 else DepthwiseConv2d
-    shapes = " by ".join("x".join(map(str, shape)) for shape in (seen.input, seen.weight))
-    return Functional(
-        kind.operator, name, f"{str(seen.dtype).removeprefix('torch.')} {shapes}", calls
-    )
+    return [layers[each] for each in flow.calls if each in layers], flow.output
 
 
 def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:
@@ -171,11 +154,23 @@ def is_operator(module: nn.Module) -> bool:
     return depthwise or isinstance(module, nn.Conv1d)
 
 
-def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module, Layer]:
-    named: dict[nn.Module, list[str]] = {}
+def _kind(convolution: nn.Module) -> type[Conv1d | DepthwiseConv2d]:
+    return Conv1d if isinstance(convolution, nn.Conv1d) else DepthwiseConv2d
+
+
+def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module | AsFunction, Layer]:
+    functions: dict[nn.Module, list[AsFunction]] = {}
+    for each in flow.calls:
+        if isinstance(each, AsFunction):
+            functions.setdefault(each.within, []).append(each)
+    named: dict[nn.Module | AsFunction, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
-        if is_operator(module) and (terms.filter_fn is None or terms.filter_fn(module, name)):
+        if terms.filter_fn is not None and not terms.filter_fn(module, name):
+            continue
+        if is_operator(module):
             named.setdefault(module, []).append(name)
+        for function in functions.get(module, []):
+            named.setdefault(function, []).append(name or "the model")
     return {
         module: _layer(Layer(module, names, flow.calls.get(module, [])), terms, flow)
         for module, names in named.items()
@@ -183,22 +178,53 @@ def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module, L
 
 
 def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
-    kind = Conv1d if isinstance(layer.convolution, nn.Conv1d) else DepthwiseConv2d
-    if layer.names == [""]:
+    convolution, fuse = layer.module, set(terms.fuse)
+    kind = _kind(convolution)
+    if isinstance(layer.convolution, AsFunction):
+        fuse = set()  # what computes there must do so behind other functions, too
+        within = layer.convolution.within
+        layer.reason = _unseen(layer.operator, within, flow)
+        layer.only_compiled = flow.functions[within] > MANY * _calls(within, flow)
+    elif layer.names == [""]:
         layer.reason = f"it is the model itself; replace it with {kind.__name__}.of"
+    if layer.reason:
         return layer
     try:
         source: Any = terms.source
-        layer.tuned = kind.of(layer.convolution, source=source, max_error=terms.max_error)
+        layer.tuned = kind.of(convolution, source=source, max_error=terms.max_error)
     except WrongArgument as error:
-        layer.reason = str(error).replace(f"{layer.convolution} ", "it ", 1)
+        layer.reason = str(error).replace(f"{convolution} ", "it ", 1)
         return layer
     layer.tuned.bias_in_kernel = "bias" in terms.fuse
     # a norm that is trained normalises by what comes
-    fuse = set(terms.fuse) - ({"bn"} if terms.mode == "training" else set())
+    fuse -= {"bn"} if terms.mode == "training" else set()
     norm, activation, layer.passing = _behind(layer, fuse, flow)
     layer.tuned.take_in(norm, activation)
     return layer
+
+
+def _calls(within: nn.Module, flow: Dataflow) -> int:
+    """Of functions that convolve, by that module."""
+    return sum(
+        len(calls)
+        for each, calls in flow.calls.items()
+        if isinstance(each, AsFunction) and each.within is within
+    )
+
+
+def _unseen(operator: str, within: nn.Module, flow: Dataflow) -> str:
+    """Why a convolution that a module calls as a function could not be told from others."""
+    if "forward" in vars(within):
+        return "it is a call of a function, in a module that has a forward of its own"
+    inside = set(within.modules())
+    for each in flow.calls:
+        caller = each.within if isinstance(each, AsFunction) else each
+        if caller in inside and caller is not within:
+            return (
+                "it is a call of a function, in a module with another inside that convolves, too; "
+                f"call torch.ops.convtune.{operator} there"
+            )
+    return ""
 
 
 def _behind(
@@ -222,7 +248,7 @@ def _behind(
         if applied == "none":
             continue
         if applied is None:
-            applied = _of_norm(module, layer.convolution)
+            applied = _of_norm(module, layer.module)
             if norm is not None or applied is None or "bn" not in fuse:
                 break
             if applied != "none" and "act" not in fuse:

@@ -3,36 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
 from tuner.torch.in_place import TakenIn, passed
 from tuner.torch.model.dataflow import HEAD
+from tuner.torch.model.functions import AsFunction, FunctionSwap, call_plainly_
 from tuner.torch.model.survey import Layer
 from tuner.torch.replaced import hand_back
 from tuner.torch.said import Said
 from tuner.torch.tuned_module import Tuned
 
 
+class Swap(Protocol):
+    """What puts a tuned layer in its place, and takes it away."""
+
+    def apply(self) -> None: ...
+
+    def undo(self) -> None: ...
+
+
 def swaps_of(model: nn.Module, layers: Sequence[Layer]) -> list[Swap]:
-    """What puts the layers' tuned ones in their places, which log their reasons together."""
+    """Those of the layers, whose tuned ones log their reasons together."""
     said = Said(type(model).__name__, len(layers))
-    return [Swap(model, layer, said) for layer in layers]
+    return [_swap(model, layer, said) for layer in layers]
 
 
-class Swap:
+def _swap(model: nn.Module, layer: Layer, said: Said) -> Swap:
+    tuned: Any = layer.tuned
+    tuned.said = said
+    if isinstance(layer.convolution, AsFunction):
+        return FunctionSwap(layer.convolution, tuned, layer.only_compiled)
+    return _ModuleSwap(model, layer, layer.convolution)
+
+
+class _ModuleSwap:
     """A layer of a model and the tuned one that takes its place. Modules that the latter takes in
     stay where they are, under their names, and pass on what comes."""
 
-    def __init__(self, model: nn.Module, layer: Layer, said: Said) -> None:
-        self._convolution, self._passing = layer.convolution, layer.passing
+    def __init__(self, model: nn.Module, layer: Layer, convolution: nn.Module) -> None:
+        self._convolution, self._passing = convolution, layer.passing
         tuned: Any = layer.tuned
-        tuned.in_place_of = (layer.convolution,)  # in a tuple, it is no part of the model
-        tuned.said = said
-        self._tuned, self._places = tuned, _places(model, layer.convolution)
+        tuned.in_place_of = (convolution,)  # in a tuple, it is no part of the model
+        self._tuned, self._places = tuned, _places(model, convolution)
         if self._passing or tuned.whole:
-            tuned.taken_in = TakenIn(self._passing, _watched(model, layer))
+            tuned.taken_in = TakenIn(self._passing, _watched(model, layer, convolution))
 
     def apply(self) -> None:
         for parent, name in self._places:
@@ -50,6 +66,7 @@ class Swap:
 def restore_(model: nn.Module) -> None:
     """Give the model its own layers back, with the parameters that it has now."""
     for module in list(model.modules()):
+        call_plainly_(module)
         if vars(module).get("forward") is passed:
             del vars(module)["forward"]
         if isinstance(module, Tuned) and module.in_place_of:
@@ -59,12 +76,14 @@ def restore_(model: nn.Module) -> None:
                 parent._modules[name] = own
 
 
-def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Module | None]]:
+def _watched(
+    model: nn.Module, layer: Layer, convolution: nn.Module
+) -> list[tuple[nn.Module, str, nn.Module | None]]:
     """The layer's places, with None in them, and those of all that it computes or passes."""
     behind = layer.calls[0].behind if layer.calls else []
     last = behind.index(layer.passing[-1]) + 1 if layer.passing else 0
     parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
-    own = [(parent, name, None) for parent, name in _places(model, layer.convolution)]
+    own = [(parent, name, None) for parent, name in _places(model, convolution)]
     return own + [(*place, part) for part in parts for place in _places(model, part)]
 
 

@@ -1,0 +1,152 @@
+"""Convolutions that modules call as functions, computed by tuned layers while those are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from tuner.torch.tuned_module import Tuned
+
+CONVOLVING = {torch.conv1d: 1, torch.conv2d: 2}
+"""PyTorch's functions that convolve, and along how many axes."""
+
+MANY = 100
+"""Of functions that a module may call for each convolution, for it to be watched in eager mode:
+each takes a microsecond longer then."""
+
+_LAYERS, _ONLY_COMPILED = "_convtune_layers", "_convtune_only_compiled"
+Form = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class AsFunction:
+    """``torch.nn.functional.conv1d`` or ``conv2d``, called in no convolution's module, but in
+    ``within``, the innermost of the model's own modules that were being called; the model itself is
+    one."""
+
+    within: nn.Module
+    form: Form
+
+    @property
+    def module(self) -> nn.Module:
+        """That would compute the same, with a weight and perhaps a bias without data."""
+        (filters, channels, *taps), has_bias, stride, padding, dilation, groups = self.form
+        kind: Any = nn.Conv1d if len(taps) == 1 else nn.Conv2d
+        made: nn.Module = kind(
+            channels * groups, filters, taps, stride, padding, dilation, groups, has_bias,
+            device="meta",
+        )  # fmt: skip
+        return made
+
+
+def form_of(weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Form:
+    """The same for calls that differ in nothing but the values of tensors and the input."""
+    axes = weight.ndim - 2
+    named = isinstance(padding, str)
+    padding = padding if named else _each(padding, axes)
+    shape, has_bias = tuple(weight.shape), bias is not None
+    return shape, has_bias, _each(stride, axes), padding, _each(dilation, axes), groups
+
+
+def _each(value: Any, axes: int) -> tuple[int, ...]:
+    return (value,) * axes if isinstance(value, int) else tuple(value) * (axes // len(value))
+
+
+class Calling(nn.Module):
+    """Stands before a module's class if the module calls convolutions as functions. Its forward is
+    that of the class, in which tuned layers compute those whose form they have."""
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        own = self.__dict__
+        if own[_ONLY_COMPILED] and not torch.compiler.is_compiling():
+            return super().forward(*given, **named)
+        with _ByLayers(own[_LAYERS]):
+            return super().forward(*given, **named)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # the class is made here: a copy and a file make it again
+        state = self.__getstate__()  # type: ignore[no-untyped-call]
+        return _empty, (_plain(self),), state
+
+
+class _ByLayers(TorchFunctionMode):
+    def __init__(self, layers: dict[Form, Tuned]) -> None:
+        super().__init__()
+        self._layers = layers
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in CONVOLVING:
+            return self._convolved(func, *args, **named)
+        return func(*args, **named)
+
+    def _convolved(
+        self, func: Any, input: Any, weight: Any, bias: Any = None, stride: Any = 1,  # noqa: A002
+        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> Any:  # fmt: skip
+        if isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor):
+            form = form_of(weight, bias, stride, padding, dilation, groups)
+            layer = self._layers.get(form)
+            if layer is not None:
+                return layer.on(input, weight, bias)
+        return func(input, weight, bias, stride, padding, dilation, groups)
+
+
+class FunctionSwap:
+    """A convolution that a module calls as a function, and the tuned layer that computes it."""
+
+    def __init__(self, called: AsFunction, tuned: Tuned, only_compiled: bool) -> None:
+        self._module, self._form, self._tuned = called.within, called.form, tuned
+        self._only_compiled = only_compiled
+
+    def apply(self) -> None:
+        own = vars(self._module)
+        if not isinstance(self._module, Calling):
+            own[_LAYERS] = {}
+            kind: Any = type(self._module)
+            self._module.__class__ = _calling(kind)
+        own[_LAYERS][self._form] = self._tuned
+        own[_ONLY_COMPILED] = self._only_compiled
+
+    def undo(self) -> None:
+        vars(self._module)[_LAYERS].pop(self._form)
+        if not vars(self._module)[_LAYERS]:
+            call_plainly_(self._module)
+
+
+def layers_of(model: nn.Module) -> Iterator[Tuned]:
+    """Those that compute what the model's modules call as functions."""
+    for module in model.modules():
+        if isinstance(module, Calling):
+            yield from vars(module)[_LAYERS].values()
+
+
+def call_plainly_(module: nn.Module) -> None:
+    """Give the module its own class back, if it has another."""
+    if isinstance(module, Calling):
+        module.__class__ = _plain(module)
+        del vars(module)[_LAYERS], vars(module)[_ONLY_COMPILED]
+
+
+def _plain(module: Calling) -> Any:
+    """The class that the module had."""
+    return type(module).__mro__[2]
+
+
+@cache
+def _calling(kind: Any) -> type[nn.Module]:
+    names = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(kind.__name__, (Calling, kind), names)
+
+
+def _empty(kind: Any) -> nn.Module:
+    made = _calling(kind)
+    return made.__new__(made)
