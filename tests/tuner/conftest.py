@@ -86,3 +86,17 @@ def at_once(
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
+    """What models call as a function."""
+    folder = tmp_path_factory.mktemp("called")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    for name in CALLED:
+        store(engine, libraries[f"{name}-serial"])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened

@@ -203,6 +203,7 @@ class Tuned(InPlace, LooksUp):
     def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """The output, with gradients, if a kernel computes it or one of them; or the reason why
         none does."""
+        x = self.densely(x)
         unready = self._unready(x) or self._unfit(x, weight)
         if unready is not None:
             return unready

@@ -71,7 +71,8 @@ class Calling(nn.Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # the class is made here: a copy and a file make it again
-        return _empty, (_plain(self),), self.__dict__.copy()
+        state = self.__getstate__()  # type: ignore[no-untyped-call]
+        return _empty, (_plain(self),), state
 
 
 class _ByLayers(TorchFunctionMode):

@@ -36,7 +36,8 @@ def optimize_(
     mode: Mode = "inference",
 ) -> Report:
     """Replace the model's convolutions by tuned kernels where ``source``, a Client or a Local
-    database, has some that are faster, and report it by layer.
+    database, has some that are faster, and report it by layer. A convolution that a module calls as
+    a function is computed by a tuned kernel in calls of that module.
 
     ``mode`` says what for. For "training" the gradients of inputs, weights and biases are looked up
     too, each by itself; batch norms stay as they are, and of what follows a convolution only an
