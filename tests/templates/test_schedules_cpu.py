@@ -46,6 +46,7 @@ def test_any_configuration_of_a_small_workload(
         Conv1dWorkload(M=4111, N=4111, mode="same", kind="correlate"),
         Conv1dWorkload(M=10007, N=6151, mode="valid"),
         Conv1dWorkload(M=211, N=509, mode="same", kind="correlate"),
+        Conv1dWorkload(M=211, N=509, mode="causal", dtype="bfloat16", bias=True),
         Conv1dWorkload(M=5003, N=2053, dtype="float16", max_error=LEAST_ERROR["float16"]),
         Conv1dWorkload(B=3, C=37, M=211, N=5, mode="causal", layout="NWC", activation="silu"),
         Conv1dWorkload(B=2, C=24, M=509, N=67, F=19, groups=1, stride=3, dilation=2, bias=True),

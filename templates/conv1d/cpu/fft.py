@@ -25,7 +25,7 @@ class CpuFft(Template[Conv1dWorkload]):
 
     Two blocks are the real and imaginary part of one transform; ``pairs`` of them share each load
     of the weights' spectrum. ``radix`` is the largest of a transform's factors, and ``largest`` its
-    place among them.
+    place among them. One signal that is shorter than its kernel changes places with it.
     """
 
     operator = "conv1d"
@@ -100,9 +100,14 @@ class CpuFft(Template[Conv1dWorkload]):
         }
 
 
+def taps(workload: Conv1dWorkload) -> int:
+    """Of what is transformed once: a kernel, or the one signal if that is shorter."""
+    return min(workload.M, workload.N) if workload.is_one_signal else workload.N
+
+
 def outputs(workload: Conv1dWorkload, config: Config) -> int:
     """Outputs of a block, in whole rows: the points to which no tap wraps around."""
-    rows: int = (config["points"] - workload.N + 1) // config["lanes"]
+    rows: int = (config["points"] - taps(workload) + 1) // config["lanes"]
     return rows * int(config["lanes"])
 
 
@@ -123,5 +128,5 @@ def _staged_bytes(config: Config) -> int:
 def _lengths(workload: Conv1dWorkload) -> list[int]:
     """Powers of two, from the first that is longer than the taps to those for which the overlap
     costs little."""
-    first = max(SHORTEST, 2 ** (workload.N + 2).bit_length())
+    first = max(SHORTEST, 2 ** (taps(workload) + 2).bit_length())
     return [first << step for step in range(5)]

@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.fft import factors, outputs
+from templates.conv1d.cpu.fft import factors, outputs, taps
 from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
 from templates.conv1d.cpu.schedules.rows import Rows
 from templates.conv1d.workload import Conv1dWorkload
@@ -44,6 +44,13 @@ class _Program:
         self.lanes, self.points, self.pairs = config["lanes"], config["points"], config["pairs"]
         self.factors = factors(config)
         self.new = outputs(workload, config)
+        self.swapped = taps(workload) < workload.N
+        self.M, self.N, self.left = workload.M, workload.N, workload.left
+        if self.swapped:
+            # with u for the taps in the order in which they meet the samples, the sum over t of
+            # x[i + t - left] u[t] is that over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s]
+            self.M, self.N, self.left = self.N, self.M, self.M - self.N + self.left
+        self.backwards = self.swapped and workload.kind == "correlate"
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
         self.n = self.points // self.lanes
         # a row after each leg of the first pass, or a power of two puts them all in one cache set
@@ -60,6 +67,8 @@ class _Program:
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
                 self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
+                if self.swapped:
+                    self.x, self.w = self.w, self.x
                 self.roots = ir.sblock_alloc_buffer((2 * self.n,), "float32")
                 self.spectrum = ir.sblock_alloc_buffer((4 * self.lanes * self.rows,), "float32")
                 self._fill_roots()
@@ -95,23 +104,24 @@ class _Program:
     def _transform_weights(self, f: Any, half: Any) -> None:
         """The spectra of phases -lanes..-1 (half 0) and 0..lanes-1, scaled by 1/n. Phase d of row
         m is tap -(m * lanes + d) mod points, for tap t acts from index -t."""
-        N, lanes, points = self.workload.N, self.lanes, self.points
+        N, lanes, points = self.N, self.lanes, self.points
+        turned = self.swapped or self.workload.kind == "convolve"
         with ir.sblock("weights"):
             ir.reads()
             ir.writes()
-            taps = ir.sblock_alloc_buffer((points,), "float32")
+            padded = ir.sblock_alloc_buffer((points,), "float32")
             with ir.serial(0, self.n) as row, ir.vectorized(0, lanes) as lane:
-                ir.buffer_store(taps, tirx.const(0.0, "float32"), [row * lanes + lane])
+                ir.buffer_store(padded, tirx.const(0.0, "float32"), [row * lanes + lane])
             scale = tirx.const(1.0 / self.n, "float32")
             with ir.serial(0, N) as t:
-                tap = self.w[f * N + (N - 1 - t if self.workload.kind == "convolve" else t)]
+                tap = self.w[f * N + (N - 1 - t if turned else t)]
                 place = ir.floormod(points + lanes - t - half * lanes, points)
-                ir.buffer_store(taps, tap.astype("float32") * scale, [place])
+                ir.buffer_store(padded, tap.astype("float32") * scale, [place])
 
             def forward(level: int, base: Any, size: int, step: int) -> None:
                 row = 4 * lanes
                 rows = Rows(self.spectrum, base * row + half * lanes, row, step * row, 2 * lanes)
-                source = self._block(taps, 0, None) if level == 0 else rows
+                source = self._block(padded, 0, None) if level == 0 else rows
                 self._forward(level, size, source, rows)
 
             self._walk(forward)
@@ -233,22 +243,30 @@ class _Program:
                     ir.buffer_store(work, sums[place * lanes + lane], [target])
 
     def _first(self, pair: Any, target: Rows, edge: Any) -> None:
-        """The first pass, straight from the input; through a guarded copy at its ends."""
-        M, left, span = self.workload.M, self.workload.left, self.new + self.points
-        start = ir.Bind(pair * (2 * self.new) - left)
-        with ir.If(ir.And(start >= 0, start <= M - span)):
+        """The first pass, straight from the input; through a guarded copy at its ends, or
+        everywhere if it is read backwards."""
+        start = ir.Bind(pair * (2 * self.new) - self.left)
+        if self.backwards:
+            self._first_copied(start, target, edge)
+            return
+        with ir.If(ir.And(start >= 0, start <= self.M - self.new - self.points)):
             with ir.Then():
                 self._forward(0, self.n, self._block(self.x, self.into + start, self.new), target)
             with ir.Else():
-                with ir.serial(0, 2) as block, ir.serial(0, self.points) as i:
-                    p = start + block * self.new + i
-                    value = tirx.if_then_else(
-                        ir.And(p >= 0, p < M),
-                        self.x[self.into + p].astype("float32"),
-                        tirx.const(0.0, "float32"),
-                    )
-                    ir.buffer_store(edge, value, [block * self.points + i])
-                self._forward(0, self.n, self._block(edge, 0, self.points), target)
+                self._first_copied(start, target, edge)
+
+    def _first_copied(self, start: Any, target: Rows, edge: Any) -> None:
+        M = self.M
+        with ir.serial(0, 2) as block, ir.serial(0, self.points) as i:
+            p = start + block * self.new + i
+            place = M - 1 - p if self.backwards else p
+            value = tirx.if_then_else(
+                ir.And(p >= 0, p < M),
+                self.x[self.into + place].astype("float32"),
+                tirx.const(0.0, "float32"),
+            )
+            ir.buffer_store(edge, value, [block * self.points + i])
+        self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
     def _last(self, pair: Any, source: Rows, edge: Any) -> None:
         """The last pass, straight to the output; through a guarded copy at its end, or everywhere
