@@ -37,7 +37,9 @@ _SENTENCES = {
     "float_parsing": "must be a number",
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "string_type": "must be a string",
+    "string_unicode": "must be a string of Unicode characters",
     "string_too_short": "must have at least {min_length} character(s)",
     "string_too_long": "must have at most {max_length} characters",
     "too_short": "must have at least {min_length} item(s), but has {actual_length}",
@@ -134,7 +136,9 @@ def sentence(error: Mapping[str, Any], field: str) -> str:
         said = _without(error["input"], context["pattern"]) or said
     if kind in _NOT_SHOWN:
         return said
-    given = context["tag"] if kind == "union_tag_invalid" else error["input"]
+    given = error["input"]
+    if kind == "union_tag_invalid":
+        given = given[context["discriminator"].strip("'")]
     return f"{said}, but is {_shown(given)}"
 
 

@@ -178,8 +178,8 @@ class BadSigningKey(TunerError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"the signing key {path}: {why}; or move it away: another is made, which whoever "
-            "loads what is tuned here has to trust anew"
+            f"the signing key {path}: {why}; mend that, or move the file away: another key is "
+            "made, which whoever loads what is tuned here has to trust anew"
         )
 
 

@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from db.sql.choices import DATABASE_URL
 from tuner.library.signing_key import default_path
 
+DAY = 86_400
+
 
 class Settings(BaseSettings):
     """Each field is the environment variable ``TUNER_`` and its name."""
@@ -26,14 +28,17 @@ class Settings(BaseSettings):
         le=128,
         description="libraries built at once; each worker is a process that holds TVM",
     )
-    build_seconds: float = Field(60.0, gt=0, description="a build is killed after this long")
+    build_seconds: float = Field(
+        60.0, gt=0, le=DAY, description="a build is killed after this long"
+    )
     build_cache: Path | None = Field(
         None, description="a folder of what was built, so that the same is not built again"
     )
-    run_seconds: float = Field(30.0, gt=0, description="a check with its timing likewise")
+    run_seconds: float = Field(30.0, gt=0, le=DAY, description="a check with its timing likewise")
     settle_seconds: float = Field(
         4.0,
         ge=0,
+        le=DAY,
         description="for the turns that a job's last round takes beyond the first twenty, while "
         "it is not settled which of its first two is faster; 0 for rough trials and a rough round",
     )
@@ -42,7 +47,9 @@ class Settings(BaseSettings):
         gt=0,
         description="temporary files that the inputs and references of one job may take",
     )
-    poll_seconds: float = Field(1.0, gt=0, description="how often an idle worker asks for a job")
+    poll_seconds: float = Field(
+        1.0, gt=0, le=DAY, description="how often an idle worker asks for a job"
+    )
     signing_key: Path = Field(
         default_factory=default_path,
         description="the key that what is tuned here is signed with; made where there is none",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from starlette.datastructures import QueryParams
 
+from api.answers.given_once import repeated
 from api.problems.messages import FieldError, field_errors, summary
 from api.problems.problems import Problem
 from templates import Operator, restriction, template_names
@@ -60,7 +61,7 @@ class BestFilters(BaseModel):
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
-        wrong = _repeated(query) + _unknown(given, operator)
+        wrong = repeated(query) + _unknown(given, operator)
         values = {name: _value(fields[name], given[name]) for name in fields if name in given}
         workload = _validated(operator.workload, values, wrong)
         chosen = _validated(cls, filters, wrong)
@@ -95,14 +96,6 @@ def query_parameters(operator: Operator) -> list[dict[str, Any]]:
 
 def _is_list(schema: dict[str, Any]) -> bool:
     return any(each.get("type") == "array" for each in schema.get("anyOf", []))
-
-
-def _repeated(query: QueryParams) -> list[FieldError]:
-    return [
-        FieldError(field=name, message="is given more than once; give it once")
-        for name in query
-        if len(query.getlist(name)) > 1
-    ]
 
 
 def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:

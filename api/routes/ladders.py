@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep
 from api.problems.problems import Problem, documented
 from api.schemas.common import Listing
@@ -13,7 +14,7 @@ from api.schemas.ladders import LaddersQuery, LadderView
 from db.results import ladders
 from templates import operator as find_operator
 
-router = APIRouter(tags=["ladders"])
+router = APIRouter(tags=["ladders"], dependencies=[GIVEN_ONCE])
 
 
 @router.get(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 from sqlalchemy import Engine
 
+from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep, IdempotencyKey
 from api.problems.problems import documented
 from api.schemas.common import Listing, PageQuery
@@ -14,7 +15,7 @@ from api.schemas.models import ModelItem, ModelView
 from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
 from db import models
 
-router = APIRouter(tags=["models"])
+router = APIRouter(tags=["models"], dependencies=[GIVEN_ONCE])
 
 _LOCATION = {"Location": {"description": "the model", "schema": {"type": "string"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
+from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep, ExportTurn
 from api.problems.problems import Problem, documented
 from api.schemas.records import (
@@ -23,7 +24,7 @@ from db.records.formats import WRITERS, export
 from db.records.listed import Listed, ListedOrder
 from templates import logs
 
-router = APIRouter(tags=["records"])
+router = APIRouter(tags=["records"], dependencies=[GIVEN_ONCE])
 
 LOG_TYPES = ("application/x-ndjson", "application/jsonl", "application/json")
 _TEXT = {"schema": {"type": "string", "description": "one JSON object a line"}}

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from db.sql.columns import to_json
-from db.sql.errors import DatabaseUnavailable
+from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 from db.sql.same_file import follow
 from db.sql.schema import check_schema, migrate
 from db.sql.transaction import reading, writing
@@ -73,6 +73,8 @@ def _connected(engine: Engine, shown: str) -> Engine:
     except SQLAlchemyError as error:
         engine.dispose()
         cause = str(getattr(error, "orig", None) or error).strip()
+        if "malformed" in cause:  # SQLite's own word
+            raise DatabaseDamaged(shown, cause) from error
         hint = (
             why_not_opened(Path(engine.url.database or "").absolute().parent)
             if engine.dialect.name == "sqlite"

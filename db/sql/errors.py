@@ -2,6 +2,7 @@
 
 StorageError
 ├── DatabaseUnavailable
+│   └── DatabaseDamaged
 ├── SchemaMismatch
 ├── NotFound
 ├── AmbiguousId
@@ -31,6 +32,14 @@ class DatabaseUnavailable(StorageError):
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"the database {url} is not available: {reason}")
         self.url = url
+
+
+class DatabaseDamaged(DatabaseUnavailable):
+    """The database's file is damaged: put a backup in its place."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.finding = f"{reason}; put a backup in its place: tuner db restore"
+        super().__init__(url, self.finding)
 
 
 class SchemaMismatch(StorageError):

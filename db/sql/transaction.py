@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from db.sql.busy import begin_immediate
-from db.sql.errors import DatabaseUnavailable
+from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 
 
 @contextmanager
@@ -63,7 +63,16 @@ def _connected(engine: Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
-        cause = getattr(error, "orig", None) or error
-        raise DatabaseUnavailable(
-            engine.url.render_as_string(hide_password=True), f"{cause}".strip()
-        ) from error
+        raise DatabaseUnavailable(_shown(engine), _cause(error)) from error
+    except DatabaseError as error:
+        if type(error) is not DatabaseError:  # a constraint's, say
+            raise
+        raise DatabaseDamaged(_shown(engine), _cause(error)) from error
+
+
+def _shown(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True)
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).strip()

@@ -8,7 +8,7 @@ from sqlalchemy import JSON, Connection, Engine, exists, func, not_, select, tex
 from sqlalchemy.exc import DatabaseError
 
 from db.results.totals import PRUNED
-from db.sql.errors import SchemaMismatch
+from db.sql.errors import DatabaseDamaged, SchemaMismatch
 from db.sql.models import (
     artifacts,
     best_artifacts,
@@ -63,7 +63,9 @@ def check(engine: Engine) -> Findings:
             _trials_of_bests(connection, findings)
             _unnamed(connection, findings)
             _unsigned(connection, findings)
-    except DatabaseError as error:  # pages that can't be read
+    except DatabaseDamaged as error:  # pages that can't be read
+        findings.wrong.append(error.finding)
+    except DatabaseError as error:  # PostgreSQL's own errors
         findings.wrong.append(f"{error.orig}; put a backup in its place: tuner db restore")
     return findings
 

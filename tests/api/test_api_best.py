@@ -149,6 +149,7 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
         ("M=100&N=4&max_error=much", "max_error", "number"),
         ("M=100&N=4&max_error=nan", "max_error", "0.1"),
         ("M=100&N=4&target=tpu", "target", "'auto', 'cpu' or 'cuda'"),
+        ("M=100&N=4&parallel=maybe", "parallel", "must be true or false, but is"),
         ("M=100&N=4&match=near", "match", "'exact', 'nearest' or 'predicted'"),
         ("M=100&N=4&device=" + "d" * 201, "device", "at most 200"),
         ("M=0&N=4&match=near&x=1", "x M match", "at least 1"),

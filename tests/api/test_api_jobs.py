@@ -214,6 +214,7 @@ def test_an_unknown_job(client: TestClient, name: str) -> None:
         ("state=done", "state"),
         ("operator=conv3d", "operator"),
         ("stat=queued", "stat"),
+        ("state=queued&state=running", "state"),
         ("cursor=" + "a" * 513, "cursor"),
     ],
 )

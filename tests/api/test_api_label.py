@@ -1,5 +1,6 @@
 """``label`` over HTTP and on the page."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from starlette.testclient import TestClient
 
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
 HTML = {"accept": "text/html"}
+JSON = {"content-type": "application/json"}
 
 
 def ordered(client: TestClient, **more: Any) -> dict[str, Any]:
@@ -36,10 +38,12 @@ def test_it_is_shown_and_found(client: TestClient) -> None:
         ("a\0", r"must not have '\x00' in it"),
         ("a\u202eb", r"must not have '\u202e' in it"),
         (7, "must be a string"),
+        ("\ud800", r'Unicode characters, but is "\ud800"'),
     ],
 )
 def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
-    answer = client.post("/jobs", json=ORDER | {"label": label})
+    order = json.dumps(ORDER | {"label": label})
+    answer = client.post("/jobs", content=order, headers=JSON)
     assert says in problem(answer, 422, "invalid-request", "label")["detail"]
 
 

@@ -124,3 +124,18 @@ def recorded(engine: Engine, job: queue.Job, new: best.NewBest) -> best.Best:
     best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new)])
     [stored] = best.stored(engine, new.workload_key, new.device_id)[-1:]
     return stored
+
+
+def let_rot(engine: Engine) -> None:
+    """Damage the pages of the second half of an SQLite file."""
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    engine.dispose()
+    file = engine.url.database
+    assert file is not None
+    with open(file, "r+b") as stream:  # noqa: PTH123
+        stream.seek(0, 2)
+        size = stream.tell()
+        for page in range(size // 2 // 4096 * 4096, size, 4096):
+            stream.seek(page)
+            stream.write(b"\xff" * 64)

@@ -11,6 +11,7 @@ from storage_rows import (
     claimed,
     device,
     everything,
+    let_rot,
     new_best,
     new_trial,
     recorded,
@@ -175,17 +176,7 @@ def test_of_many_alike_not_all_are_named(engine: Engine, tuned: queue.Job) -> No
 def test_pages_that_rotted(engine: Engine, tuned: queue.Job) -> None:
     for n in range(200):
         artifacts.put(engine, bytes([n]) * 5000, "source", "text/plain")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    engine.dispose()
-    file = engine.url.database
-    assert file is not None
-    with open(file, "r+b") as stream:  # noqa: PTH123
-        stream.seek(0, 2)
-        size = stream.tell()
-        for page in range(size // 2 // 4096 * 4096, size, 4096):
-            stream.seek(page)
-            stream.write(b"\xff" * 64)
+    let_rot(engine)
     wrong = check(engine).wrong
     assert wrong
     assert any("tuner db restore" in line for line in wrong)

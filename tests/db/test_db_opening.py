@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event, make_url, select, text
-from storage_rows import everything, order, submitted
+from storage_rows import everything, let_rot, order, submitted
 
 from db import queue
+from db.results import artifacts
 from db.sql.columns import now
 from db.sql.engine import open_engine, reading, writing
-from db.sql.errors import DatabaseUnavailable
+from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 
 
 @pytest.fixture
@@ -65,6 +66,13 @@ def test_a_locked_database_is_unavailable_and_then_works_again(engine: Engine, u
         submitted(engine)
     finally:
         other.close()
+
+
+def test_a_damaged_database_is_unavailable(engine: Engine) -> None:
+    sha256 = artifacts.put(engine, b"x" * 50_000, "source", "text/plain")
+    let_rot(engine)
+    with pytest.raises(DatabaseDamaged, match="malformed; put a backup in its place"):
+        artifacts.get(engine, sha256)
 
 
 def test_who_waits_for_the_lock_gets_it_and_keeps_its_patience(engine: Engine, url: str) -> None:

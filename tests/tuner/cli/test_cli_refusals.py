@@ -153,6 +153,9 @@ def test_a_machine_that_can_not_link(
         ("TUNER_BUILD_SECONDS", "-1"),
         ("TUNER_RUN_SECONDS", "soon"),
         ("TUNER_POLL_SECONDS", "0"),
+        ("TUNER_POLL_SECONDS", "inf"),
+        ("TUNER_RUN_SECONDS", "1e12"),
+        ("TUNER_METASCHEDULE", "maybe"),
     ],
 )
 def test_a_setting(
