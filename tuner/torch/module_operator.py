@@ -196,6 +196,35 @@ def _differentiated_gradients(
     return found
 
 
+def _recognised_first(operator: Any) -> None:
+    """Compute recognised calls of the operator before PyTorch dispatches them: its way to a kernel
+    in Python takes as long as all that such a call is asked."""
+    dispatched = operator._op
+
+    def called(
+        input: Tensor,  # noqa: A002
+        weight: Tensor,
+        bias: Some,
+        residual: Some,
+        number: int,
+    ) -> Tensor:
+        module = _modules.get(number)
+        if module is not None and residual is None and not _is_watched():
+            y = module.recognised(input, weight, bias, in_graph=True)
+            if y is not None:
+                return y
+        output: Tensor = dispatched(input, weight, bias, residual, number)
+        return output
+
+    operator._op = called
+
+
+def _is_watched() -> bool:
+    """Whether somebody wants to see each operator that is called."""
+    seen: bool = torch._C._is_torch_function_mode_enabled()
+    return seen or torch.autograd.profiler._is_profiler_enabled
+
+
 def _module(number: int) -> Called:
     module = _modules.get(number)
     if module is None:
@@ -205,6 +234,7 @@ def _module(number: int) -> Called:
 
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
+_recognised_first(torch.ops.convtune.module.default)
 _library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
 for _kind in ("CPU", "CUDA"):
     _library.impl("module", _called, _kind)

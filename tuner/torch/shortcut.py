@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._C._dynamo.guards import TensorGuards
+from torch._C._dynamo import guards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import active
 
 Order = tuple[int, ...]
+_empty: Any = vars(guards)["_empty_strided_cpu"]
+"""How compiled graphs allocate: shape, strides and dtype of a tensor on the CPU."""
 
 
 class Shortcut:
@@ -36,13 +38,13 @@ class Shortcut:
         # transforms, subclasses, negated views
         sizes: Any = [list(each.shape) for each in tensors]
         strides: Any = [list(each.stride()) for each in tensors]
-        self._alike = TensorGuards(
+        self._alike = guards.TensorGuards(
             *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
         ).check
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
         self._at = library.at
-        self._shape, self._strides = output.shape, output.stride()
+        self._like = tuple(output.shape), output.stride(), output.dtype
         self.reason: str = library.manifest["template"]
 
     def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
@@ -53,7 +55,7 @@ class Shortcut:
         if not self._alike(x, *given) or active(torch):
             return None
         if self._at is not None:
-            y = x.new_empty_strided(self._shape, self._strides)
+            y = _empty(*self._like)
             if self._has_bias:
                 self._at(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr())
             else:

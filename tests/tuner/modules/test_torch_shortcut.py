@@ -9,6 +9,7 @@ import pytest
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tuner.torch import module_operator  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
 from tuner.torch.shortcut import Shortcut  # noqa: E402
 
@@ -130,3 +131,19 @@ def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) ->
         assert torch.allclose(y, plain(module, x), atol=1e-5)
         module(x)
     assert asked[-2:] == [True, True]
+
+
+def test_a_compiled_graph_computes_it_before_pytorch_dispatches(
+    module: Any, x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            for _ in range(3):
+                compiled(x)
+            with torch.profiler.profile() as seen:
+                compiled(x)
+            assert module_operator.NAME in {each.name for each in seen.events()}
+            with monkeypatch.context() as patched:  # what PyTorch dispatches to asks for the module
+                patched.delattr(module_operator, "_module")
+                assert torch.allclose(compiled(x), plain(module, x), atol=1e-5)
