@@ -32,8 +32,9 @@ from tuner.errors import (
     NotTuned,
     ServiceUnreachable,
     StillRunning,
+    WrongArgument,
 )
-from tuner.job.order import sendable, split, taking_terms
+from tuner.job.order import listed, sendable, split, taking_terms
 from tuner.library import trust
 from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
 KINDS = ("cpu", "cuda")
+SCHEMES = ("http", "https")
 
 A = TypeVar("A", bound=Shown)
 
@@ -73,6 +75,7 @@ class Client(ModelCalls, Source):
         key = os.environ.get("TUNER_API_KEY") if key is None else key
         headers = {"Accept-Encoding": ENCODINGS[1]}
         if key:
+            _must_be_key(key)
             headers["Authorization"] = f"Bearer {key}"
         try:
             self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
@@ -80,6 +83,8 @@ class Client(ModelCalls, Source):
             raise ServiceUnreachable(url, str(error)) from error
         self._timeout = timeout
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
+        if self._http.base_url.scheme not in SCHEMES:
+            raise ServiceUnreachable(self.url, "a url begins with http:// or https://")
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
@@ -200,7 +205,7 @@ class Client(ModelCalls, Source):
             "match": match,
             "target": target,
             "device": device,
-            "templates": None if templates is None else ",".join(templates),
+            "templates": None if templates is None else ",".join(listed(templates)),
             "threads": threads,
             "parallel": parallel or None,
         }
@@ -238,7 +243,7 @@ class Client(ModelCalls, Source):
         if device is not None:
             order["device"] = device
         if templates is not None:
-            order["templates"] = list(templates)
+            order["templates"] = listed(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(
@@ -359,6 +364,15 @@ class Client(ModelCalls, Source):
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
+
+
+def _must_be_key(key: str) -> None:
+    """Raises WrongArgument, which does not show it."""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise WrongArgument(
+            "the API key has a space, a line's end or another character that no key has; look at "
+            "key= or TUNER_API_KEY"
+        )
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:

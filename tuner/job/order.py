@@ -34,7 +34,14 @@ def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
     """Terms as JSON has them. Raises BadOrder for what no order can hold."""
     names = given.get("templates")
     others = {name: value for name, value in given.items() if name != "templates"}
-    return plain(others) | ({} if names is None else {"templates": list(names)})
+    return plain(others) | ({} if names is None else {"templates": listed(names)})
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Templates' names. Raises BadOrder for a single one, which is letters if it is taken so."""
+    if isinstance(names, str):
+        raise BadOrder("templates", f"give a list of names, as [{names!r}], not {names!r}")
+    return list(names)
 
 
 def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,7 +85,8 @@ def restricted(
 ) -> tuple[str, ...] | None:
     """The templates that an order is restricted to. Raises BadOrder."""
     try:
-        return templates.restriction(names, operator, kind)
+        given = None if names is None else listed(names)
+        return templates.restriction(given, operator, kind)
     except TemplateError as error:
         raise BadOrder("templates", str(error).removeprefix("templates ")) from error
 

@@ -260,7 +260,8 @@ def test_a_service_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "http://[::", "ftp://127.0.0.1"])
 def test_a_url_that_is_none(url: str) -> None:
-    with pytest.raises(ServiceUnreachable), Client(url) as nowhere:
+    says = r"a url begins with http://|\[::"
+    with pytest.raises(ServiceUnreachable, match=says), Client(url) as nowhere:
         nowhere.job("x")
 
 

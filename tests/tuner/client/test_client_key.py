@@ -9,7 +9,7 @@ from service_process import Service
 
 from db.access import keys
 from tuner.client.client import Client
-from tuner.errors import ServiceError
+from tuner.errors import ServiceError, WrongArgument
 
 SHAPE = {"M": 100, "N": 3}
 
@@ -42,6 +42,18 @@ def test_a_key_that_is_given_or_in_the_environment(
         assert reader not in repr(vars(client))
     with Client(guarded.url, cache=tmp_path, key=writer) as client:
         assert client.cancel(job).state == "cancelled"
+
+
+@pytest.mark.parametrize("wrong", ["secret\n", "two secrets", "sécret"])
+def test_what_is_no_key_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    with pytest.raises(WrongArgument, match="TUNER_API_KEY") as refused:
+        Client(key=wrong)
+    assert wrong[-5:] not in str(refused.value)
+    monkeypatch.setenv("TUNER_API_KEY", wrong)
+    with pytest.raises(WrongArgument, match="a line's end"):
+        Client()
 
 
 def test_a_revoked_key_is_refused_within_a_second(guarded: Service, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"M": [512]}, "M", "must be an integer, but is a list"),
     ({"M": [object()]}, "M", "give a number"),
     ({"mode": "ful"}, "mode", "'full', 'same', 'valid' or 'causal', but is \"ful\""),
+    ({"templates": "direct"}, "templates", "give a list of names, as ['direct']"),
     ({"Q": 3}, "Q", "is not a field of this request"),
 ]
 
@@ -72,6 +73,8 @@ def test_a_bad_operator(local: Local, operator: Any) -> None:
 def test_a_bad_shape_to_look_up(local: Local) -> None:
     with pytest.raises(BadOrder, match="spans 8 samples"):
         local.best("conv1d", M=3, N=8, mode="valid")
+    with pytest.raises(BadOrder, match="give a list of names"):
+        local.best("conv1d", SHAPE, templates="direct")
     with pytest.raises(UnknownStrategy):
         local.tune("conv1d", SHAPE, search="luck")
 
@@ -96,6 +99,9 @@ def test_a_service_takes_them_too(client: Client) -> None:
     for wrong in ({"M": object()}, {"M": 512, "seed": [3j]}, {"budget_seconds": float("inf")}):
         with pytest.raises(BadOrder, match="give a number"):
             client.submit("conv1d", {"N": 8}, **wrong)
+    for ask in (client.submit, client.best, client.verify_nearest):
+        with pytest.raises(BadOrder, match="give a list of names"):
+            ask("conv1d", SHAPE, templates="direct")
     for trials in (0, [3]):
         with pytest.raises(TunerError, match="trials"):
             client.submit("conv1d", SHAPE, trials=trials)

@@ -62,5 +62,23 @@ def test_what_a_model_keeps_stays_what_it_was(
         assert torch.allclose(*map(torch.as_tensor, (first(model.kept), first(kept))), atol=2e-5)
 
 
+class Scripted(nn.Module):
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(y)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
+@pytest.mark.parametrize("of", [torch.nn.functional.softsign, Scripted()])
+def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -> None:
+    """No mode of PyTorch's is told of its call."""
+    script = torch.jit.script(of)
+    model = Block(lambda block, y: block.bn(y) + script(y)).eval()
+    model.conv.bias = nn.Parameter(torch.randn(6))
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source)
+    assert close(outputs(model, x), plain)
+    assert "BatchNorm2d stays, because it is not all that takes it" in str(report)
+
+
 def first(kept: Any) -> Any:
     return kept[0] if isinstance(kept, list) else kept

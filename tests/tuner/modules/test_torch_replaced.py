@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Conv2dSame  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
+from tuner.torch import optimize_  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
@@ -56,6 +57,12 @@ def test_another_class_is_refused(source: Local) -> None:
             DepthwiseConv2d.of(module, source=source)
     with pytest.raises(WrongArgument, match=r"ConvTranspose1d, which .* than torch\.nn\.Conv1d"):
         Conv1d.of(torch.nn.ConvTranspose1d(1, 1, 7, padding=3), source=source)
+
+
+def test_a_lazy_layer_is_replaced_once_a_call_has_made_it(source: Local) -> None:
+    model = torch.nn.Sequential(torch.nn.LazyConv2d(3, 3, padding=1, groups=3)).eval()
+    (row,) = optimize_(model, torch.randn(SHAPE), source=source).rows
+    assert row.by == "tuned"
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])

@@ -207,6 +207,18 @@ def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
         capture(optimised, x)
 
 
+def test_what_stays_infinite_is_no_difference() -> None:
+    masked = torch.tensor([2.0, -torch.inf])
+    assert difference(masked, masked) == 0
+    assert difference(masked, torch.tensor([1.0, -torch.inf])) == 0.5
+    assert difference(masked, torch.tensor([2.0, 1.0])) == torch.inf
+
+
+def test_shapes_that_grow_are_not_compared() -> None:
+    assert difference([torch.ones(2)], [torch.ones(3)]) is None
+    assert difference([torch.ones(2)], [torch.ones(2), torch.ones(2)]) is None
+
+
 def test_a_nan_is_a_difference() -> None:
     before, after = [torch.ones(3), torch.ones(3)], [torch.ones(3) + 0.5, torch.ones(3) / 0 * 0]
     assert difference(before, before) == 0

@@ -104,7 +104,7 @@ def watched(
     """One call of the model, watched."""
     own = set(model.modules())
     watch = _Watch(own, {each for each in own if is_convolution(each)})
-    with watch.hooked(), watch, warnings.catch_warnings():
+    with watch.hooked(), watch.told_of_scripts(), watch, warnings.catch_warnings():
         # a compiled module's own hooks are called twice, which does no harm here
         warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         watch.flow.output = run(model, given, named, with_grad)
@@ -139,6 +139,28 @@ class _Watch(TorchFunctionMode):
             ):
                 stack.callback(hook.remove)
             yield
+
+    @contextmanager
+    def told_of_scripts(self) -> Iterator[None]:
+        """Functions and methods of TorchScript use tensors too, and tell no mode of it."""
+        kinds: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
+        own = [kind.__call__ for kind in kinds]
+
+        def telling(call: Any) -> Any:
+            def told(script: Any, *args: Any, **kwargs: Any) -> Any:
+                for leaf in pytree.tree_leaves((args, kwargs)):
+                    self._use(leaf, None)
+                return call(script, *args, **kwargs)
+
+            return told
+
+        try:
+            for kind, call in zip(kinds, own, strict=True):
+                kind.__call__ = telling(call)
+            yield
+        finally:
+            for kind, call in zip(kinds, own, strict=True):
+                kind.__call__ = call
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from templates.dtypes import ERRORS
 from templates.epilogue import Activation
@@ -16,7 +17,7 @@ from tuner.torch.functional import activations
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import at_once
 from tuner.torch.looks_up import Purpose
-from tuner.torch.model.dataflow import HEAD, Called, Dataflow, watched
+from tuner.torch.model.dataflow import HEAD, Called, Dataflow, run, watched
 from tuner.torch.model.functions import MANY, AsFunction
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
@@ -138,6 +139,8 @@ def survey(
 ) -> tuple[list[Layer], Any]:
     """The layers that one call of the model calls, in the order in which they come, and its
     output."""
+    if any(map(is_lazy, model.parameters())):
+        run(model, given, named)  # tells them what they are
     flow = watched(model, given, named, is_operator, with_grad=terms.mode == "training")
     layers = _layers(model, terms, flow)
     return [layers[each] for each in flow.calls if each in layers], flow.output

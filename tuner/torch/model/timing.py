@@ -34,18 +34,31 @@ def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, flo
 
 
 def difference(before: Any, after: Any) -> float | None:
-    """max|after - before| / max|before| over all tensors of real numbers; None if there is none,
-    or only zeros."""
-    pairs = [
-        (old.double(), new.double())
-        for old, new in zip(pytree.tree_leaves(before), pytree.tree_leaves(after), strict=True)
-        if isinstance(old, torch.Tensor) and old.is_floating_point() and old.numel()
-    ]
-    largest = max((float(old.abs().max()) for old, _ in pairs), default=0.0)
+    """max|after - before| / max|before| over all tensors of real numbers. What masks to infinity
+    in both is no difference, and largest is the largest finite one. None if there is none, or only
+    zeros, or if the shapes differ: of a model that keeps what it was called with, say."""
+    olds, news = _real(before), _real(after)
+    if [each.shape for each in olds] != [each.shape for each in news]:
+        return None
+    finite = [each[each.isfinite()].abs() for each in olds]
+    largest = max((float(each.max()) for each in finite if each.numel()), default=0.0)
     if not largest:
         return None
-    apart = torch.tensor([float((new - old).abs().max()) for old, new in pairs])
+    apart = torch.tensor(
+        [
+            float(torch.where(new == old, 0.0, new - old).abs().max())
+            for old, new in zip(olds, news, strict=True)
+        ]
+    )
     return float(apart.max()) / largest  # a NaN is one, which Python's max may lose
+
+
+def _real(output: Any) -> list[torch.Tensor]:
+    return [
+        leaf.double()
+        for leaf in pytree.tree_leaves(output)
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
+    ]
 
 
 def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
