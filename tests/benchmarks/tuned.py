@@ -20,7 +20,7 @@ from sqlalchemy.engine import Engine
 import templates
 from db import queue
 from db.contract.job import Job
-from db.contract.order import JobOrder
+from db.contract.order import Baselines, JobOrder
 from db.results import best as bests
 from db.results import trials
 from db.results.trials import Trial
@@ -63,7 +63,15 @@ class Bench:
     def __init__(self, url: str, engine: Engine, device: Device, worker: Worker) -> None:
         self._url, self._engine, self._device, self._worker = url, engine, device, worker
 
-    def tune(self, operator: str, shape: dict[str, Any], count: int, seed: int | None) -> Tuned:
+    def tune(
+        self,
+        operator: str,
+        shape: dict[str, Any],
+        count: int,
+        seed: int | None,
+        *,
+        baselines: Baselines = "all",
+    ) -> Tuned:
         """The shape's job from its first trial to its best. Raises JobFailed."""
         workload = templates.operator(operator).workload.model_validate(shape)
         kind, key = self._device.kind, workload.key
@@ -74,6 +82,7 @@ class Bench:
             search=SEARCH,
             on_existing="retune",
             seed=seed,
+            baselines=baselines,
             warm_start=False,  # the shapes before it are in the same database
         )
         job, _ = queue.submit(self._engine, order)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -28,6 +30,9 @@ BEGIN_SECONDS = 120.0
 """Limit for importing and for compiling, not counting pauses. A process that takes longer is
 killed, and another does in the round what it did not."""
 A_DAY = 86_400.0
+AHEAD = {"cpu": 1, "cuda": 2}
+"""Spare processes of each group. A GPU's import for longer than a quick job takes: they are begun
+two jobs ahead."""
 
 
 class PeerProcess:
@@ -91,12 +96,12 @@ class PeerProcess:
 
 
 class PeerProcesses:
-    """A worker's processes of peers for its next job: spare ones, begun when a job ends or, beside
+    """A worker's processes of peers for its next jobs: spare ones, begun when a job ends or, beside
     a GPU, which they leave alone, when it begins."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._spare: dict[str, PeerProcess] = {}
+        self._spare: dict[str, deque[PeerProcess]] = {}
         self._taken: list[str] = []
 
     def take(self, groups: Sequence[str]) -> dict[str, PeerProcess]:
@@ -105,9 +110,10 @@ class PeerProcesses:
         self._taken = [group for group in groups if here(group)]
         found = dict[str, PeerProcess]()
         for group in self._taken:
-            spare = self._spare.pop(group, None)
-            found[group] = PeerProcess(self._kind, group) if spare is None else spare
-        self.close()
+            spare = self._spare.get(group)
+            found[group] = spare.popleft() if spare else PeerProcess(self._kind, group)
+        for group in self._spare.keys() - found.keys():
+            self._end(group)
         if self._kind == "cuda":
             self.renew()
         return found
@@ -115,21 +121,25 @@ class PeerProcesses:
     def renew(self) -> None:
         """Begin those that were taken last, as the next job will probably take the same."""
         for group in self._taken:
-            self._spare[group] = PeerProcess(self._kind, group)
-        self._taken = []
+            spare = self._spare.setdefault(group, deque())
+            while len(spare) < AHEAD[self._kind]:
+                spare.append(PeerProcess(self._kind, group))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """The spare ones do nothing meanwhile."""
         with ExitStack() as stack:
-            for process in self._spare.values():
+            for process in chain.from_iterable(self._spare.values()):
                 stack.enter_context(process.paused())
             yield
 
     def close(self) -> None:
-        for process in self._spare.values():
+        for group in [*self._spare]:
+            self._end(group)
+
+    def _end(self, group: str) -> None:
+        for process in self._spare.pop(group):
             process.close()
-        self._spare.clear()
 
 
 def _in_a_thread(begin: Callable[[], None]) -> Future[None]:

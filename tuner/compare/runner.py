@@ -21,7 +21,7 @@ from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import ENVIRONMENT, LIMITED, of_candidates
-from tuner.measure.trial import Measured, RunOrder, measure, write_cases
+from tuner.measure.trial import Measured, RunOrder, get_ready, measure, write_cases
 from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
@@ -44,7 +44,8 @@ class Runner:
 
     The inputs are drawn and their references computed once, into a folder that :meth:`close`
     removes. For large workloads that takes seconds, during which the first libraries are built.
-    The first method that needs them waits, and raises ChildFailed if they can't be made.
+    The first method that needs them waits, and raises ChildFailed if they can't be made. Then a GPU
+    is made ready, too.
 
     ``peers`` are processes of groups of peers, which compile meanwhile, and end with the runner. On
     a CPU they pause while a library is measured. What else the worker does on the host pauses in
@@ -86,6 +87,8 @@ class Runner:
             seed,
             timeout=REFERENCE_SECONDS,
         )
+        if self.overlaps_builds:
+            self._thread.submit(self._get_ready)
         for process in self._peers.values():
             if templates.parse_key(workload_key).bytes <= AHEAD_MEMORY * device.memory_bytes:
                 process.compile(workload_key, self._written, Path(self._folder.name))
@@ -118,6 +121,23 @@ class Runner:
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
             self._child.close()  # it may have written into the references on the device
         return measured
+
+    def _get_ready(self) -> None:
+        """If that fails, the first library says why."""
+        folder, limits = Path(self._folder.name), self._device.limits
+        try:
+            result_of(self._written)
+            self._child.call(
+                get_ready,
+                self._workload_key,
+                folder,
+                self._device.kind,
+                limits.cache_bytes,
+                timeout=self._timeout,
+            )
+        except ChildFailed as error:
+            self._child.close()
+            log.warning("device_not_ready", reason=str(error))
 
     @property
     def max_in_flight(self) -> int:

@@ -143,8 +143,8 @@ class JobRun:
             )
 
     def _look(self) -> None:
-        """Log a warning if this machine measures and is not quiet."""
-        if self._farm is not None:
+        """Log a warning if this machine's CPU measures and is not quiet."""
+        if self._farm is not None or self._device.kind != "cpu":
             return
         with self._peers.paused() if self._peers is not None else nullcontext():
             seen = look()

@@ -56,6 +56,15 @@ def write_cases(workload_key: str, directory: Path, seed: int) -> None:
     cases.write(templates.parse_key(workload_key), directory, seed)
 
 
+def get_ready(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
+    """Have on the device what checks and times, for which the first candidate would wait."""
+    tensors = _tensors(workload_key, kind)
+    for case in read_cases(workload_key, directory):
+        tensors.fill(case)
+        tensors.errors(case)
+    clock_for(kind, cache_bytes, templates.parse_key(workload_key).bytes)
+
+
 def measure(order: RunOrder) -> Measured:
     """Check, then time warm."""
     workload = templates.parse_key(order.workload_key)

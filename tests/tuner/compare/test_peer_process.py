@@ -212,7 +212,7 @@ def test_a_spare_process_is_the_next_job_s(empty: None) -> None:
         first = processes.take([HOST])[HOST]
         processes.renew()
         processes.renew()
-        (spare,) = processes._spare.values()
+        ((spare,),) = processes._spare.values()
         spare.wait()
         pid = spare._child.pid
         first.close()
@@ -226,26 +226,31 @@ def test_a_spare_process_is_the_next_job_s(empty: None) -> None:
 def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked(empty: None) -> None:
     with closing(PeerProcesses("cuda")) as processes:
         first = processes.take([HOST])[HOST]
-        (spare,) = processes._spare.values()
-        spare.wait()
-        with processes.paused(), pytest.raises(ChildTimeout):
-            spare._child.call(remote.pid, timeout=0.5)
+        ((second, third),) = processes._spare.values()
+        for spare in (second, third):
+            spare.wait()
+            with processes.paused(), pytest.raises(ChildTimeout):
+                spare._child.call(remote.pid, timeout=0.5)
         processes.renew()
-        assert [*processes._spare.values()] == [spare] != [first]
+        assert processes.take([HOST])[HOST] is second
+        ((*_, fourth),) = processes._spare.values()
+        assert [*processes._spare[HOST]] == [third, fourth]
+        assert len({first, second, third, fourth}) == 4
         first.close()
+        second.close()
 
 
 def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty: None) -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
     processes.renew()
-    (spare,) = processes._spare.values()
+    ((spare,),) = processes._spare.values()
     spare.wait()
     assert processes.take([]) == {}
     assert spare._child.pid is None
     processes.take([HOST])[HOST].close()
     processes.renew()
-    (spare,) = processes._spare.values()
+    ((spare,),) = processes._spare.values()
     processes.close()
     assert spare._child.pid is None
 

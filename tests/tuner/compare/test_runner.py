@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +162,33 @@ def test_the_inputs_are_drawn_while_others_work(
         assert pid is not None
         assert runner.measure(libraries["right"]).status == "ok"
         assert runner._child.pid == pid
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runner, "overlaps_builds", True)
+
+
+def test_what_checks_is_on_a_gpu_before_the_first_library(
+    device: Device, as_on_a_gpu: None, libraries: dict[str, Path]
+) -> None:
+    with Runner(WORKLOAD.key, device) as runner:
+        wait([runner._thread.submit(runner.ready)])
+        pid = runner._child.pid
+        assert runner._child.call(remote.tensors, timeout=LIMIT) == 1
+        assert runner.measure(libraries["right"]).status == "ok"
+        assert runner._child.pid == pid is not None
+
+
+def test_a_gpu_that_was_not_ready_is_tried_again(
+    device: Device,
+    as_on_a_gpu: None,
+    libraries: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "get_ready", remote.get_no_device)
+    with Runner(WORKLOAD.key, device) as runner:
+        assert runner.submit(libraries["right"]).result().status == "ok"
 
 
 @pytest.mark.parametrize("started", [False, True])
