@@ -16,24 +16,24 @@ lint: $(TORCH)/.for-tests
 	$(BIN)/lint-imports
 	$(BIN)/mypy --python-executable $(TORCH)/bin/python
 
-test: $(VENV)/.for-tests
-	$(MAKE) --jobs 2 lint suite-torch
-	$(MAKE) suite
+# All at once: each leaves a core idle at times, most of all when its last file is running.
+test: $(TORCH)/.for-tests
+	$(MAKE) --jobs 3 lint suite suite-torch
 
 # A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
+# Those that need PyTorch run one by one, beside the others: each process of theirs imports it.
 # Each of some 500 processes would make a thread of linear algebra, which spins, for each core. So do
 # threads of PyTorch's OpenMP after their work, while another file's tests wait for that core.
 # Each would also compile this project anew, if an environment forbids to keep what was compiled.
 suite suite-torch: export OPENBLAS_NUM_THREADS = 1
 suite suite-torch: export OMP_WAIT_POLICY = PASSIVE
 suite suite-torch: export PYTHONDONTWRITEBYTECODE =
-suite suite-torch: AT_ONCE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 suite: $(VENV)/.for-tests
-	$(BIN)/python -m pytest $(AT_ONCE)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 suite-torch: $(TORCH)/.for-tests
-	$(TORCH)/bin/python -m pytest -m torch $(AT_ONCE)
+	$(TORCH)/bin/python -m pytest -m torch
 
 chaos: $(VENV)/.for-tests
 	$(BIN)/python -m tests.chaos --write docs/benchmarks/chaos
