@@ -15,10 +15,10 @@ from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload
 from templates.naive import naive_on
 from templates.records.trace import Trace
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU, T4
 from tests.templates.shapes import small_backward
-from tuner.measure import cases
 from tuner.measure.check import check
 
 BOUNDED = settings(max_examples=8, derandomize=True, deadline=None, database=None)
@@ -94,31 +94,25 @@ def test_a_step_changes_the_output_by_as_much(work: Conv1dWorkload, seed: int) -
 
 @BOUNDED
 @given(data=st.data())
-def test_any_configuration_for_a_cpu_is_right(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    work, folder = data.draw(small_backward()), tmp_path_factory.mktemp("cases")
+def test_any_configuration_for_a_cpu_is_right(data: st.DataObject) -> None:
+    work = data.draw(small_backward())
     (template,) = templates.templates_for(work, CPU)
     assert isinstance(template, CpuBackward)
     space = template.space(work, CPU)
     assert template.default(work, CPU) in space
     config = space[data.draw(st.integers(0, len(space) - 1))]
     assert template.features(work, config, CPU)
-    cases.write(work, folder, seed=1)
-    check(Compiled(template, work, config).errors, cases.read(work, folder), work.max_error)
+    check(Compiled(template, work, config).errors, cases_of(work), work.max_error)
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(
-    layout: str, tmp_path: Any
-) -> None:
+def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(layout: str) -> None:
     work = backward(layout=layout, M=1237, N=9, bias=True, activation="silu", dilation=3)
     template = CpuBackward()
     space = template.space(work, CPU)
     config = max(space, key=lambda c: (c["parts"], c["threading"], -c["places"], c["lanes"]))
     assert config["parts"] > 1
-    cases.write(work, tmp_path, seed=1)
-    known, program = cases.read(work, tmp_path), Compiled(template, work, config)
+    known, program = cases_of(work), Compiled(template, work, config)
     check(program.errors, known, work.max_error)
     first, second = (
         [each.tobytes() for each in program.outputs(*known[0].given)] for _ in range(2)
@@ -127,11 +121,10 @@ def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(
 
 
 @pytest.mark.parametrize("fields", [{}, {"activation": "gelu", "bias": True, "dtype": "bfloat16"}])
-def test_the_naive_program_is_right(fields: dict[str, Any], tmp_path: Any) -> None:
+def test_the_naive_program_is_right(fields: dict[str, Any]) -> None:
     work = backward(M=41, N=5, mode="same", dilation=2, **fields)
-    cases.write(work, tmp_path, seed=1)
     naive: Any = naive_on("cpu")
-    check(Compiled(naive, work, {}).errors, cases.read(work, tmp_path), work.max_error)
+    check(Compiled(naive, work, {}).errors, cases_of(work), work.max_error)
     function = Trace().computation(work, {})  # MetaSchedule's begins with it
     assert len(function.params) == len(work.arguments)
 

@@ -2,7 +2,6 @@
 
 import importlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.cuda_source import cubin, declared, registers_and_stack, source
 from tests.templates.devices import T4
-from tuner.measure import cases
 from tuner.measure.check import check
 
 WORKLOADS = [
@@ -38,10 +37,9 @@ class AsTemplate:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_naive_is_right(workload: Workload, tmp_path: Path) -> None:
+def test_naive_is_right(workload: Workload) -> None:
     naive: Any = AsTemplate("llvm")
-    cases.write(workload, tmp_path, seed=1)
-    check(Compiled(naive, workload, {}).errors, cases.read(workload, tmp_path), workload.max_error)
+    check(Compiled(naive, workload, {}).errors, cases_of(workload), workload.max_error)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

@@ -14,11 +14,11 @@ from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.gradients import WithGradients
 from templates.naive import naive_on
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.cuda_source import cubin, source
 from tests.templates.devices import CPU, H200, T4
 from tests.templates.shapes import SMALL, small_gradients
-from tuner.measure import cases
 from tuner.measure.check import check
 
 BOUNDED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
@@ -134,14 +134,11 @@ def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) ->
 @EACH
 @BOUNDED
 @given(data=st.data())
-def test_every_program_is_right(
-    operator: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_every_program_is_right(operator: str, data: st.DataObject) -> None:
     """Whatever the shape, layout, dtype and activation: the naive one, and any configuration of
     each template that serves it."""
-    work, folder = data.draw(small_gradients(operator)), tmp_path_factory.mktemp("cases")
-    cases.write(work, folder, seed=1)
-    known = cases.read(work, folder)
+    work = data.draw(small_gradients(operator))
+    known = cases_of(work)
     naive: Any = naive_on("cpu")
     check(Compiled(naive, work, {}).errors, known, work.max_error)
     for template in templates.templates_for(work, CPU):

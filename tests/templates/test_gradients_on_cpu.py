@@ -12,6 +12,7 @@ import templates
 from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.gradients import WithGradients
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tuner.measure import cases
@@ -75,17 +76,15 @@ def test_every_gradient_has_a_template(operator: str, direction: str) -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("forward", LARGE, ids=lambda work: work.key)
-def test_pieces_of_large_planes(forward: Any, direction: str, tmp_path: Any) -> None:
+def test_pieces_of_large_planes(forward: Any, direction: str) -> None:
     work = gradient(forward, direction)
     (template,) = in_pieces(work)
     space = template.space(work, CPU)
-    cases.write(work, tmp_path, seed=1)
-    known = cases.read(work, tmp_path)
     random = int(np.random.default_rng(7).integers(len(space)))
     for config in (template.default(work, CPU), space[random]):
         assert config in space
         assert template.features(work, config, CPU)
-        check(Compiled(template, work, config).errors, known, work.max_error)
+        check(Compiled(template, work, config).errors, cases_of(work), work.max_error)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -133,21 +132,18 @@ def dense(draw: st.DrawFn, direction: str) -> Conv1dWorkload:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @settings(max_examples=6, derandomize=True, deadline=None, database=None)
 @given(data=st.data())
-def test_a_gradient_of_dense_channels_is_right(
-    direction: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    work, folder = data.draw(dense(direction)), tmp_path_factory.mktemp("cases")
+def test_a_gradient_of_dense_channels_is_right(direction: str, data: st.DataObject) -> None:
+    work = data.draw(dense(direction))
     found = templates.templates_for(work, CPU)
     names = {"input_products", "input_signals"} if work.stride == 1 else {"input_products"}
     assert {each.name for each in found} <= (
         names if direction == "backward_input" else {"weight_products"}
     )
-    cases.write(work, folder, seed=1)
     for template in found:
         space = template.space(work, CPU)
         assert template.default(work, CPU) in space
         config = space[data.draw(st.integers(0, len(space) - 1))]
-        check(Compiled(template, work, config).errors, cases.read(work, folder), work.max_error)
+        check(Compiled(template, work, config).errors, cases_of(work), work.max_error)
 
 
 def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from templates import Operator, operators, templates_for
 from templates.naive import naive_on
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU, T4
-from tuner.measure import cases
 from tuner.measure.check import check
 from tuner.peers import LIBRARIES
 
@@ -35,12 +35,11 @@ def test_the_output_is_its_last_argument_and_the_only_one_that_is_written(
 
 @EACH
 def test_its_reference_agrees_with_the_loops_that_nobody_has_scheduled(
-    operator: Operator, tmp_path: Path
+    operator: Operator,
 ) -> None:
     workload = operator.workload.model_validate(operator.example)
-    cases.write(workload, tmp_path, seed=1)
     naive = Compiled(naive_on("cpu"), workload, {})  # type: ignore[arg-type]
-    check(naive.errors, cases.read(workload, tmp_path), workload.max_error)
+    check(naive.errors, cases_of(workload), workload.max_error)
 
 
 @EACH

@@ -11,32 +11,29 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import LEAST_ERROR
 from templates.workload import Workload
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tests.templates.shapes import SMALL
-from tuner.measure import cases
 from tuner.measure.check import check
 
 BOUNDED = settings(max_examples=18, derandomize=True, deadline=None, database=None)
 
 
-def agrees(workload: Workload, template: Any, config: dict[str, Any], folder: Any) -> None:
-    cases.write(workload, folder, seed=1)
+def agrees(workload: Workload, template: Any, config: dict[str, Any]) -> None:
     errors = Compiled(template, workload, config).errors
-    assert check(errors, cases.read(workload, folder), workload.max_error) <= workload.max_error
+    assert check(errors, cases_of(workload), workload.max_error) <= workload.max_error
 
 
 @pytest.mark.parametrize("operator", SMALL)
 @BOUNDED
 @given(data=st.data())
-def test_any_configuration_of_a_small_workload(
-    operator: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_configuration_of_a_small_workload(operator: str, data: st.DataObject) -> None:
     workload = data.draw(SMALL[operator]())
     for template in templates.templates_for(workload, CPU):
         space = template.space(workload, CPU)
         config = space[data.draw(st.integers(0, len(space) - 1))]
-        agrees(workload, template, config, tmp_path_factory.mktemp("cases"))
+        agrees(workload, template, config)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +62,12 @@ def test_any_configuration_of_a_small_workload(
     ids=lambda workload: workload.key,
 )
 @pytest.mark.parametrize("choice", ["default", "first", "last"])
-def test_workloads_of_many_chunks_taps_or_columns(
-    workload: Workload, choice: str, tmp_path: Any
-) -> None:
+def test_workloads_of_many_chunks_taps_or_columns(workload: Workload, choice: str) -> None:
     for template in templates.templates_for(workload, CPU):
         space = template.space(workload, CPU)
         ends = {"first": space[0], "last": space[len(space) - 1]}
         config = ends.get(choice) or template.default(workload, CPU)
-        agrees(workload, template, config, tmp_path)
+        agrees(workload, template, config)
 
 
 LARGEST = [

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import templates
 from templates.template import Template
 from templates.workload import Workload
+from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import H200
 from tests.templates.shapes import SMALL
-from tuner.measure import cases
 from tuner.measure.check import check
 
 BOUNDED = settings(max_examples=8, derandomize=True, deadline=None, database=None)
@@ -47,14 +47,12 @@ class OnCpu:
 @BOUNDED
 @given(data=st.data())
 def test_any_configuration_of_a_small_workload(
-    operator: str, name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    operator: str, name: str, data: st.DataObject
 ) -> None:
     workload = data.draw(SMALL[operator](plain=name != "blocks"))
     (template,) = (each for each in templates.operator(operator).templates if each.name == name)
     assume(template.applies(workload, H200))
     space = template.space(workload, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    folder = tmp_path_factory.mktemp("cases")
-    cases.write(workload, folder, seed=1)
     compiled = Compiled(OnCpu(template), workload, config)  # type: ignore[arg-type]
-    check(compiled.errors, cases.read(workload, folder), workload.max_error)
+    check(compiled.errors, cases_of(workload), workload.max_error)
