@@ -234,12 +234,12 @@ def _contenders(samples: dict[str, dict[int, Sample]], finalists: Collection[str
 def _behind(
     samples: dict[str, dict[int, Sample]],
     names: Collection[str],
-    rivals: Collection[str],
+    others: Collection[str],
     times_as_slow: float,
 ) -> list[str]:
-    """Which of these are so many times as slow as the fastest of the rivals, as the interval of the
+    """Which of these are so many times as slow as the fastest of the others, as the interval of the
     ratio says."""
-    fastest = _ranked(samples, rivals)[:1]
+    fastest = _ranked(samples, others)[:1]
     return [
         name
         for name, times in _ranked(samples, names)
