@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +37,14 @@ def take_threads(threads: int) -> None:
     already stays."""
     for name, value in threading_environment(threads).items():
         os.environ.setdefault(name, value)
+    _take_one_after_a_fork()
+
+
+@cache
+def _take_one_after_a_fork() -> None:
+    """TVM's threads stay with the parent, and a child's parallel kernel would wait for them for
+    ever."""
+    os.register_at_fork(after_in_child=partial(os.environ.update, TVM_NUM_THREADS="1"))
 
 
 @cache

@@ -37,3 +37,22 @@ import tvm_ffi
 print(tvm_ffi.get_global_func("runtime.NumThreads")())
 """
     assert run(code, libraries["full-parallel"]) == "1"
+
+
+def test_a_child_that_is_forked_computes_by_itself(libraries: dict[str, Path]) -> None:
+    """It has none of TVM's threads, which the parent has begun to use."""
+    code = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from tuner.library.load import load
+library = load(Path(sys.argv[1]))
+x, w = np.ones(16384, np.float32), np.ones(32, np.float32)
+expected = library(x, w)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # or it would wait for ever
+    os._exit(not np.array_equal(library(x, w), expected))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run(code, libraries["full-parallel"]) == "0"

@@ -239,3 +239,16 @@ def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
     assert model.conv.stride == (1, 1)
     restore_(model)
     model.conv.stride = (2, 2)
+
+
+def test_what_a_fused_optimiser_writes_is_folded(source: Local, x: Any) -> None:
+    """It does not show in the versions of tensors."""
+    model, own = Block(usual).eval(), Block(usual).eval()
+    optimize_(model, x, source=source)
+    before = outputs(model, x)
+    for each in (model, own):
+        each(x).square().mean().backward()
+        torch.optim.SGD(each.parameters(), lr=0.1, fused=True).step()
+    assert close(outputs(model, x), outputs(own, x))
+    assert model.conv.used == "tuned"
+    assert not close(before, outputs(model, x))

@@ -80,5 +80,15 @@ def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -
     assert "BatchNorm2d stays, because it is not all that takes it" in str(report)
 
 
+def test_what_is_taken_by_vmap_stays_what_it_was(source: Local, x: Any) -> None:
+    """It hands its function a tensor of its own, which stands for the output."""
+    model = Block(lambda block, y: block.bn(y) + torch.vmap(torch.sigmoid)(y)).eval()
+    model.conv.bias = nn.Parameter(torch.randn(6))
+    plain = outputs(model, x)
+    optimize_(model, x, source=source)
+    assert close(outputs(model, x), plain)
+    assert model.conv.used == "tuned"
+
+
 def first(kept: Any) -> Any:
     return kept[0] if isinstance(kept, list) else kept

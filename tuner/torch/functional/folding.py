@@ -7,6 +7,18 @@ from typing import Any
 
 import torch
 from torch.nn.utils.fusion import fuse_conv_bn_weights
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+_steps = 0
+"""Of optimisers in this process: what the fused ones write shows in no version of a tensor."""
+
+
+def _count_step(*_: Any) -> None:
+    global _steps  # noqa: PLW0603  # of the process, as PyTorch's hook is
+    _steps += 1
+
+
+register_optimizer_step_post_hook(_count_step)
 
 
 class BatchNorm:
@@ -43,7 +55,8 @@ class BatchNorm:
             weight, bias, own["weight"], own["bias"], kept["running_mean"], kept["running_var"],
         )  # fmt: skip
         # what training writes to the running sums does not show in their versions, but it counts
-        state = (self.module.eps, *_state((*parts, kept.get("num_batches_tracked"))))
+        counted = *parts, kept.get("num_batches_tracked")
+        state = (self.module.eps, _steps, *_state(counted))
         if self._folded is None or self._folded[0] != state:
             values: list[Any] = [None if each is None else each.detach().float() for each in parts]
             w, b, gain, shift, mean, variance = values

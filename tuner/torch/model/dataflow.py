@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -247,6 +248,8 @@ class _Watch(TorchFunctionMode):
         weakref.finalize(tensor, self._outputs.pop, id(tensor), None)
 
     def _use(self, tensor: Any, by: nn.Module | None) -> None:
+        while isinstance(tensor, torch.Tensor) and functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = functorch.get_unwrapped(tensor)  # torch.vmap's, say
         output = self._outputs.get(id(tensor)) if isinstance(tensor, torch.Tensor) else None
         if output is not None and (by is not None or not self._is_inside(tensor)):
             output.uses.append(by)
