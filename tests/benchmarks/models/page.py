@@ -32,7 +32,7 @@ _LANGUAGE = [
     "published layers' shapes and, but for LFM2, fewer layers: `tests/benchmarks/models/causal.py` "
     "has both. transformers computes with PyTorch alone what packages of kernels would else: a "
     "selective scan is a loop over all tokens in eager mode, and PyTorch's associative scan if it "
-    "is compiled. Models with one are timed compiled, and the scan takes most of their time.",
+    "is compiled. Models with one are timed compiled.",
     "",
 ]
 
