@@ -27,7 +27,7 @@ LIBRARIES = {
     "cudnn_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
-GRADIENTS = {"gradients.pytorch": PYTORCH}
+GRADIENTS = {"gradients.causal_conv1d": DEVICE, "gradients.pytorch": PYTORCH}
 """The same for gradients."""
 
 MAX_SECONDS = 1.0

@@ -74,14 +74,6 @@ def causal(
 ) -> Callable[[], Tensor]:
     """The call of a library's function, which may end with a bias and one of the activations
     WITHIN; what else there is at the end follows in PyTorch."""
-    import torch
-
-    def laid_out(tensor: Tensor) -> Tensor:
-        signals = channels_first(workload, tensor)
-        if layout is torch.channels_last:
-            return signals.transpose(1, 2).contiguous().transpose(1, 2)
-        return signals.contiguous()
-
     bias, residual = bias_and_residual(workload, added)
     is_within = residual is None and workload.activation in WITHIN
     kernels = w.reshape(workload.C, workload.N)
@@ -90,11 +82,23 @@ def causal(
         bias,
         workload.activation if is_within else "none",
     )
-    signals = laid_out(x)
+    signals = laid_out(workload, layout, x)
     if is_within:
         return lambda: convolve(signals)
-    finish = in_torch(workload, None if residual is None else laid_out(residual))
+    if residual is not None:
+        residual = laid_out(workload, layout, residual)
+    finish = in_torch(workload, residual)
     return lambda: finish(convolve(signals))
+
+
+def laid_out(workload: Conv1dWorkload, layout: memory_format, tensor: Tensor) -> Tensor:
+    """Signals (B, C, M), which lie in that order or with their channels last."""
+    import torch
+
+    signals = channels_first(workload, tensor)
+    if layout is torch.channels_last:
+        return signals.transpose(1, 2).contiguous().transpose(1, 2)
+    return signals.contiguous()
 
 
 def _bind(kernels: Tensor, bias: Tensor | None, activation: str) -> Callable[[Tensor], Tensor]:
@@ -103,7 +107,8 @@ def _bind(kernels: Tensor, bias: Tensor | None, activation: str) -> Callable[[Te
     return partial(function, weight=kernels, bias=bias, activation=named)
 
 
-def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
+def own_refusal(workload: Conv1dWorkload, layout: str) -> str | None:
+    """The same of this one, which has other terms if channels are last."""
     if layout == "NWC" and workload.C % CHANNELS_AT_ONCE:
         return f"channels last it takes multiples of {CHANNELS_AT_ONCE} channels"
     return refusal(workload, TAPS)
@@ -112,5 +117,5 @@ def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
 _FORM = Form(partial(causal, _bind), name="causal_conv1d", ordered=signals_in_layout)
 
 BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": partial(offered, "causal_conv1d", _FORM, _refusal),
+    "conv1d": partial(offered, "causal_conv1d", _FORM, own_refusal),
 }

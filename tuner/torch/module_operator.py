@@ -20,7 +20,6 @@ from tuner.torch.functional import autocast
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
-    Layer,
     Of,
     Saved,
     Some,
@@ -29,7 +28,7 @@ from tuner.torch.gradients.call import (
     in_place,
     laid_out,
 )
-from tuner.torch.gradients.shortcut import GradientShortcut
+from tuner.torch.gradients.shortcut import GradientShortcut, Remembers, recognised
 
 NAME = "convtune::module"
 _SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
@@ -39,11 +38,9 @@ _SCHEMA_OF_GRADIENTS = (
 )
 
 
-class Called(Layer, Protocol):
+class Called(Remembers, Protocol):
     """What a module gives the operator, which lays every output and gradient out: the graph is
     compiled for these strides."""
-
-    gradient_shortcut: GradientShortcut | None
 
     def recognised(self, x: Tensor, weight: Tensor, bias: Some, in_graph: bool) -> Some:
         """The output for a call like the last one that a kernel has computed; else None."""
@@ -112,7 +109,7 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
     if y is not None:
         return y
     if not needs_derivative(x, weight, bias, residual):
-        if _is_plain(x, weight, bias, residual):
+        if is_plain(x, weight, bias, residual):
             return module.computed_in_graph(x, weight, bias, residual)
         return _below_autograd(number, x, weight, bias, residual)
     if module.only_plain or is_transformed():
@@ -128,7 +125,7 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
     return differentiated
 
 
-def _is_plain(*tensors: Some) -> bool:
+def is_plain(*tensors: Some) -> bool:
     """Whether nobody listens below autograd. To be dispatched again takes as long as what is to be
     done, and what was recognised here is not recognised there."""
     if torch.is_grad_enabled() or not quiet(torch) or beyond_kernels(*tensors) is not None:
@@ -159,7 +156,7 @@ def _gradients(
 ) -> list[Tensor]:  # fmt: skip
     module, saved, of = _module(number), Saved(x, weight, bias, residual, output), Of(*needed)
     found = laid_out(module, computed(module, grad, saved, of), grad, x)
-    made = GradientShortcut.of(module, grad, x, weight, of)
+    made = GradientShortcut.of(module, grad, saved, of)
     if made is not None:
         module.gradient_shortcut = made
     return found
@@ -178,16 +175,13 @@ def _differentiated_gradients(
 ) -> list[Tensor]:  # fmt: skip
     """PyTorch's, which have derivatives, if there is something to derive by."""
     module = _module(number)
-    shortcut = module.gradient_shortcut
-    known = None if shortcut is None else shortcut(grad, x, weight, needed)
-    if known is not None and shortcut is not None:
-        if module.used_backward != shortcut.used:
-            module.used_backward = shortcut.used
+    known = recognised(module, grad, x, weight, bias, residual, needed)
+    if known is not None:
         return known
     if needs_derivative(grad, x, weight, bias, residual):
         saved = Saved(x, weight, bias, residual, output)
         return laid_out(module, computed(module, grad, saved, Of(*needed), tuned=False), grad, x)
-    if _is_plain(grad, x, weight, bias, residual, output):
+    if is_plain(grad, x, weight, bias, residual, output):
         return _gradients(grad, x, weight, bias, residual, output, needed, number)
     with torch._C._AutoDispatchBelowAutograd():
         found: list[Tensor] = torch.ops.convtune.module_gradients(

@@ -9,8 +9,9 @@ import pytest
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import tuner.torch  # noqa: E402
 from tuner.torch.gradients.shortcut import GradientShortcut  # noqa: E402
-from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
+from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 from tuner.torch.shortcut import Shortcut  # noqa: E402
 
 pytestmark = [
@@ -76,6 +77,36 @@ def test_the_steps_of_a_loop_are_recognised(module: Any, asked: dict[str, list[b
     assert asked["output"][-2:] == asked["gradients"][-2:] == [True, True]
     assert module.used == "tuned"
     assert module.used_backward == {"input": "tuned", "weight": "tuned"}
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_all_gradients_in_one_program_are_recognised(
+    at_once: Local, asked: dict[str, list[bool]], named: bool
+) -> None:
+    torch.manual_seed(6)
+    weight, bias = (torch.nn.Parameter(torch.randn(*shape)) for shape in ((4, 1, 4), (4,)))
+    how: Any = {"mode": "causal", "kind": "correlate", "groups": 4, "activation": "silu"}
+    module = Conv1d(weight, bias, source=at_once, **how)
+
+    def by_name(x: Any) -> Any:
+        operator = torch.ops.convtune.conv1d
+        return operator(x, weight, bias, padding=[3, 0], groups=4, activation="silu")
+
+    tuner.torch.use(at_once)
+    try:
+        call = compiled(by_name if named else module)
+        for _ in range(3):
+            check(module, call, torch.randn(2, 4, 61).requires_grad_(), torch.randn(2, 4, 61))
+            with torch.no_grad():
+                weight.mul_(2)
+                bias.add_(1)
+        assert asked["gradients"] == [True, True]
+        bias.requires_grad_(False)
+        check(module, call, torch.randn(2, 4, 61).requires_grad_(), torch.randn(2, 4, 61))
+        check(module, call, torch.randn(2, 4, 61), torch.randn(2, 4, 61))
+        assert not any(asked["gradients"][2:])
+    finally:
+        tuner.torch.use(None)
 
 
 def test_gradients_share_no_memory(module: Any) -> None:

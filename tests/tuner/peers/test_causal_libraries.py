@@ -14,11 +14,14 @@ from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
 from tuner.peers import causal_conv1d_peer, cudnn_peer
 from tuner.peers.causal_conv1d_peer import WITHIN, causal
+from tuner.peers.gradients import causal_conv1d as backward_peer
 from tuner.peers.peer import Broken, Peer
 from tuner.peers.pytorch_peer import signals_in_layout
 from tuner.peers.torch_arrays import to_array, to_tensor
 
 LIBRARIES = {"causal_conv1d": causal_conv1d_peer, "cudnn": cudnn_peer}
+ALL: dict[str, Any] = LIBRARIES | {"gradients": backward_peer}
+BOTH = ["NCW", "NWC"]
 SIGNALS: dict[str, Any] = {"B": 2, "C": 16, "M": 50, "N": 4, "mode": "causal"}
 
 
@@ -72,6 +75,44 @@ def test_a_library_gets_what_it_computes_and_pytorch_ends_it(
     assert within == ["silu" if alone else "none"]
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {},
+        {"bias": True, "activation": "silu"},
+        {"activation": "silu", "kind": "correlate", "layout": "NWC"},
+        {"bias": True, "layout": "NWC", "dtype": "bfloat16"},
+    ],
+)
+@pytest.mark.torch
+def test_a_library_gets_what_it_has_all_gradients_of(shape: dict[str, Any], last: bool) -> None:
+    import torch
+
+    work = workload(direction="backward", **shape)
+
+    def backward(x: Any, kernels: Any, bias: Any, g: Any, *rest: Any) -> tuple[Any, ...]:
+        assert rest == (None, None, None, None, False, work.activation == "silu")
+        assert ((bias is not None), kernels.shape) == (work.bias, (work.C, work.N))
+        for signals in (x, g):
+            assert signals.shape == (work.B, work.C, work.M)
+            assert (signals.transpose(1, 2) if last else signals).is_contiguous()
+        wanted = [each.detach().requires_grad_() for each in (x, kernels, bias) if each is not None]
+        y = torch.nn.functional.conv1d(
+            wanted[0], wanted[1][:, None], *wanted[2:], padding=work.N - 1, groups=work.C
+        )[..., : work.M]
+        y = torch.nn.functional.silu(y) if rest[-1] else y
+        dx, dw, *db = torch.autograd.grad(y, wanted, g)
+        return dx, dw, db[0] if db else None, None
+
+    given = draw(work, "normal", np.random.default_rng(3))
+    layout = torch.channels_last if last else torch.contiguous_format
+    call = backward_peer.call(backward, work, layout, *(to_tensor(each, "cpu") for each in given))
+    exact = templates.operator("conv1d").references(work, *given)
+    for y, each in zip(backward_peer.in_order(work, call()), exact.values(), strict=True):
+        assert relative_error(to_array(y), each) < work.max_error
+
+
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
     """A library's peers by name, as if it and a GPU were here."""
@@ -79,7 +120,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
     monkeypatch.setattr(causal_conv1d_peer, "ready", lambda kind: True)
 
     def found(library: str, **shape: Any) -> dict[str, Peer]:
-        peers = LIBRARIES[library].BY_OPERATOR["conv1d"](workload(**shape), "cuda")
+        peers = ALL[library].BY_OPERATOR["conv1d"](workload(**shape), "cuda")
         return {peer.name: peer for peer in peers}
 
     return found
@@ -96,6 +137,15 @@ def test_it_is_offered_in_both_layouts_for_what_it_is_for(library: str, listed: 
     assert list(LIBRARIES[library].BY_OPERATOR["conv1d"](workload(), "cpu")) == []
 
 
+def test_gradients_are_offered_all_at_once(listed: Any) -> None:
+    for shape in ({}, {"layout": "NWC", "activation": "silu", "bias": True}):
+        found = listed("gradients", direction="backward", **shape)
+        assert found.keys() == {"causal_conv1d NCW", "causal_conv1d NWC"}
+        assert not any(isinstance(peer, Broken) for peer in found.values())
+    for direction in ("backward_input", "backward_weight"):
+        assert listed("gradients", direction=direction) == {}
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_one_that_is_not_there_is_no_peer(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causal_conv1d_peer, "installed", lambda name: False)
@@ -105,14 +155,16 @@ def test_one_that_is_not_there_is_no_peer(library: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("library", "shape", "layouts", "reason"),
     [
-        ("causal_conv1d", {"N": 5}, ["NCW", "NWC"], "it takes 2 to 4 taps"),
+        ("causal_conv1d", {"N": 5}, BOTH, "it takes 2 to 4 taps"),
         ("causal_conv1d", {"C": 12}, ["NWC"], "multiples of 8 channels"),
-        ("causal_conv1d", {"F": 32}, ["NCW", "NWC"], "one kernel for each channel"),
-        ("causal_conv1d", {"dilation": 2}, ["NCW", "NWC"], "neither stride nor dilation"),
-        ("causal_conv1d", {"stride": 2}, ["NCW", "NWC"], "neither stride nor dilation"),
-        ("cudnn", {"N": 1}, ["NCW", "NWC"], "it takes 2 to"),
+        ("causal_conv1d", {"F": 32}, BOTH, "one kernel for each channel"),
+        ("causal_conv1d", {"dilation": 2}, BOTH, "neither stride nor dilation"),
+        ("causal_conv1d", {"stride": 2}, BOTH, "neither stride nor dilation"),
+        ("gradients", {"direction": "backward", "N": 5}, BOTH, "it takes 2 to 4 taps"),
+        ("gradients", {"direction": "backward", "activation": "gelu"}, BOTH, "it knows silu"),
+        ("cudnn", {"N": 1}, BOTH, "it takes 2 to"),
         ("cudnn", {"N": 200, "M": 400}, ["NWC"], "it takes 2 to 128 taps"),
-        ("cudnn", {"F": 32}, ["NCW", "NWC"], "one kernel for each channel"),
+        ("cudnn", {"F": 32}, BOTH, "one kernel for each channel"),
     ],
 )
 def test_it_says_what_it_does_not_take(
@@ -120,7 +172,8 @@ def test_it_says_what_it_does_not_take(
 ) -> None:
     found = listed(library, **shape)
     refused = [name for name, peer in found.items() if isinstance(peer, Broken)]
-    assert refused == [f"{library} {layout}" for layout in layouts]
+    name = "causal_conv1d" if library == "gradients" else library
+    assert refused == [f"{name} {layout}" for layout in layouts]
     for name in refused:
         with pytest.raises(Exception, match=reason):
             found[name].prepare()

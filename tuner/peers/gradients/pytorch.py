@@ -122,7 +122,7 @@ def _called(
     return call
 
 
-def _conv1d_in_order(workload: Conv1dWorkload, found: Any) -> Any:
+def conv1d_in_order(workload: Conv1dWorkload, found: Any) -> Any:
     dx, dw, db = found
     if dx is not None:
         signals = dx.reshape(workload.B, workload.C, workload.M)
@@ -150,7 +150,7 @@ def _flat(workload: WithGradients, dw: Any, db: Any) -> Any:
 
 def _of_conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
-    form = Form(_conv1d, FLOAT16_ON_CPU, layouts, ordered=_conv1d_in_order)
+    form = Form(_conv1d, FLOAT16_ON_CPU, layouts, ordered=conv1d_in_order)
     yield from _each(form, workload, kind)
 
 

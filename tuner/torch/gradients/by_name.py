@@ -15,7 +15,6 @@ from tuner.torch.functional import activations, convolutions
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
-    Layer,
     Of,
     Saved,
     Some,
@@ -24,7 +23,8 @@ from tuner.torch.gradients.call import (
     in_place,
     laid_out,
 )
-from tuner.torch.module_operator import is_transformed, needs_derivative
+from tuner.torch.gradients.shortcut import GradientShortcut, recognised
+from tuner.torch.module_operator import is_plain, is_transformed, needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.tuned_module import Tuned
 
@@ -83,13 +83,20 @@ class OperatorGradients:
 
     def _computed(
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-        needed: Sequence[bool], *terms: Any,
+        needed: list[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
         saved, of = Saved(x, weight, bias, residual, output), Of(*needed)
         has_bias = of.bias or bias is not None
         tuned = self._operator.layer_of(x, weight, has_bias, *terms)
-        layer: Layer = tuned or _Plain(self._operator.kind, terms)
-        return laid_out(layer, computed(layer, grad, saved, of), grad, x)
+        if tuned is None:
+            layer = _Plain(self._operator.kind, terms)
+            return laid_out(layer, computed(layer, grad, saved, of), grad, x)
+        known = recognised(tuned, grad, x, weight, bias, residual, needed)
+        if known is not None:
+            return known
+        found = laid_out(tuned, computed(tuned, grad, saved, of), grad, x)
+        tuned.gradient_shortcut = GradientShortcut.of(tuned, grad, saved, of)
+        return found
 
     def _described(
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
@@ -99,7 +106,7 @@ class OperatorGradients:
 
     def _differentiated(
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-        needed: Sequence[bool], *terms: Any,
+        needed: list[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
         """PyTorch's, which have derivatives, if there is something to derive by."""
         saved = Saved(x, weight, bias, residual, output)
@@ -107,6 +114,8 @@ class OperatorGradients:
             layer = _Plain(self._operator.kind, terms)
             found = computed(layer, grad, saved, Of(*needed), tuned=False)
             return laid_out(layer, found, grad, x)
+        if is_plain(grad, x, weight, bias, residual, output):
+            return self._computed(grad, x, weight, bias, residual, output, needed, *terms)
         with torch._C._AutoDispatchBelowAutograd():
             below: list[Tensor] = self._call(grad, *saved, needed, *terms)
         return below

@@ -3,9 +3,8 @@ as tuner/torch/shortcut.py does it with outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -13,88 +12,101 @@ from torch._C._dynamo.guards import TensorGuards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import active
-from tuner.torch.gradients.call import Layer, Of
-from tuner.torch.shortcut import Order
+from tuner.torch.gradients.call import Layer, Of, Saved, Some
+from tuner.torch.looks_up import Purpose
 
-GIVEN = ("output_gradient", "input", "weight")
+
+class Remembers(Layer, Protocol):
+    """A layer that keeps the shortcut of its last call."""
+
+    gradient_shortcut: GradientShortcut | None
 
 
 class GradientShortcut:
-    """For calls of the libraries of an input's and a weight's gradient, None for what is not
-    needed. ``orders`` are those of the axes in which they take the output's gradient and the
-    input, and the input's gradient is given back; None: as they are."""
+    """For calls of the library of all gradients at once, or of those of an input's and a weight's
+    gradient."""
 
     @classmethod
-    def of(cls, layer: Layer, grad: Tensor, x: Tensor, weight: Tensor, needed: Of) -> Self | None:
+    def of(cls, layer: Layer, grad: Tensor, saved: Saved, needed: Of) -> Self | None:
         """After a call on these tensors, while no gradients are recorded; None if it takes more
         than to call kernels."""
+        x, weight, bias, residual, _ = saved
         by_pytorch = "pytorch" in layer.used_backward.values()
-        if layer.activation != "none" or needed.residual or by_pytorch or torch.is_grad_enabled():
+        if needed.residual or residual is not None or by_pytorch or torch.is_grad_enabled():
             return None
-        both = needed.input and needed.weight
-        at_once = both and layer.gradient_library(x, weight, "backward") is not None
-        if at_once or layer.laid_out(grad, x) is not grad:
+        kernels = _kernels(layer, x, weight, needed)
+        works: list[Any] = [each.workload for each in kernels.values()]
+        if not works or layer.laid_out(grad, x) is not grad:
             return None
-        of_input = layer.gradient_library(x, weight, "backward_input") if needed.input else None
-        of_weight = layer.gradient_library(x, weight, "backward_weight") if needed.weight else None
-        libraries: list[Any] = [each for each in (of_input, of_weight) if each is not None]
-        if needed.bias and not _has_biases(of_weight):
+        if needed.bias and not works[-1].bias:
             return None
-        tensors = dict(zip(GIVEN, (grad, x, weight), strict=True))
-        layouts = {each.workload.layout for each in libraries}
+        layouts = {each.layout for each in works}
         if len(layouts) != 1:
             return None
         orders = layer.ORDERS.get(layouts.pop())
-        for library in libraries:
-            for argument in library.arguments[:-1]:
-                given = tensors[argument.name]
-                if orders is not None and argument.name != "weight":
-                    given = given.permute(orders[0])
-                if given.shape != argument.shape:
-                    return None
-        return cls((grad, x, weight), needed, of_input, of_weight, orders)
+        named: dict[str, Any] = {
+            "output_gradient": grad,
+            "input": x,
+            "weight": weight,
+            "bias": bias,
+        }
+        takes_bias = False
+        for argument in (each for work in works for each in work.given):
+            given = named[argument.name]
+            takes_bias = takes_bias or argument.name == "bias"
+            if orders is not None and argument.name in ("output_gradient", "input"):
+                given = given.permute(orders[0])
+            if given.shape != argument.shape:
+                return None
+        tensors = [each for name, each in named.items() if takes_bias or name != "bias"]
+        return cls(tensors, needed, kernels, orders)
 
     def __init__(
-        self,
-        tensors: Sequence[Tensor],
-        needed: Of,
-        of_input: Library | None,
-        of_weight: Library | None,
-        orders: tuple[Order, Order] | None,
+        self, tensors: list[Tensor], needed: Of, kernels: dict[Purpose, Library], orders: Any
     ) -> None:
+        """``tensors`` are the output's gradient, input, weight and perhaps bias, ``kernels`` what
+        computes their gradients. ``orders`` are those of the axes in which they take the first two,
+        and the input's gradient is given back; None: as they are."""
         sizes: Any = [list(each.shape) for each in tensors]
         strides: Any = [list(each.stride()) for each in tensors]
         self._alike = TensorGuards(
             *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
         ).check
+        self._has_bias = len(tensors) > 3
         self._needed = list(needed)
-        self._of_input, self._of_weight = of_input, of_weight
+        self._at_once = kernels.get("backward")
+        self._of_input = kernels.get("backward_input")
+        self._of_weight = kernels.get("backward_weight")
         self._taken = orders and orders[0]
         self._given_back = orders and orders[1]
-        weight = tensors[-1]
+        weight = tensors[2]
         self._shape, self._strides = weight.shape, weight.stride()
         self._taps = prod(weight.shape)
-        self._biases = _has_biases(of_weight)
-        self.used = {
-            name: "tuned"
-            for name, library in (("input", of_input), ("weight", of_weight))
-            if library
-        }
+        of_weight: Any = self._of_weight and self._of_weight.workload
+        self._biases = of_weight is not None and of_weight.bias  # behind the weight's gradient
+        needs = zip(("input", "weight"), needed, strict=False)
+        self.used = {name: "tuned" for name, is_needed in needs if is_needed}
 
     def __call__(
-        self, grad: Tensor, x: Tensor, weight: Tensor, needed: list[bool]
-    ) -> list[Tensor] | None:
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
+        needed: list[bool],
+    ) -> list[Tensor] | None:  # fmt: skip
         """Those that are needed, in their order; None if the call is another one."""
-        if needed != self._needed or torch.is_grad_enabled():
+        if needed != self._needed or residual is not None or torch.is_grad_enabled():
             return None
-        if not self._alike(grad, x, weight) or active(torch):
+        if (bias is not None) is not self._has_bias:
             return None
-        found = []
+        biases = () if bias is None else (bias,)
+        if not self._alike(grad, x, weight, *biases) or active(torch):
+            return None
         if self._taken is not None:
             grad, x = grad.permute(self._taken), x.permute(self._taken)
+        if self._at_once is not None:
+            y, *others = self._at_once.of_tensors(x, grad, weight, *biases)
+            return [self._placed(y), *others[: 1 + needed[2]]]
+        found = []
         if self._of_input is not None:
-            y = self._of_input.of_tensors(grad, weight)
-            found.append(y if self._given_back is None else y.permute(self._given_back))
+            found.append(self._placed(self._of_input.of_tensors(grad, weight)))
         if self._of_weight is not None:
             y = self._of_weight.of_tensors(x, grad)
             found.append(y.as_strided(self._shape, self._strides) if self._biases else y)
@@ -102,8 +114,38 @@ class GradientShortcut:
                 found.append(y[self._taps :].clone())  # an operator's outputs share no memory
         return found
 
+    def _placed(self, y: Tensor) -> Tensor:
+        return y if self._given_back is None else y.permute(self._given_back)
 
-def _has_biases(of_weight: Library | None) -> bool:
-    """Whether a bias's gradient comes behind the weight's."""
-    work: Any = of_weight and of_weight.workload
-    return work is not None and bool(work.bias)
+
+def recognised(
+    layer: Remembers, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
+    needed: list[bool],
+) -> list[Tensor] | None:  # fmt: skip
+    """The gradients of a call like the last one that kernels alone have computed; else None."""
+    shortcut = layer.gradient_shortcut
+    if shortcut is None:
+        return None
+    found = shortcut(grad, x, weight, bias, residual, needed)
+    if found is not None and layer.used_backward != shortcut.used:
+        layer.used_backward = shortcut.used
+    return found
+
+
+def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpose, Library]:
+    """What computed the gradients of input and weight that are needed; nothing if more was done,
+    which is to make the sums' gradient of the activation's."""
+    both = needed.input and needed.weight
+    at_once = layer.gradient_library(x, weight, "backward") if both else None
+    if at_once is not None:
+        work: Any = at_once.workload
+        return {"backward": at_once} if work.activation == layer.activation else {}
+    if layer.activation != "none":
+        return {}
+    wanted: tuple[Purpose, Purpose] = ("backward_input", "backward_weight")
+    found = {
+        purpose: layer.gradient_library(x, weight, purpose)
+        for purpose, is_needed in zip(wanted, needed, strict=False)
+        if is_needed
+    }
+    return {purpose: library for purpose, library in found.items() if library is not None}
