@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import AT_ONCE, BIASED, CALLED, GRADIENTS, WORKLOADS, build_all
+from small_libraries import AT_ONCE, BIASED, CALLED, GRADIENTS, SUMS, WORKLOADS, build_all
 from stored_best import store
 
 from db import queue
@@ -48,7 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in (*WORKLOADS.keys() - {"full"}, *BIASED, *CALLED):
+    for name in (*WORKLOADS.keys() - {"full"}, *BIASED):
         store(engine, libraries[f"{name}-serial"])
     store(engine, libraries["full-parallel"])
     engine.dispose()
@@ -65,7 +65,7 @@ def trained(
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
-    for name in ("depthwise", *BIASED, *GRADIENTS):
+    for name in ("depthwise", *BIASED, *GRADIENTS, *SUMS):
         store(engine, libraries[f"{name}-serial"])
     engine.dispose()
     with Local(settings, cache=folder / "cache") as opened:

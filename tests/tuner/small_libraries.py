@@ -73,11 +73,12 @@ GRADIENTS = {
     ),
     "lastinput": ("depthwise_conv2d", _LAST | {"direction": "backward_input"}),
     "lastweight": ("depthwise_conv2d", _LAST | {"direction": "backward_weight"}),
-    "causalsums": ("conv1d", _CAUSAL | {"activation": "none"}),
     "causalinput": ("conv1d", _CAUSAL | {"direction": "backward_input"}),
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
-"""Those of ``depthwise`` and of what takes a bias too, and sums that these need."""
+"""Those of ``depthwise`` and of what takes a bias too."""
+SUMS = {"causalsums": ("conv1d", _CAUSAL | {"activation": "none"})}
+"""What the gradients of ``causal`` need."""
 AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}
 """Those of ``causal`` in one program."""
 CALLED = {
@@ -101,7 +102,7 @@ SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
-    operator, shape = (WORKLOADS | BIASED | GRADIENTS | AT_ONCE | CALLED | FEW)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS | SUMS | AT_ONCE | CALLED | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -118,7 +119,7 @@ def build_all(folder: Path) -> dict[str, Path]:
             for threading in THREADING
         } | {
             f"{name}-serial": built(child, folder / f"{name}-serial.so", device)
-            for name in (*GRADIENTS, *AT_ONCE, *CALLED)
+            for name in (*GRADIENTS, *SUMS, *AT_ONCE, *CALLED)
         }
     finally:
         child.close()
