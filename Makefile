@@ -20,7 +20,7 @@ lint: $(TORCH)/.for-tests
 test: $(TORCH)/.for-tests
 	$(MAKE) --jobs 3 lint suite suite-torch
 
-# A file's tests stay together: they share what is dear to set up. Three files at once on two cores,
+# A file's tests stay together: they share what is dear to set up. Four files at once on two cores,
 # as many wait for processes of their own; in order of their names, so that the longest come first.
 # Those that need PyTorch run one by one, beside the others: each process of theirs imports it.
 # Each of some 500 processes would make a thread of linear algebra, which spins, for each core. So do
@@ -30,7 +30,7 @@ suite suite-torch: export OPENBLAS_NUM_THREADS = 1
 suite suite-torch: export OMP_WAIT_POLICY = PASSIVE
 suite suite-torch: export PYTHONDONTWRITEBYTECODE =
 suite: $(VENV)/.for-tests
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 suite-torch: $(TORCH)/.for-tests
 	$(TORCH)/bin/python -m pytest -m torch
