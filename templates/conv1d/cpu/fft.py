@@ -31,7 +31,7 @@ class CpuFft(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "fft"
     kind = "cpu"
-    version = 2
+    version = 3
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -257,15 +257,15 @@ class _Program:
 
     def _first_copied(self, start: Any, target: Rows, edge: Any) -> None:
         M = self.M
-        with ir.serial(0, 2) as block, ir.serial(0, self.points) as i:
-            p = start + block * self.new + i
-            place = M - 1 - p if self.backwards else p
-            value = tirx.if_then_else(
-                ir.And(p >= 0, p < M),
-                self.x[self.into + place].astype("float32"),
-                tirx.const(0.0, "float32"),
-            )
-            ir.buffer_store(edge, value, [block * self.points + i])
+        with ir.serial(0, 2 * self.points) as i:
+            ir.buffer_store(edge, tirx.const(0.0, "float32"), [i])
+        with ir.serial(0, 2) as block:
+            first = ir.Bind(start + block * self.new)
+            before = ir.Bind(_within(-first, self.points))
+            with ir.serial(0, _within(M - first, self.points) - before) as i:
+                p = first + before + i
+                value = self.x[self.into + (M - 1 - p if self.backwards else p)]
+                ir.buffer_store(edge, value.astype("float32"), [block * self.points + before + i])
         self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
     def _last(self, pair: Any, source: Rows, edge: Any) -> None:
@@ -286,11 +286,11 @@ class _Program:
 
     def _last_copied(self, start: Any, source: Rows, edge: Any) -> None:
         self._inverse(0, self.n, source, self._block(edge, 0, self.points))
-        with ir.serial(0, 2) as block, ir.serial(0, self.new) as i:
-            place = start + block * self.new + i
-            with ir.If(place < self.workload.length), ir.Then():
+        with ir.serial(0, 2) as block:
+            first = ir.Bind(start + block * self.new)
+            with ir.serial(0, _within(self.workload.length - first, self.new)) as i:
                 total = edge[block * self.points + i]
-                at = self.out + place
+                at = self.out + first + i
                 value = finished(self.workload, total, self.added, self.f, [at])
                 ir.buffer_store(self.y, value, [at])
 
@@ -300,3 +300,10 @@ class _Program:
         """The rows of a signal."""
         leg = self.n // self.factors[0] * self.lanes
         return Rows(buffer, start, self.lanes, leg, imaginary, limit)
+
+
+def _within(count: Any, most: int) -> Any:
+    """``count``, from 0 to ``most``. A loop has no more turns than there are elements, because
+    LLVM would mask the others, and a masked vector on a page that is not there takes a processor
+    a microsecond."""
+    return tirx.max(0, tirx.min(count, most))

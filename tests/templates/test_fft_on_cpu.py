@@ -1,0 +1,29 @@
+"""The Fourier form's machine code for a CPU with masks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.workload import Conv1dWorkload
+from tests.templates.devices import CPU
+from tuner.build.compile import compile_library
+
+AVX512 = {"kind": "llvm", "mcpu": "x86-64-v4"}
+MASKED_MOVE = re.compile(r"\tv(?:mov\w+|maskmov\w+)\t.*\{%k[1-7]\}")
+
+
+@pytest.mark.parametrize(
+    "workload", [Conv1dWorkload(M=5003, N=2053), Conv1dWorkload(M=211, N=509, kind="correlate")]
+)
+def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_path: Path) -> None:
+    """A block is longer than what is left of a signal: LLVM would mask all of its vectors, of which
+    one that lies on a page that is not there takes a microsecond."""
+    template = CpuFft()
+    config = template.default(workload, CPU)
+    source = compile_library(
+        template.schedule(workload, config).mod, AVX512, tmp_path / "library.so"
+    )
+    assert "zmm" in source
+    assert not MASKED_MOVE.findall(source)
