@@ -24,7 +24,6 @@ __device__ void planted(const float* x, const float* w, float* y, unsigned* shar
 class PlantedCuda(Template[Conv1dWorkload]):
     """conv1d on CUDA: ``behaviour`` says what happens when the kernel is run."""
 
-    operator = "conv1d"
     name = "planted_cuda"
     kind = "cuda"
     version = 1

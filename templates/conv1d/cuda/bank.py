@@ -29,7 +29,6 @@ class CudaBank(Template[Conv1dWorkload]):
     positions and goes through ``filter_tiles`` of 16 filters. A lane has ``neighbours`` side by
     side, which it stores at once. ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "bank"
     kind = "cuda"
     version = 2

@@ -22,7 +22,6 @@ class CudaDirect(Template[Conv1dWorkload]):
     loads for staging wait for memory ``in turn`` or ``together``. It stores its ``own`` sums, or
     stores them through shared memory ``together`` with its neighbours."""
 
-    operator = "conv1d"
     name = "direct"
     kind = "cuda"
     version = 4

@@ -30,7 +30,6 @@ class CudaHankel(Template[Conv1dWorkload]):
     many as divide all rows of a signal. ``resident`` blocks at least have room on a unit
     (``schedules/hankel.cu``)."""
 
-    operator = "conv1d"
     name = "hankel"
     kind = "cuda"
     version = 2

@@ -37,7 +37,6 @@ class CudaImplicit(Template[Conv1dWorkload]):
     meanwhile; whole warpgroups then multiply them by a window that stays. A thread has no more
     registers than let a unit hold ``resident`` blocks."""
 
-    operator = "conv1d"
     name = "implicit"
     kind = "cuda"
     version = 6

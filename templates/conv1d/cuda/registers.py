@@ -20,7 +20,6 @@ class CudaRegisters(Template[Conv1dWorkload]):
     ``outputs_per_thread`` neighbouring outputs need, or one of ``shares`` parts of their taps.
     Lanes that share outputs add up their sums by shuffles."""
 
-    operator = "conv1d"
     name = "registers"
     kind = "cuda"
     version = 4

@@ -20,7 +20,6 @@ class CudaSignals(Template[Conv1dWorkload]):
     ``taps_unrolled`` taps at a time; neighbouring threads have neighbouring outputs, or channels if
     those are last."""
 
-    operator = "conv1d"
     name = "signals"
     kind = "cuda"
     version = 3

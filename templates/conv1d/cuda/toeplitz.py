@@ -19,7 +19,6 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     ``tail`` says whether every step checks if it is past the end, or only those after the last
     whole round of fragments."""
 
-    operator = "conv1d"
     name = "toeplitz"
     kind = "cuda"
     version = 2

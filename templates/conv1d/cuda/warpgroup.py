@@ -24,7 +24,6 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     ``steps_per_sum`` steps of sixteen taps are added on the tensor cores, which truncate, before
     a sum is added up in float32."""
 
-    operator = "conv1d"
     name = "warpgroup"
     kind = "cuda"
     version = 2

@@ -31,7 +31,6 @@ class CudaWindow(Template[Conv1dWorkload]):
     far apart, or has those beside its own vector from neighbouring lanes (lanes), if they are few.
     ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
 
-    operator = "conv1d"
     name = "window"
     kind = "cuda"
     version = 3

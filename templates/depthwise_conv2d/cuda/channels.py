@@ -35,7 +35,6 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     block goes through the kernel row by row, and a thread has one row of outputs. ``resident``
     blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
     version = 4

@@ -27,7 +27,6 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
     columns of one channel, ``row_warps`` warps a channel. A block stages its taps once for
     ``walks`` sets of images; ``resident`` blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_planes"
     kind = "cuda"
     version = 1

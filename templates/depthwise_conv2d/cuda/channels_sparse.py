@@ -37,7 +37,6 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     A block has ``channels`` channels of a strip of ``rows`` rows of ``walks`` images, and a warp
     ``each`` pairs of them. ``resident`` blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_sparse"
     kind = "cuda"
     version = 2

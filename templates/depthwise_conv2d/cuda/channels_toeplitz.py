@@ -31,7 +31,6 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     tiles. Input rows are copied ``stages`` - 1 steps ahead; ``resident`` blocks at least have room
     on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_toeplitz"
     kind = "cuda"
     version = 3

@@ -19,7 +19,6 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     """A thread sums ``columns`` neighbouring outputs of a row and reads input and weights where
     they lie; neighbouring threads have neighbouring channels if those are last."""
 
-    operator = "depthwise_conv2d"
     name = "direct"
     kind = "cuda"
     version = 2

@@ -32,7 +32,6 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     ``unroll`` whether the rows of the kernel are unrolled, too, and ``output`` whether sums go
     through shared memory, to be written in the order of memory."""
 
-    operator = "depthwise_conv2d"
     name = "patch"
     kind = "cuda"
     version = 2

@@ -28,7 +28,6 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     or in bulk by the copy engine, which also takes the results. ``strips`` share their code or
     have each its own, in which the compiler knows what is padding."""
 
-    operator = "depthwise_conv2d"
     name = "rows"
     kind = "cuda"
     version = 4

@@ -18,7 +18,6 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     the taps, sums in registers or in the output itself, input and weights through shared memory
     or directly from global, and how many steps a loop may have to be unrolled."""
 
-    operator = "depthwise_conv2d"
     name = "splits"
     kind = "cuda"
     version = 1

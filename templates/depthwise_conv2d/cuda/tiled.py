@@ -22,7 +22,6 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     aligned). A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs,
     reading shared memory directly or through registers."""
 
-    operator = "depthwise_conv2d"
     name = "tiled"
     kind = "cuda"
     version = 2

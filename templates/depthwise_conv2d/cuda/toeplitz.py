@@ -32,7 +32,6 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     loaded for all groups of a warp, or slides through registers from one group, a row of 16
     images, to the next."""
 
-    operator = "depthwise_conv2d"
     name = "toeplitz"
     kind = "cuda"
     version = 2

@@ -17,7 +17,6 @@ class Planted(Template[Conv1dWorkload]):
     was. ``crash``: the process aborts. ``hang``: the call never returns.
     """
 
-    operator = "conv1d"
     name = "planted"
     kind = "cpu"
     version = 1

@@ -28,7 +28,6 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
     along in registers. What several threads of a channel leave a second launch adds up;
     ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "backward_channels"
     kind = "cuda"
     version = 1

@@ -27,7 +27,6 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
     along in registers. What several warps of a channel leave
     a second launch adds up; ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "backward_rows"
     kind = "cuda"
     version = 1

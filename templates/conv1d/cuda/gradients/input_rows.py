@@ -23,7 +23,6 @@ class CudaInputRows(Template[Conv1dWorkload]):
     ``resident`` blocks at least have room on a unit. It serves what no forward template can:
     strides, several kernels for a channel, and activations."""
 
-    operator = "conv1d"
     name = "input_rows"
     kind = "cuda"
     version = 1

@@ -29,7 +29,6 @@ class CudaWeightRows(Template[Conv1dWorkload]):
     them. What several parts leave a second launch adds up; ``resident`` blocks at least have room
     on a unit."""
 
-    operator = "conv1d"
     name = "weight_rows"
     kind = "cuda"
     version = 1

@@ -20,7 +20,6 @@ class CudaBlocks(Template[Conv1dWorkload]):
     taps at a time and reads everything through the caches, nothing through shared memory. The
     outputs of a thread lie ``threads`` apart, so that neighbouring threads read neighbours."""
 
-    operator = "conv1d"
     name = "blocks"
     kind = "cuda"
     version = 3

@@ -30,7 +30,6 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     ``lanes`` such vectors of channels; ``resident`` blocks at least have room on a unit. It serves
     what no forward template can: strides, several kernels for a channel, and activations."""
 
-    operator = "depthwise_conv2d"
     name = "input_channels"
     kind = "cuda"
     version = 2

@@ -42,7 +42,6 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     together, ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a
     unit."""
 
-    operator = "depthwise_conv2d"
     name = "weight_channels"
     kind = "cuda"
     version = 2

@@ -35,7 +35,6 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     ahead. There are about so many ``blocks``; what they leave a second launch adds up. ``resident``
     blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "weight_matrices"
     kind = "cuda"
     version = 3
