@@ -24,6 +24,12 @@ def capability(limits: DeviceLimits) -> int:
     return int(limits.arch.removeprefix("sm_").rstrip("af"))
 
 
+def are_multiplied(dtype: str, limits: DeviceLimits) -> bool:
+    """Whether tensor cores multiply elements of the dtype, as those of 16 bits are."""
+    least = {"float16": 75, "bfloat16": 80}.get(dtype)
+    return least is not None and capability(limits) >= least
+
+
 def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list[str]:
     """The arithmetics that keep max_error if ``taps`` of an output's taps meet the input, whatever
     the input: a kernel may have one large tap, whose error no other product averages out. A product
