@@ -10,6 +10,7 @@ from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.cuda.warpgroup import shared_words
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.written import knobs
 
 SOURCE = Path(__file__).with_name("warpgroup.cu")
 
@@ -20,21 +21,14 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     columns, half = config["columns"], workload.dtype != "float32"
     count = columns // 2
     values = {
+        **knobs(config),
         "COLUMNS": columns,
         "GROUPS": groups,
-        "PARTS": config["tap_groups"],
         "PRODUCTS": products,
         "TYPE": kind,
         "IS_BF16": kind == "bf16",
         "SCALED": kind == "f16" and not half,
         "HALF_IO": half,
-        "M": workload.M,
-        "N": workload.N,
-        "L": workload.length,
-        "LEFT": workload.left,
-        "CHUNK": config["taps_per_chunk"],
-        "STEPS_PER_SUM": config["steps_per_sum"],
-        "FLIP": workload.kind == "convolve",
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(count)),
         "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(count)),

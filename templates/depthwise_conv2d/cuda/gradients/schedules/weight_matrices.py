@@ -22,7 +22,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import HALVES
-from templates.kernels.written import ELEMENTS, Launch, filled
+from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
 SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
@@ -47,6 +47,7 @@ def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Laun
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
     tap = bias_tap(workload)
     return {
+        **knobs(config),
         **values(work(workload, config), threads(workload, config)),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,
@@ -57,7 +58,5 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "PLANES": workload.layout == "NCHW",
         "TENSOR": True,
         "BIAS_TAP": -1 if tap is None else tap,
-        "STAGES": config["stages"],
-        "COPIED_STEPS": config["copied_steps"],
         "WORDS": shared_words(workload, config),
     }
