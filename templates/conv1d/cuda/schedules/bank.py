@@ -9,7 +9,7 @@ from templates.conv1d.cuda.bank import blocks, threads
 from templates.conv1d.cuda.implicit import slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import HALVES
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -27,8 +27,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "SHIFTED": slack(workload, config) > 0,
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)

@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import HALVES
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("hankel.cu")
@@ -25,8 +25,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "V": read,
         "VO": written,
         "PARTS": parts(workload, config),

@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.implicit import blocks, held, shared_words, slack, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.halves import HALVES, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -25,15 +25,12 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    type_, products = ARITHMETICS[config["arithmetic"]]
     values = {
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
         "ELEMENT": "word" if workload.dtype == "float32" else "unsigned short",
-        "TYPE": type_,
-        "IS_BF16": type_ == "bf16",  # of halves, which elements of float32 become
-        "PRODUCTS": products,
+        **halves(config["arithmetic"]),  # of halves, which elements of float32 become
         "ALONG_TAPS": config["along"] == "taps",
         "SHIFTED": slack(workload, config) > 0,
         "STREAMED": config.get("streamed", 0),

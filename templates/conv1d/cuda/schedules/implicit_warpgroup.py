@@ -15,6 +15,7 @@ from templates.conv1d.cuda.implicit_warpgroup import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -33,7 +34,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        **halves(OF_DTYPE[workload.dtype]),
         "NEIGHBOURS": neighbours(workload),
         "STAGERS": 128 * config["staging_groups"],
         "FEWER": _taken("dec", shares.staging, shares.launched),

@@ -15,15 +15,5 @@ SOURCE = Path(__file__).with_name("registers.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     outputs = config["threads"] // config["shares"] * config["outputs_per_thread"]
-    values = {
-        **knobs(config),
-    }
-    return by_row(
-        workload,
-        "registers",
-        values,
-        SOURCE,
-        blocks=ceil_div(workload.length, outputs),
-        threads=config["threads"],
-        words=1,
-    )
+    grid = ceil_div(workload.length, outputs), config["threads"], 1
+    return by_row(workload, "registers", knobs(config), [SOURCE], *grid)

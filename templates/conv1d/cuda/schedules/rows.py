@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ def by_row(
     workload: Conv1dWorkload,
     name: str,
     values: Mapping[str, object],
-    *paths: Path,
+    paths: Sequence[Path],
     blocks: int,
     threads: int,
     words: int,

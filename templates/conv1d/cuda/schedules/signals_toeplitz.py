@@ -8,6 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.signals_toeplitz import blocks, cores, shared_words, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.halves import OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -28,7 +29,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        **halves(OF_DTYPE[workload.dtype]),
         "CORES": cores(workload, config),
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),

@@ -8,7 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels_planes import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import HALVES
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("channels_planes.cu")
@@ -27,7 +27,6 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "WORDS": Layout(workload, config).shared_bytes // 4,
     }

@@ -8,6 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels_sparse import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.halves import OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("channels_sparse.cu")
@@ -25,7 +26,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
+        **halves(OF_DTYPE[workload.dtype]),
         "PITCH": layout.pitch,
         "WALK": layout.walk,
         "PLANE": layout.plane,

@@ -8,7 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.toeplitz import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.halves import HALVES, halves
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
@@ -21,19 +21,15 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
-    kind, products = ARITHMETICS[config["arithmetic"]]
     values = {
         **knobs(config),
         **shape(workload),
-        "PRODUCTS": products,
-        "TYPE": kind,
-        "IS_BF16": int(kind == "bf16"),
+        **halves(config["arithmetic"]),
         "IS_HALF": int(workload.dtype != "float32"),
         "HALVED": "true" if config["steps"] == "halved" else "false",
         "SLIDING": "true" if config["taps"] == "sliding" else "false",
         "TAP_ROWS_PER_SUM": layout.tap_rows_per_sum,
         "K": workload.kernel[0],
-        "S": workload.stride,
         "WORDS": layout.shared_words,
     }
     ends = {**elements(workload.dtype, "cached", kept=False), **shape(workload)}

@@ -21,7 +21,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
     work,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import HALVES
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
 from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
@@ -49,8 +49,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
     return {
         **knobs(config),
         **values(work(workload, config), threads(workload, config)),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "N": config["warp_channels"],
         "ACROSS": config["channels"] // config["warp_channels"],
         "OWN": config["warp_channels"],
