@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any
+from typing import Any, Literal
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -18,9 +18,9 @@ class Planted(Template[Conv1dWorkload]):
     """
 
     name = "planted"
-    kind = "cpu"
+    kind: Literal["cpu", "cuda"] = "cpu"
     version = 1
-    behaviours = ("right", "wrong", "partial", "crash", "hang")
+    behaviours: tuple[str, ...] = ("right", "wrong", "partial", "crash", "hang")
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
