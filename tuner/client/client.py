@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -178,29 +177,6 @@ class Client(ModelCalls, Source):
         busy. An answer is kept in the cache with its ETag, and sent anew only when it has changed.
         Raises NotTuned, and for a prediction what :meth:`wait` raises."""
         asked = {**(workload or {}), **shape}
-        look = partial(
-            self._best, operator, asked, match, target, device, templates, threads, parallel
-        )
-        try:
-            return look()
-        except NotTuned:
-            if match != PREDICTED:
-                raise
-        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
-        self.wait(self.submit(operator, asked, **terms))
-        return look()
-
-    def _best(
-        self,
-        operator: str,
-        asked: Mapping[str, Any],
-        match: str,
-        target: str | None,
-        device: str | None,
-        templates: Sequence[str] | None,
-        threads: int | None,
-        parallel: bool,
-    ) -> Best:
         filters = {
             "match": match,
             "target": target,
@@ -211,13 +187,24 @@ class Client(ModelCalls, Source):
         }
         fields = {**asked, **filters}
         query = {name: in_text(value) for name, value in fields.items() if value is not None}
-        path = f"/best/{quote(operator, safe='')}"
-        best = self._ask(Best, "GET", path, kept=True, params=query)
-        self._must_answer(best, operator, asked, target)
-        if templates is not None and best.template not in templates:
-            why = f"asked for {', '.join(templates)}, it answers with {best.template}"
-            raise stranger(None, self.url, why)
-        return best
+
+        def look() -> Best:
+            path = f"/best/{quote(operator, safe='')}"
+            best = self._ask(Best, "GET", path, kept=True, params=query)
+            self._must_answer(best, operator, asked, target)
+            if templates is not None and best.template not in templates:
+                why = f"asked for {', '.join(templates)}, it answers with {best.template}"
+                raise stranger(None, self.url, why)
+            return best
+
+        try:
+            return look()
+        except NotTuned:
+            if match != PREDICTED:
+                raise
+        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
+        self.wait(self.submit(operator, asked, **terms))
+        return look()
 
     def signers(self) -> list[Signer]:
         """The keys that the service's workers sign with, trusted here or not, oldest first."""

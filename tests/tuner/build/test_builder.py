@@ -19,16 +19,10 @@ from tests.tuner.measure.planted import PlantedBuild
 from tests.tuner.measure.remote import gone
 from tuner.build.builder import Builder
 from tuner.build.compile import BuildOrder, program_of
-from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import NoLinker
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    return cpu_facts.device()
 
 
 @pytest.fixture(scope="module")

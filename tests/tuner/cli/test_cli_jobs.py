@@ -18,21 +18,12 @@ from db.contract.job import Job
 from db.contract.order import JobOrder
 from db.results import trials
 from templates.conv1d.workload import Conv1dWorkload
-from tests import databases
+from tests.tuner.shell import ran, said
 from tuner.cli import app as cli
 from tuner.cli.commands import installation
 from tuner.terminal.bar import JobBar
 
 WORK = Conv1dWorkload(M=100, N=7)
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    monkeypatch.setenv("TUNER_DATABASE_URL", url)
-    opened = databases.opened(tmp_path / "convtune.db")
-    yield opened
-    opened.dispose()
 
 
 def ordered(engine: Any, trials: int) -> Job:
@@ -42,22 +33,11 @@ def ordered(engine: Any, trials: int) -> Job:
     return queue.submit(engine, order)[0]
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    assert not exit_.value.code
-    return capsys.readouterr().out
-
-
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    captured = capsys.readouterr()
-    assert exit_.value.code
-    assert (captured.out, captured.err.count("\n")) == ("", 1)
-    return captured.err
+    code, out, err = ran(capsys, *arguments)
+    assert code
+    assert (out, err.count("\n")) == ("", 1)
+    return err
 
 
 def test_the_list(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,11 @@
 """Bad input on the shell: one line, a non-zero exit, and nothing written."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ports import free_port
-from tuner.cli import app as cli
+from tests.tuner.shell import ran
 from tuner.device import cuda_facts
 
 SMALL = "conv1d --M 30 --N 5"
@@ -21,14 +20,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
     """The one line on standard error, and the exit code."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments.split()])
-        cli.main()
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert isinstance(exit_.value.code, int)
-    return said.err.strip(), exit_.value.code
+    code, out, err = ran(capsys, *arguments.split())
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert isinstance(code, int)
+    return err.strip(), code
 
 
 @pytest.mark.parametrize("command", ["tune", "best"])

@@ -4,7 +4,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -18,6 +17,7 @@ from stored_best import claimed
 from db import queue
 from db.fleet.devices import list_devices
 from db.results import best as storage
+from tests.tuner.answering import running
 from tuner.client import client as module
 from tuner.client.answers import Best
 from tuner.client.client import Client
@@ -285,12 +285,8 @@ class Stranger(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Stranger)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 def test_a_server_of_another_kind(stranger: str) -> None:

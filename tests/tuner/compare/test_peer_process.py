@@ -25,7 +25,6 @@ from tuner.compare import peer_process
 from tuner.compare.peer_process import PeerProcess, PeerProcesses
 from tuner.compare.runner import Runner
 from tuner.compare.stage import enter_peers
-from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.measure.trial import RunOrder, write_cases
@@ -34,11 +33,6 @@ from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    return cpu_facts.device()
 
 
 @pytest.fixture(scope="module")
