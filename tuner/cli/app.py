@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -56,6 +57,8 @@ def _options(
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
     gc.set_threshold(FEW_LOOKS)
+    if isinstance(sys.stdout, TextIOWrapper):  # it may have no letter for micro
+        sys.stdout.reconfigure(errors="replace")
     if "_TUNER_COMPLETE" in os.environ:  # pydantic would look for plugins among all packages
         os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     try:
@@ -68,6 +71,8 @@ def main() -> None:
         in_our_words(error)
         message = error.format_message().rstrip(".")  # none if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
+    except typer.Abort:  # asked whether, somebody said no, or nobody was there
+        _refuse("nothing was changed, for want of a yes; --yes says it beforehand")
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)
     except Exception as error:

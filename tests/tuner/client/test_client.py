@@ -21,7 +21,14 @@ from db.results import best as storage
 from tuner.client import client as module
 from tuner.client.answers import Best
 from tuner.client.client import Client
-from tuner.errors import JobFailed, NoLibrary, NotTuned, ServiceError, ServiceUnreachable
+from tuner.errors import (
+    JobFailed,
+    NoLibrary,
+    NotTuned,
+    ServiceError,
+    ServiceUnreachable,
+    WrongArgument,
+)
 
 SHAPE = {"M": 16384, "N": 32}
 OTHER = {"M": 100, "N": 3}
@@ -265,11 +272,37 @@ def test_a_url_that_is_none(url: str) -> None:
         nowhere.job("x")
 
 
-def test_a_password_in_the_url_is_not_shown() -> None:
+@pytest.mark.parametrize("port", [None, "http"])
+def test_a_password_in_the_url_is_not_shown(port: str | None) -> None:
     url = free_url().replace("//", "//me:secret@")
-    with Client(url) as nowhere, pytest.raises(ServiceUnreachable) as raised:
+    if port is not None:  # no port at all
+        url = url.rpartition(":")[0] + f":{port}"
+    with pytest.raises(ServiceUnreachable) as raised, Client(url) as nowhere:
         nowhere.job("x")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALL_PROXY", "socks5://me:secret@127.0.0.1:1"),
+        ("ALL_PROXY", "ftp://me:secret@127.0.0.1"),
+        ("SSL_CERT_FILE", "/nowhere/at-all.pem"),
+    ],
+)
+def test_an_environment_that_no_request_can_use(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ServiceUnreachable, match="look at the environment's proxies") as raised:
+        Client("http://me:secret@127.0.0.1:9")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
+def test_a_timeout_that_is_none(timeout: Any) -> None:
+    with pytest.raises(WrongArgument, match="give seconds, more than 0"):
+        Client("http://127.0.0.1:9", timeout=timeout)
 
 
 class Stranger(BaseHTTPRequestHandler):
