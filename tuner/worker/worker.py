@@ -1,6 +1,6 @@
 """The worker: claims jobs for its device, runs them, and gives them back when it must stop.
 
-``python -m tuner.worker`` runs it until SIGTERM or SIGINT.
+``python -m tuner.worker`` runs it until SIGTERM, SIGINT or SIGHUP.
 """
 
 from __future__ import annotations
