@@ -51,8 +51,8 @@ class _JsonRequest(Request):
 
 def must_be_plain(request: Request) -> None:
     """Raises Problem for a body that says to be compressed."""
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.lower() != "identity":
+    coding = request.headers.get("content-encoding", "")
+    if coding.lower() not in ("", "identity"):
         raise Problem(
             "unsupported-media-type",
             f"content-encoding {coding[:40]} is not taken; send the body as it is, without that "
