@@ -51,6 +51,8 @@ MOST_SECONDS = 86_400
 """Of a timeout: a day."""
 KINDS = ("cpu", "cuda")
 SCHEMES = ("http", "https")
+UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""This machine: a proxy that the environment names has another loopback."""
 
 A = TypeVar("A", bound=Shown)
 
@@ -82,7 +84,9 @@ class Client(ModelCalls, Source):
             _must_be_key(key)
             headers["Authorization"] = f"Bearer {key}"
         try:
-            self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
+            self._http = httpx2.Client(
+                base_url=url, timeout=timeout, headers=headers, mounts=UNPROXIED
+            )
         except httpx2.InvalidURL as error:
             raise ServiceUnreachable(_without_password(url), str(error)) from error
         except (ValueError, ImportError, OSError) as error:  # of proxies and certificates

@@ -299,6 +299,18 @@ def test_an_environment_that_no_request_can_use(
     assert "secret" not in str(raised.value)
 
 
+def test_a_service_of_this_machine_is_asked_without_a_proxy(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", free_url())
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    for url in service.url, service.url.replace("127.0.0.1", "localhost"):
+        with Client(url) as client:
+            client.signers()
+    with Client("http://192.0.2.1") as client, pytest.raises(ServiceUnreachable, match="refused"):
+        client.signers()  # by the proxy
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
 def test_a_timeout_that_is_none(timeout: Any) -> None:
     with pytest.raises(WrongArgument, match="give seconds, more than 0"):
