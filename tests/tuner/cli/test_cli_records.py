@@ -183,3 +183,17 @@ def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path)
     assert (tmp_path / "file").read_text() == plain
     assert (tmp_path / "link.part").read_text() == "somebody's own"
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("export >&-", 0, ""),
+        ("export 2>&- >&- <&-", 0, ""),
+        ("import - <&-", 1, "tuner: record 1: log: there is no record in it; nothing was imported"),
+    ],
+)
+def test_streams_that_are_closed(line: str, code: int, said: str) -> None:
+    command = ["bash", "-c", f'"$0" -m tuner {line}', sys.executable]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr.strip()) == (code, said)
