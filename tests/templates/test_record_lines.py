@@ -62,3 +62,10 @@ def test_all_faults_are_named() -> None:
         (3, "record"),
         (4, "record"),
     ]
+
+
+def test_a_name_that_is_there_twice() -> None:
+    with pytest.raises(
+        InvalidRecords, match="record 1: record: 'convtune' is given more than once"
+    ):
+        parse([b'{"convtune": 1, "convtune": 1}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -45,8 +46,12 @@ if TYPE_CHECKING:
 
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
+MOST_SECONDS = 86_400
+"""Of a timeout: a day."""
 KINDS = ("cpu", "cuda")
 SCHEMES = ("http", "https")
+UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""This machine: a proxy that the environment names has another loopback."""
 
 A = TypeVar("A", bound=Shown)
 
@@ -71,15 +76,21 @@ class Client(ModelCalls, Source):
         signers: Collection[str] | None = None,
     ) -> None:
         self._named = trust.named(signers)
+        _must_be_seconds(timeout)
         key = os.environ.get("TUNER_API_KEY") if key is None else key
         headers = {"Accept-Encoding": ENCODINGS[1]}
         if key:
             _must_be_key(key)
             headers["Authorization"] = f"Bearer {key}"
         try:
-            self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
+            self._http = httpx2.Client(
+                base_url=url, timeout=timeout, headers=headers, mounts=UNPROXIED
+            )
         except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(url, str(error)) from error
+            raise ServiceUnreachable(_without_password(url), str(error)) from error
+        except (ValueError, ImportError, OSError) as error:  # of proxies and certificates
+            why = f"{error}; look at the environment's proxies (ALL_PROXY) and SSL_CERT_FILE"
+            raise ServiceUnreachable(_without_password(url), why) from error
         self._timeout = timeout
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
         if self._http.base_url.scheme not in SCHEMES:
@@ -185,7 +196,7 @@ class Client(ModelCalls, Source):
             "threads": threads,
             "parallel": parallel or None,
         }
-        fields = {**asked, **filters}
+        fields = plain({**asked, **filters})
         query = {name: in_text(value) for name, value in fields.items() if value is not None}
 
         def look() -> Best:
@@ -351,6 +362,18 @@ class Client(ModelCalls, Source):
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
+
+
+def _without_password(url: str) -> str:
+    return re.sub("//[^/]*@", "//", url)
+
+
+def _must_be_seconds(timeout: float) -> None:
+    """Raises WrongArgument."""
+    if not isinstance(timeout, int | float) or not 0 < timeout <= MOST_SECONDS:
+        raise WrongArgument(
+            f"timeout is {timeout!r:.80}: give seconds, more than 0 and at most {MOST_SECONDS}"
+        )
 
 
 def _must_be_key(key: str) -> None:

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,19 @@ def test_one_job_is_shown_as_the_service_shows_it(
 
 def without_times(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if not name.endswith("_at")}
+
+
+def test_a_terminal_that_lacks_the_letters(engine: Any) -> None:
+    order = JobOrder.of(WORK, label="печь µ")
+    made = queue.submit(engine, order)[0]
+    shown = subprocess.run(
+        [sys.executable, "-m", "tuner", "jobs", "show", made.id],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert b"label     ???? ?" in shown.stdout
 
 
 def test_a_job_is_cancelled(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,8 @@ def test_the_list_one_of_them_and_its_end(
     ("content", "says"),
     [
         ("{no", "is no JSON"),
+        ('[{"operator": "conv1d", "workload": {"M": 9, "M": 8, "N": 3}}]',
+         "'M' is given more than once; give it once"),
         ('{"operator": "conv1d"}', "is no list of workloads; write a list as POST /models"),
         ([5], "is no list of workloads"),
         ([], "workloads: must have at least 1 item(s), but has 0"),

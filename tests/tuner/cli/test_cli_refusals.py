@@ -1,5 +1,7 @@
 """Bad input on the shell: one line, a non-zero exit, and nothing written."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,6 +251,8 @@ def test_a_farm_searches_nothing_beside_the_job(
         ("--tracker h --key k", "--tracker h: give host:port"),
         ("--tracker h:1 --key k --gpus all --target cpu", "leave --target cpu out"),
         ("--tracker h:1 --key k --port 0", "--port"),
+        ("--tracker h:1 --key k --host 192.0.2.1", "name an address of this machine"),
+        ("--tracker h:1 --key k --host no.such.invalid", "name an address of this machine"),
     ],
 )
 def test_an_rpc_server_is_told_what_is_wrong(
@@ -259,11 +263,23 @@ def test_an_rpc_server_is_told_what_is_wrong(
     assert code == 2
 
 
+def test_a_worker_takes_no_job_where_docstrings_are_left_out() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-OO", "-m", "tuner.worker", "--once", "--target", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert ended.stderr.endswith("leave out -OO and PYTHONOPTIMIZE=2\n")
+
+
 def test_an_rpc_server_without_a_tracker(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     said, code = refusal(f"rpc-server --tracker 127.0.0.1:{port} --key k --target cpu", capsys)
     assert said == (
         f"tuner: no RPC tracker answers at 127.0.0.1:{port} (Connection refused); start it first: "
-        f"python -m tvm.exec.rpc_tracker --host 127.0.0.1 --port {port}"
+        f"python -m tvm.exec.rpc_tracker --host 127.0.0.1 --port {port} --port-end {port + 1}"
     )
     assert code == 1

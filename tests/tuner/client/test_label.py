@@ -52,7 +52,7 @@ def test_a_client_sends_it_and_gets_it_back(client: Client) -> None:
     assert (job.label, client.job(job).label) == ("of a program", "of a program")
 
 
-@pytest.mark.parametrize("label", ["x" * 201, "a\tb", ""])
+@pytest.mark.parametrize("label", ["x" * 201, "a\tb", "", "  "])
 def test_what_is_no_label(label: str) -> None:
     with pytest.raises(BadOrder, match=r"^label: "):
         terms({"label": label})

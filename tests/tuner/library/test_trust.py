@@ -124,7 +124,7 @@ def test_the_keys_of_a_service_are_accepted(
 
 def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
-        subprocess.run(
+        asked = subprocess.run(
             [sys.executable, "-m", "tuner.cli.app", "trust", service.url],
             input=answer,
             capture_output=True,
@@ -133,6 +133,9 @@ def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None
             check=False,
         )
         assert fresh.of(service.url) == expected
+        said = "tuner: nothing was changed, for want of a yes; --yes says it beforehand"
+        assert asked.stderr.splitlines() == ([said] if expected is None else [])
+        assert asked.returncode == (1 if expected is None else 0)
 
 
 def test_a_service_without_keys(
