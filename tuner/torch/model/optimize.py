@@ -10,8 +10,8 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from tuner.client.source import Source
-from tuner.errors import ServiceUnreachable, WrongArgument
+from tuner.client.source import AWAY, Source
+from tuner.errors import WrongArgument
 from tuner.torch.looks_up import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
@@ -163,7 +163,7 @@ class _Served:
                         wanted[workload, call.device] += calls
         try:
             missing = untuned.untuned(self._source, wanted, to_tune=on_missing == "tune")
-        except ServiceUnreachable as error:
+        except AWAY as error:
             if on_missing == "raise":
                 raise
             self._away = str(error)
