@@ -338,7 +338,9 @@ class Tuned(InPlace, LooksUp):
             if self._norm.training:
                 return "its batch norm normalises by what comes, as in training mode; call eval()"
         if autocast.is_on(x.device.type):
-            return "autocast is on, which chooses the dtype itself"
+            return (
+                "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
+            )
         return None
 
     def _library(self, x: Any, residual: Any) -> Library | str:

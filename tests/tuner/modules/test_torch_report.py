@@ -156,6 +156,19 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
     assert "forward" not in vars(model.bn)
 
 
+def test_a_norm_stays_under_autocast(source: Local) -> None:
+    """Its layer would be PyTorch's there, as the norm's own numbers are not cast."""
+    model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()
+    signal = torch.randn(1, 1, 1001)
+    plain = copy.deepcopy(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        report = optimize_(model, signal, source=source)
+        y, expected = outputs(model, signal), outputs(plain, signal)
+    assert model[0].used == "tuned"
+    assert torch.allclose(y, expected, atol=2e-2)
+    assert "0: BatchNorm1d stays, because the layer is called under autocast" in str(report)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -256,6 +256,10 @@ def _behind(
                 break
             if applied != "none" and "act" not in fuse:
                 break
+            if any(call.is_cast for call in layer.calls):  # what is folded has the norm's dtype
+                kind = type(module).__name__
+                layer.calls[0].apart = f"{kind} stays, because the layer is called under autocast"
+                break
             norm = BatchNorm(module)
         elif "act" not in fuse:
             break
