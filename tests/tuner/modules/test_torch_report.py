@@ -156,6 +156,24 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
     assert "forward" not in vars(model.bn)
 
 
+class Merging(Block):
+    """Evaluation mode puts its adapter into the weight, as LoRA's layers do."""
+
+    merged = False
+
+    def train(self, mode: bool = True) -> Any:
+        self.merged = not mode
+        return super().train(mode)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_what_else_a_change_of_modes_does_is_not_done(source: Local, x: Any, mode: Any) -> None:
+    model = Merging(usual)
+    report = optimize_(model, x, source=source, mode=mode)
+    assert report.training
+    assert (model.training, model.bn.training, model.merged) == (True, True, False)
+
+
 def test_a_norm_stays_under_autocast(source: Local) -> None:
     """Its layer would be PyTorch's there, as the norm's own numbers are not cast."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()

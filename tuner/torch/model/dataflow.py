@@ -89,7 +89,8 @@ def run(
     stay."""
     modes = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        for module in modes:  # eval() may do more, as to merge adapters into weights
+            module.training = False
         with torch.compiler.set_stance("force_eager"), torch.set_grad_enabled(with_grad):
             return model(*given, **named)
     finally:
