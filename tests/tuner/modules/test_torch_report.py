@@ -198,6 +198,10 @@ def test_a_norm_stays_under_autocast(source: Local) -> None:
         ({"on_missing": "nearest"}, "give a Client as source"),
         ({"budget_seconds": 3.0}, "is for on_missing='tune'"),
         ({"on_missing": "tune", "budget_seconds": 0.0}, "must be positive"),
+        ({"on_missing": "tune", "budget_seconds": float("inf")}, "must be positive and finite"),
+        ({"on_missing": "tune", "budget_seconds": "10"}, "budget_seconds is '10'"),
+        ({"fuse": None}, "fuse is None, and must hold some of"),
+        ({"max_error": "small"}, "max_error is small, and must be from"),
         ({"source": "http://here"}, "source is a str"),
         ({"example_inputs": 3}, "example_inputs is a int"),
         ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
@@ -248,6 +252,11 @@ def test_what_stays_infinite_is_no_difference() -> None:
 def test_shapes_that_grow_are_not_compared() -> None:
     assert difference([torch.ones(2)], [torch.ones(3)]) is None
     assert difference([torch.ones(2)], [torch.ones(2), torch.ones(2)]) is None
+
+
+def test_a_nan_in_both_is_none() -> None:
+    before, after = torch.tensor([1.0, float("nan")]), torch.tensor([1.5, float("nan")])
+    assert difference(before, after) == 0.5
 
 
 def test_a_nan_is_a_difference() -> None:

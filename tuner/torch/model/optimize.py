@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, get_args
 
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 
 from tuner.client.source import AWAY, Source
 from tuner.errors import WrongArgument
+from tuner.torch import arguments
 from tuner.torch.looks_up import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
@@ -160,19 +162,19 @@ def _check(
 ) -> None:
     if not isinstance(model, nn.Module):
         raise WrongArgument(f"model is a {type(model).__name__}, and must be a torch.nn.Module")
-    if not isinstance(source, Source):
-        raise WrongArgument(
-            f"source is a {type(source).__name__}, and must be a tuner.client.client.Client or a "
-            "tuner.client.local.Local"
-        )
+    arguments.source(source)
     known = get_args(OnMissing)
     if on_missing not in known:
         raise WrongArgument(
             f"on_missing is {on_missing!r}, and must be one of {', '.join(map(repr, known))}"
         )
-    if budget_seconds is not None and (on_missing != "tune" or not budget_seconds > 0):
+    is_number = isinstance(budget_seconds, int | float)
+    if budget_seconds is not None and (
+        on_missing != "tune" or not is_number or not 0 < budget_seconds < inf
+    ):
         raise WrongArgument(
-            f"budget_seconds is {budget_seconds}: it must be positive, and is for on_missing='tune'"
+            f"budget_seconds is {budget_seconds!r}: it must be positive and finite, and is for "
+            "on_missing='tune'"
         )
     if example is None and on_missing != "fallback":
         raise WrongArgument(

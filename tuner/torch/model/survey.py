@@ -117,8 +117,8 @@ class Terms:
         if self.mode not in get_args(Mode):
             known = ", ".join(map(repr, get_args(Mode)))
             raise WrongArgument(f"mode is {self.mode!r}, and must be one of {known}")
-        unknown = [each for each in self.fuse if each not in FUSE]
-        if isinstance(self.fuse, str) or unknown:
+        several = isinstance(self.fuse, Collection) and not isinstance(self.fuse, str)
+        if not several or any(each not in FUSE for each in self.fuse):
             raise WrongArgument(
                 f"fuse is {self.fuse!r}, and must hold some of {', '.join(map(repr, FUSE))}"
             )
@@ -128,7 +128,8 @@ class Terms:
                 "filter_fn(module, name)"
             )
         least, most = ERRORS
-        if self.max_error is not None and not least <= self.max_error <= most:
+        number = self.max_error
+        if number is not None and not (isinstance(number, float) and least <= number <= most):
             raise WrongArgument(
                 f"max_error is {self.max_error}, and must be from {least} to {most}"
             )
