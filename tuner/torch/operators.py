@@ -32,6 +32,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
+from tuner.torch import arguments
 from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
 from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import OperatorGradients, Terms
@@ -68,11 +69,7 @@ def use(source: Source | None) -> None:
     process; from none if it is None. What was found before is looked up again. Raises
     WrongArgument."""
     global _source  # noqa: PLW0603  # of the process, as torch.backends' switches are
-    if source is not None and not isinstance(source, Source):
-        raise WrongArgument(
-            f"source is a {type(source).__name__}, and must be a tuner.client.client.Client or a "
-            "tuner.client.local.Local, or None for PyTorch alone"
-        )
+    arguments.source(source, or_none=", or None for PyTorch alone")
     _source = source
     for operator in (_CONV1D, _DEPTHWISE):
         operator.forget()
