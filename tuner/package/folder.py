@@ -27,6 +27,8 @@ _TAKEN = {"torch", "tvm", "tvm_ffi", "api", "db", "templates", "tuner"}
 def name_of(folder: Path, given: str | None) -> str:
     """The package's name: the one that is given, or by the folder's. Raises BadOrder."""
     name = given or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    if iskeyword(name):
+        raise BadOrder("--name", f"{name!r} is a word of Python's, which no import takes")
     if not _NAME.fullmatch(name):
         raise BadOrder(
             "--name",

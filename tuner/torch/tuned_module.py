@@ -204,7 +204,7 @@ class Tuned(InPlace, LooksUp):
         if isinstance(y, str):
             y = self.by_pytorch(x, weight, bias, residual, y)
         elif residual is None and reason is None:
-            self._shortcuts[in_graph] = self._shortcut(x, weight, bias, y)
+            self._shortcuts[in_graph] = self.shortcut(x, weight, bias, y)
         return self.laid_out(y, x) if in_graph else y
 
     def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -247,7 +247,7 @@ class Tuned(InPlace, LooksUp):
         y = self.convolved(x, weight, bias)
         return self.laid_out(y if residual is None else y + residual, x)
 
-    def _shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
+    def shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
         """For calls like one by which a kernel has computed y, if that had nothing else to do."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
