@@ -87,9 +87,10 @@ def optimize_(
         else:
             for row in report.rows:
                 if inside := taken.get(tuple(row.names)):
+                    stay, them = ("stays", "it") if len(inside) == 1 else ("stay", "them")
                     row.apart = (
-                        f"{' and '.join(inside)} stay, because with them in kernels {other}: "
-                        "something takes what they take, and is not seen"
+                        f"{' and '.join(inside)} {stay}, because with {them} in kernels {other}: "
+                        "something else takes the layer's output, and is not seen"
                     )
             return report
     for row in other.report.rows:
