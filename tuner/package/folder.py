@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,11 @@ from tuner.errors import BadOrder, UnusableFile
 from tuner.package.contents import Contents
 from tuner.package.variant import LICENCE, VERSION, variant_name, write_variant
 
-_NAME = re.compile("[a-z][-a-z0-9]*[a-z0-9]")
+_NAME = re.compile("[a-z][-a-z0-9]{0,62}[a-z0-9]")
 """As ``kernels`` takes it; with underscores it names the Python package."""
+
+_TAKEN = {"torch", "tvm", "tvm_ffi", "api", "db", "templates", "tuner"}
+"""By what a package is computed, and by what it was tuned."""
 
 
 def name_of(folder: Path, given: str | None) -> str:
@@ -29,7 +33,12 @@ def name_of(folder: Path, given: str | None) -> str:
         raise BadOrder(
             "--name",
             f"{name!r} can't name a package: give lower-case letters, digits and dashes, a letter "
-            "first, and two of them at least",
+            "first, and two of them at least, 64 at most",
+        )
+    imported = name.replace("-", "_")
+    if iskeyword(imported) or imported in sys.stdlib_module_names or imported in _TAKEN:
+        raise BadOrder(
+            "--name", f"a package {name!r} could not be imported as {imported}: give another name"
         )
     return name
 

@@ -90,3 +90,26 @@ def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> Non
     assert report.rows[0].takes_in == ["BatchNorm2d", "ReLU6"]
     assert report.error is not None
     assert report.error > 1e-2
+
+
+def test_an_output_that_jumps_is_no_other_one(
+    source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of some value rounding makes the sign another one."""
+    before = of(usual)
+    sums = outputs(before, x)
+    level = float(sums[0, 0, 0, 0])
+
+    def call(block: Block, y: Any) -> Any:
+        return torch.sign(usual(block, y) - level)
+
+    model = of(call)
+    model.load_state_dict(before.state_dict())
+    monkeypatch.setattr("tuner.torch.tuned_module.Tuned.computed", off_by_a_rounding)
+    report = optimize_(model, x, source=source)
+    assert report.rows[0].takes_in == ["BatchNorm2d", "ReLU6"]
+    assert report.error == 1.0
+
+
+def off_by_a_rounding(layer: Any, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+    return layer.plain(x, weight, bias, residual) * (1 + 1e-6)

@@ -205,7 +205,10 @@ def test_nothing_half_written_stays(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["1st", "x", "-", "Ünï", "a_b"])
+@pytest.mark.parametrize(
+    "name",
+    ["1st", "x", "-", "Ünï", "a_b", "a" * 65, "class", "json", "torch", "tvm-ffi", "tuner"],
+)
 def test_a_name_that_names_no_package(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadOrder, match="--name"):
         folders.name_of(tmp_path, name)
