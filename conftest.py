@@ -29,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     cache = getattr(config, "cache", None)  # none with -p no:cacheprovider
     if cache is not None:  # across runs too: most programs are those of the last one
         os.environ["TUNER_BUILD_CACHE"] = str(cache.mkdir("built"))
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache.mkdir("inductor"))
+    os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"  # PyTorch compiles seven programs to find that out
     for name in ("TUNER_SIGNING_KEY", "TUNER_SIGNERS"):
         os.environ.pop(name, None)
     if config.option.markexpr == "torch" and not PYTORCH:

@@ -10,7 +10,7 @@ from templates.template import Config, Template
 from templates.workload import Workload
 
 P = TypeVar("P")
-SHARED = ("operator", "name", "kind", "version", "arithmetic", "by_default")
+SHARED = ("name", "kind", "version", "arithmetic", "by_default")
 
 
 class AsForward(Template[Workload]):

@@ -143,11 +143,13 @@ def sentence(error: Mapping[str, Any], field: str) -> str:
 
 
 def _without(text: str, pattern: str) -> str | None:
-    """Which character is refused by a pattern that is about each of them."""
-    if not (pattern.startswith("^[^") and pattern.endswith("]*$")):
+    """Which character is refused by a pattern that begins with those that may be there; if none is,
+    none of them is seen."""
+    allowed = re.match(r"\^(\[\^[^]]+\])\*", pattern)
+    if allowed is None:
         return None
-    refused = [c for c in text if not re.fullmatch(pattern[1:-1], c)]
-    return f"must not have {refused[0]!a} in it" if refused else None
+    refused = [c for c in text if not re.fullmatch(allowed[1], c)]
+    return f"must not have {refused[0]!a} in it" if refused else "must have more than blanks in it"
 
 
 def _shown(value: Any) -> str:

@@ -33,6 +33,11 @@ class DeviceLimits:
         """The most bytes that a block may have, asking for them if that is needed."""
         return self.shared_memory_opt_in or self.shared_memory_per_block
 
+    @property
+    def unit_shared_memory(self) -> int:
+        """About what the blocks of a unit have together."""
+        return 4 * self.shared_memory_per_block
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -25,7 +25,6 @@ class Template(ABC, Generic[W]):
     program.
     """
 
-    operator: ClassVar[str]
     name: ClassVar[str]
     kind: ClassVar[Literal["cpu", "cuda"]]
     version: ClassVar[int]

@@ -96,7 +96,7 @@ class NoTracker(TunerError):
         host, port = tracker
         super().__init__(
             f"no RPC tracker answers at {host}:{port} ({why}); start it first: "
-            f"python -m tvm.exec.rpc_tracker --host {host} --port {port}"
+            f"python -m tvm.exec.rpc_tracker --host {host} --port {port} --port-end {port + 1}"
         )
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 from tuner.errors import BadOrder
 
+MOST = 10**4000
+"""Python writes no number of some more digits."""
+
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """NumPy's scalars as int and float. Raises BadOrder for what no order can hold."""
@@ -16,10 +19,12 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return _text(name, value)
     if isinstance(value, Integral):
-        return int(value)
+        return _whole(name, int(value))
     if isinstance(value, Real) and math.isfinite(value):
         return float(value)
     if isinstance(value, Mapping):
@@ -29,3 +34,19 @@ def _plain(name: str, value: Any) -> Any:
     raise BadOrder(
         name, f"give a number, a name, True or False, or a list of them, not {value!r:.80}"
     )
+
+
+def _text(name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadOrder(
+            name, f"must be a string of Unicode characters, but is {value!a:.80}"
+        ) from error
+    return value
+
+
+def _whole(name: str, value: int) -> int:
+    if abs(value) >= MOST:
+        raise BadOrder(name, "is larger than any field may be")
+    return value

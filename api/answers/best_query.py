@@ -18,7 +18,7 @@ from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_INTEGER = re.compile(r"[+-]?\d{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class BestFilters(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from starlette.datastructures import MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -52,7 +51,7 @@ class BodyLimitMiddleware:
             message = await receive()
             received += len(message.get("body", b""))
             if received > limit:
-                raise HTTPException(413)  # of all that a body may raise, FastAPI keeps only this
+                raise body_too_large(request)
             coming = message.get("more_body", False)
             return message
 

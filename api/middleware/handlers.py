@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api.middleware.body_limit import body_too_large
 from api.problems.messages import FieldError, field_errors, summary
 from api.problems.problems import Problem
 from db.sql import errors as storage
@@ -127,8 +126,6 @@ def _http(request: Request, error: HTTPException) -> Problem:
             f"{path} does not take {request.method}; it takes {allowed}",
             headers={"Allow": allowed},
         )
-    if error.status_code == 413:
-        return body_too_large(request)
     return Problem(
         "bad-request", f"{error.detail}; send one JSON object of ordinary size and depth"
     )

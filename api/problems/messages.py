@@ -45,7 +45,7 @@ def _together(error: FieldError) -> str:
 
 
 def _field(error: Mapping[str, Any]) -> str:
-    place, *path = [_name(str(step)) for step in error["loc"]]
+    place, *path = [shown_name(str(step)) for step in error["loc"]]
     if error["type"] == "json_invalid":
         return "body"
     # Unions are told apart by their operator, which is no step of the body. A field that is not
@@ -63,7 +63,7 @@ def _field(error: Mapping[str, Any]) -> str:
     return ".".join(path) or place
 
 
-def _name(step: str) -> str:
+def shown_name(step: str) -> str:
     return step if len(step) <= SHOWN_NAME else f"{step[:SHOWN_NAME]}…"
 
 

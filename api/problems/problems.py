@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -66,9 +67,10 @@ class ProblemDocument(BaseModel):
     errors: list[FieldError] | None = Field(None, description="where fields are at fault")
 
 
-class Problem(Exception):
-    """An error on its way out. ``kind`` is a key of :data:`KINDS`; ``extra`` becomes members of
-    the document. ``detail`` is a sentence that names the limit and the way out."""
+class Problem(HTTPException):
+    """An error on its way out, which FastAPI lets pass even where it reads a body. ``kind`` is a
+    key of :data:`KINDS`; ``extra`` becomes members of the document. ``detail`` is a sentence that
+    names the limit and the way out."""
 
     def __init__(
         self,
@@ -79,13 +81,14 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         **extra: Any,
     ) -> None:
-        super().__init__(detail)
         self.kind = kind
         self.status, self.title = KINDS[kind]
-        self.detail = detail
+        super().__init__(self.status, detail, dict(headers or {}))
         self.errors = list(errors)
-        self.headers = dict(headers or {})
         self.extra = extra
+
+    def __str__(self) -> str:
+        return self.detail
 
     def response(self, request: Request) -> Response:
         document: dict[str, Any] = {

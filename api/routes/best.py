@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from api.answers.best_query import BestFilters
 from api.answers.conditional import matches, weak_etag
 from api.answers.job_views import job_view
+from api.answers.json_body import JsonRoute
 from api.answers.nearest import nearest, verification
 from api.answers.quick import quickly
 from api.dependencies import EngineDep
@@ -32,7 +33,7 @@ from templates import operator as find_operator
 from templates import restriction
 from templates.workload import Workload, in_text
 
-router = APIRouter(tags=["best"])
+router = APIRouter(route_class=JsonRoute, tags=["best"])
 
 NO_LENDER = ", and no tuned shape can lend its configuration"
 

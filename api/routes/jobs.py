@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Query, Request, Response
 
 from api.answers.given_once import GIVEN_ONCE
 from api.answers.job_views import job_view, job_views
+from api.answers.json_body import JsonRoute
 from api.dependencies import EngineDep, IdempotencyKey
 from api.problems.problems import documented
 from api.schemas.common import Listing
@@ -18,7 +19,7 @@ from db import queue
 from db.contract.order import JobFilter
 from db.results import trials
 
-router = APIRouter(tags=["jobs"], dependencies=[GIVEN_ONCE])
+router = APIRouter(route_class=JsonRoute, tags=["jobs"], dependencies=[GIVEN_ONCE])
 
 _LOCATION = {"Location": {"description": "the job", "schema": {"type": "string"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {

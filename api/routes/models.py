@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Query, Request, Response
 from sqlalchemy import Engine
 
 from api.answers.given_once import GIVEN_ONCE
+from api.answers.json_body import JsonRoute
 from api.dependencies import EngineDep, IdempotencyKey
 from api.problems.problems import documented
 from api.schemas.common import Listing, PageQuery
@@ -15,7 +16,7 @@ from api.schemas.models import ModelItem, ModelView
 from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
 from db import models
 
-router = APIRouter(tags=["models"], dependencies=[GIVEN_ONCE])
+router = APIRouter(route_class=JsonRoute, tags=["models"], dependencies=[GIVEN_ONCE])
 
 _LOCATION = {"Location": {"description": "the model", "schema": {"type": "string"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
 from api.answers.given_once import GIVEN_ONCE
+from api.answers.json_body import must_be_plain
 from api.dependencies import EngineDep, ExportTurn
 from api.problems.problems import Problem, documented
 from api.schemas.records import (
@@ -76,6 +77,7 @@ def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> S
 
 
 async def _log(request: Request) -> bytes:
+    must_be_plain(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in LOG_TYPES:
         raise Problem(

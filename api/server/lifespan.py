@@ -25,6 +25,7 @@ from api.turns import EXPORT_SECONDS, EXPORTS, WRITER_SECONDS, WRITERS, Turns
 from db.access.keys import unrevoked
 from db.sql.engine import check_schema, migrate, open_engine
 from db.sql.errors import StorageError
+from db.sql.url import without_passwords
 
 _log = structlog.get_logger("api.server.lifespan")
 
@@ -50,7 +51,7 @@ def lifespan_of(
         app.state.writers = Turns("orders", WRITERS, WRITER_SECONDS)
         app.state.exports = Turns("exports", EXPORTS, EXPORT_SECONDS)
         feeds = app.state.feeds = Feeds(engine)
-        _log.info("started", database=engine.url.render_as_string(hide_password=True))
+        _log.info("started", database=without_passwords(engine.url))
         with called_on_exit_signals(feeds.close):
             yield
         feeds.close()

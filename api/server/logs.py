@@ -7,6 +7,7 @@ import logging
 import math
 import sys
 import time
+from contextlib import suppress
 from typing import Literal
 
 import structlog
@@ -46,12 +47,12 @@ def configure(log_format: Literal["json", "console"]) -> None:
     finish: list[structlog.typing.Processor] = (
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_PLAIN)]
+        else [structlog.dev.ConsoleRenderer(colors=_a_terminal(), exception_formatter=_PLAIN)]
     )
     structlog.configure(
         processors=[*shared, *finish],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -66,6 +67,25 @@ def configure(log_format: Literal["json", "console"]) -> None:
     _take_over("uvicorn", handler)
     # The request line of api.middleware.context says more than uvicorn's access line.
     logging.getLogger("uvicorn.access").disabled = True
+
+
+class _StandardError:
+    """If it is closed, its pipe broken or its disk full, the line is lost, and not the answer that
+    it is about."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            if sys.stderr is not None:
+                sys.stderr.write(f"{line}\n")
+                sys.stderr.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+def _a_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _take_over(name: str, handler: logging.Handler) -> None:

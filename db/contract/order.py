@@ -20,8 +20,10 @@ MAX_TRIALS = 100_000
 MAX_BUDGET_SECONDS = 604_800  # a week
 MAX_SEED = 2**31 - 1
 
-PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$"
-"""No control characters, breaks of lines, nor what is unseen or turns the direction of text."""
+_HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+PRINTABLE = rf"^[^{_HIDDEN}]*[^\s{_HIDDEN}][^{_HIDDEN}]*$"
+"""No control characters, breaks of lines, nor what is unseen or turns the direction of text; and
+not blanks alone: what has that name on a page could not be seen, nor followed as a link."""
 
 NEVER_COMPARED = ("label",)
 ALWAYS_COMPARED = ("target", "trials", "search", "on_existing", "budget_seconds", "seed")

@@ -29,6 +29,10 @@ class Device:
         return cls(**{field: row[prefix + field] for field in fields})
 
 
+BESIDE = tuple(column.label(f"device_{column.name}") for column in devices.c if column.name != "id")
+"""The columns of a device in a row of another table, which has its id as ``device_id``."""
+
+
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
     """The device of a fingerprint (kind, name, arch, memory_bytes, driver, limits); the same one
     whenever all but its limits, which are replaced, are equal."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Engine, delete, select
 
-from db.fleet.devices import Device
+from db.fleet.devices import BESIDE, Device
 from db.sql.columns import now, upsert, utc
 from db.sql.models import devices, workers
 from db.sql.transaction import reading, writing
@@ -68,7 +68,7 @@ def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[W
         select(
             workers,
             (workers.c.seen_at >= now() - alive_seconds).label("alive"),
-            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+            *BESIDE,
         )
         .join(devices, devices.c.id == workers.c.device_id, isouter=True)
         .order_by(workers.c.name)
@@ -77,13 +77,8 @@ def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[W
         rows = connection.execute(query).mappings().all()
     return [
         Worker(
-            name=row["name"],
-            host=row["host"],
-            pid=row["pid"],
+            **{name: row[name] for name in ("name", "host", "pid", "version", "job_id", "alive")},
             device=None if row["device_id"] is None else Device.from_row(row, "device_"),
-            version=row["version"],
-            job_id=row["job_id"],
-            alive=row["alive"],
             started_at=utc(row["started_at"]),
             seen_at=utc(row["seen_at"]),
         )

@@ -1,22 +1,19 @@
 """Jobs whose search is a list of configurations, imported or a neighbour's, each of which is
 built, checked and measured like any other."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select
-from sqlalchemy.exc import IntegrityError
 
 from db.contract.job import Job
 from db.contract.order import JobOrder, Target
 from db.queue.jobs import by_seqs, known_id
-from db.queue.submit import create
+from db.queue.submit import create, in_turn, key_of
 from db.results.trials import config_key
-from db.sql.columns import canonical
 from db.sql.models import JOINABLE, jobs, listed_configs
-from db.sql.transaction import reading, writing
+from db.sql.transaction import reading
 
 IMPORTED = "imported"
 NEIGHBOUR = "neighbour"
@@ -49,14 +46,7 @@ def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, boo
     running is taken instead. All or nothing, in one short transaction. Raises QuotaExceeded if the
     user of `engine` has too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
-    while True:
-        try:
-            with writing(engine) as connection:
-                return _submit(connection, wanted)
-        except IntegrityError as error:
-            # another process inserted an equal order between our look and our insert: look again
-            if "unique" not in str(error.orig).lower():
-                raise
+    return in_turn(engine, lambda connection: _submit(connection, wanted))
 
 
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
@@ -123,4 +113,4 @@ def _key_of(order: ListedOrder) -> str:
     said = _job_order(order).compared() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
-    return hashlib.sha256(canonical(said).encode()).hexdigest()
+    return key_of(said)

@@ -25,7 +25,7 @@ from sqlalchemy.engine import RowMapping
 
 from db.contract.best import Result
 from db.contract.order import PREDICTED
-from db.fleet.devices import Device
+from db.fleet.devices import BESIDE, Device
 from db.queue.jobs import restricted_to
 from db.queue.lease import held, succeed
 from db.results import artifacts as files
@@ -253,7 +253,7 @@ def _best_columns() -> Select[Any]:
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,
-            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+            *BESIDE,
         )
         .join(jobs, jobs.c.seq == bests.c.job_seq)
         .join(workloads, workloads.c.id == bests.c.workload_id)

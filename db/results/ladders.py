@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, insert, select
 from sqlalchemy.engine import RowMapping
 
-from db.fleet.devices import Device
+from db.fleet.devices import BESIDE, Device
 from db.sql.columns import now, storable, upsert, utc
 from db.sql.models import devices, ladders, workloads
 from db.sql.pages import Page, page, read_cursor
@@ -62,7 +62,7 @@ def list_ladders(
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,
-            *(column.label(f"device_{column.name}") for column in devices.c if column.name != "id"),
+            *BESIDE,
         )
         .join(workloads, workloads.c.id == ladders.c.workload_id)
         .join(devices, devices.c.id == ladders.c.device_id)
@@ -93,19 +93,9 @@ def _workload(
 
 
 def _ladder(row: RowMapping) -> Ladder:
-    plain = (
-        "id",
-        "operator",
-        "workload_key",
-        "workload",
-        "device_id",
-        "rows",
-        "documents",
-        "clocks",
-        "versions",
-    )
     return Ladder(
-        **{name: row[name] for name in plain},
+        id=row["id"],
+        **{name: row[name] for name in NewLadder.__dataclass_fields__},
         device=Device.from_row(row, "device_"),
         climbed_at=utc(row["climbed_at"]),
     )

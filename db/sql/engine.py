@@ -14,8 +14,9 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from db.sql.columns import to_json
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 from db.sql.same_file import follow
-from db.sql.schema import check_schema, migrate
+from db.sql.schema import check_schema, migrate, refuse_foreign
 from db.sql.transaction import reading, writing
+from db.sql.url import without_passwords
 
 __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 
@@ -44,14 +45,14 @@ def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
 
     Raises DatabaseUnavailable, which names the URL without its password, and the way out."""
     found = parsed(url)
-    shown = found.render_as_string(hide_password=True)
     dialect = found.get_backend_name()
     if dialect == "sqlite":
-        return _connected(_sqlite(found, shown, busy_seconds), shown)
+        return _connected(_sqlite(found, busy_seconds), found)
     if dialect in ("postgresql", "postgres"):
-        return _connected(_postgresql(found, shown), shown)
+        return _connected(_postgresql(found), found)
     raise DatabaseUnavailable(
-        shown, f"{dialect} is not supported; use sqlite:///file.db or postgresql+psycopg://…"
+        without_passwords(found),
+        f"{dialect} is not supported; use sqlite:///file.db or postgresql+psycopg://…",
     )
 
 
@@ -66,7 +67,7 @@ def parsed(url: str | URL) -> URL:
         ) from None
 
 
-def _connected(engine: Engine, shown: str) -> Engine:
+def _connected(engine: Engine, given: URL) -> Engine:
     try:
         with engine.connect():
             return engine
@@ -74,25 +75,26 @@ def _connected(engine: Engine, shown: str) -> Engine:
         engine.dispose()
         cause = str(getattr(error, "orig", None) or error).strip()
         if "malformed" in cause:  # SQLite's own word
-            raise DatabaseDamaged(shown, cause) from error
+            raise DatabaseDamaged(without_passwords(given), cause) from error
         hint = (
             why_not_opened(Path(engine.url.database or "").absolute().parent)
             if engine.dialect.name == "sqlite"
             else "is the server running, and are host, name, user and password right?"
         )
-        raise DatabaseUnavailable(shown, f"{cause}; {hint}") from error
+        raise DatabaseUnavailable(without_passwords(given), f"{cause}; {hint}") from error
 
 
 def why_not_opened(folder: Path) -> str:
     """What to look for if SQLite can't open a database in that folder."""
     with suppress(OSError):
-        if shutil.disk_usage(folder).free < ROOM:
+        disk = shutil.disk_usage(folder)
+        if disk.total and disk.free < ROOM:  # /proc, say, is none
             return f"the disk of {folder} is full, make room"
     return "is the file a database of convtune, and may this user write it and its folder?"
 
 
-def _postgresql(url: URL, shown: str) -> Engine:
-    url = url.set(drivername="postgresql+psycopg")
+def _postgresql(given: URL) -> Engine:
+    url = given.set(drivername="postgresql+psycopg")
     try:
         engine = create_engine(
             url,
@@ -103,7 +105,7 @@ def _postgresql(url: URL, shown: str) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable(
-            shown, "its driver is missing; pip install 'convtune[postgres]'"
+            without_passwords(given), "its driver is missing; pip install 'convtune[postgres]'"
         ) from error
     from db.sql.alive import replace_dead_connections  # noqa: PLC0415  # it needs the driver
 
@@ -111,12 +113,19 @@ def _postgresql(url: URL, shown: str) -> Engine:
     return engine
 
 
-def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
+def _sqlite(url: URL, busy_seconds: float) -> Engine:
     if url.database in (None, "", ":memory:"):
-        raise DatabaseUnavailable(shown, "name a file: processes can't share one in memory")
+        raise DatabaseUnavailable(
+            without_passwords(url), "name a file: processes can't share one in memory"
+        )
+    if url.query:
+        why = f"SQLite's file takes no options; leave out ?{'&'.join(url.query)}"
+        raise DatabaseUnavailable(without_passwords(url), why)
     folder = Path(url.database).absolute().parent
     if not folder.is_dir():
-        raise DatabaseUnavailable(shown, f"there is no folder {folder}; create it first")
+        raise DatabaseUnavailable(
+            without_passwords(url), f"there is no folder {folder}; create it first"
+        )
     engine = create_engine(
         url.set(drivername="sqlite+pysqlite"),
         json_serializer=to_json,
@@ -132,6 +141,8 @@ def _sqlite(url: URL, shown: str, busy_seconds: float) -> Engine:
         connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        refuse_foreign([name for (name,) in tables])  # before anything is changed
         _use_wal(connection, busy_seconds)
 
     follow(engine, Path(url.database))

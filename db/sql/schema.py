@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, String, column, func, select, table
+from sqlalchemy import Connection, Engine, String, column, func, inspect, select, table
 
 from db.sql.errors import SchemaMismatch
 from db.sql.transaction import reading, writing
@@ -16,14 +18,15 @@ if TYPE_CHECKING:
 
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _VERSION = table("alembic_version", column("version_num", String))
+SHOWN_TABLES = 5
 _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
 
 
 def migrate(engine: Engine) -> None:
     """Bring the database to this code's schema; of several processes one does it, the others wait.
 
-    All or nothing. Raises SchemaMismatch if the database is of a newer release, or of a development
-    version from before the first."""
+    All or nothing. Raises SchemaMismatch if the database is of a newer release, of a development
+    version from before the first, or of another program."""
     with reading(engine) as connection:
         if _revision(connection) == _head():
             return
@@ -31,6 +34,7 @@ def migrate(engine: Engine) -> None:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         _refuse_unknown(_revision(connection))
+        refuse_foreign(inspect(connection).get_table_names())
         from alembic import command  # noqa: PLC0415  # 0.2 s that most starts need not spend
 
         config = _config()
@@ -50,9 +54,24 @@ def check_schema(engine: Engine) -> None:
         )
 
 
+def refuse_foreign(tables: Collection[str]) -> None:
+    """Raises SchemaMismatch for a database that has tables, and none that says their revision."""
+    if tables and _VERSION.name not in tables:
+        raise _foreign(f"it has other tables ({', '.join(sorted(tables)[:SHOWN_TABLES])})")
+
+
+def _foreign(why: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the database is another program's: {why}; nothing was changed; name one of convtune's "
+        "own, or one that is not there yet, in TUNER_DATABASE_URL"
+    )
+
+
 def _refuse_unknown(revision: str | None) -> None:
     if revision is None or revision in _revisions():
         return
+    if not re.fullmatch("[0-9]{4}", revision):
+        raise _foreign(f"its schema is {revision[:40]}")
     if revision < _revisions()[-1]:
         raise SchemaMismatch(
             f"the database's schema {revision} was made by an earlier development version, and "

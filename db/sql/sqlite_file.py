@@ -12,6 +12,7 @@ from sqlalchemy import URL
 
 from db.sql.engine import BUSY_SECONDS, open_engine, parsed, why_not_opened
 from db.sql.errors import BackupRefused
+from db.sql.url import SECRETS
 
 SIDES = ("-wal", "-shm", "-journal")
 """What SQLite may keep beside a file, and what is no use without it."""
@@ -34,7 +35,7 @@ def path_of(url: str, instead: str) -> Path:
             host=found.host,
             port=found.port,
             database=found.database,
-            query={name: value for name, value in found.query.items() if name != "password"},
+            query={name: value for name, value in found.query.items() if name not in SECRETS},
         )
         raise BackupRefused(instead.replace("URL", shlex.quote(shown.render_as_string())))
     return Path(found.database or "").resolve()  # SQLite's other files are beside a link's end

@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from db.sql.busy import begin_immediate
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
+from db.sql.url import without_passwords
 
 
 @contextmanager
@@ -63,15 +64,11 @@ def _connected(engine: Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
-        raise DatabaseUnavailable(_shown(engine), _cause(error)) from error
+        raise DatabaseUnavailable(without_passwords(engine.url), _cause(error)) from error
     except DatabaseError as error:
         if type(error) is not DatabaseError:  # a constraint's, say
             raise
-        raise DatabaseDamaged(_shown(engine), _cause(error)) from error
-
-
-def _shown(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=True)
+        raise DatabaseDamaged(without_passwords(engine.url), _cause(error)) from error
 
 
 def _cause(error: Exception) -> str:

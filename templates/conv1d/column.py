@@ -67,7 +67,6 @@ class ByColumn(Template[Conv1dWorkload]):
     """``template``, of depthwise convolution, for signals with their channels last and a kernel for
     each channel. Its rows are samples."""
 
-    operator = "conv1d"
     template: ClassVar[Template[Any]]
 
     def image(self, workload: Conv1dWorkload) -> Column:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.written import epilogue
 
 
 def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
+    """Extents and steps, and the epilogue."""
+    return {**epilogue(workload), **extents(workload)}
+
+
+def extents(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
     """Extents, steps and order of taps, and those that can touch data."""
     height, width = workload.kernel
     down, across = workload.used

@@ -13,6 +13,9 @@ HALVES = Path(__file__).with_suffix(".cu")
 ARITHMETICS = {"fp16x3": ("f16", 3), "bf16x3": ("bf16", 3), "fp16": ("f16", 1), "bf16": ("bf16", 1)}
 """PTX's name of the type, and how many products of high and low halves are summed."""
 
+OF_DTYPE = {"float16": "fp16", "bfloat16": "bf16"}
+"""The arithmetic of elements that are multiplied as they are."""
+
 BITS = {"f16": 11, "bf16": 8}
 """Of the mantissa."""
 SUMS = 1e-6
@@ -22,6 +25,18 @@ SUMS = 1e-6
 def capability(limits: DeviceLimits) -> int:
     """75 for sm_75."""
     return int(limits.arch.removeprefix("sm_").rstrip("af"))
+
+
+def halves(arithmetic: str) -> dict[str, object]:
+    """What sources of products are filled in with."""
+    type_, products = ARITHMETICS[arithmetic]
+    return {"TYPE": type_, "IS_BF16": type_ == "bf16", "PRODUCTS": products}
+
+
+def are_multiplied(dtype: str, limits: DeviceLimits) -> bool:
+    """Whether tensor cores multiply elements of the dtype, as those of 16 bits are."""
+    least = {"float16": 75, "bfloat16": 80}.get(dtype)
+    return least is not None and capability(limits) >= least
 
 
 def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list[str]:

@@ -40,6 +40,11 @@ def filled(values: Mapping[str, object], *paths: Path) -> str:
     return source
 
 
+def knobs(config: Mapping[str, Any]) -> dict[str, object]:
+    """A configuration's knobs by their names in capitals, as sources name them."""
+    return {name.upper(): value for name, value in config.items()}
+
+
 def resident(blocks: int | str) -> str:
     """For the end of a source: a thread may take as many registers as let a unit hold that many
     blocks at the same time; an expression of a launch's ``threads`` where launches differ."""
@@ -106,7 +111,7 @@ class Launch:
 
 
 def program(
-    workload: Workload, function: str, source: str, blocks: int, threads: int, words: int
+    workload: Workload, function: str, source: str, blocks: int, threads: int, words: int = 0
 ) -> Any:
     """One launch of a function of the source, which takes the workload's arguments."""
     return launched(workload, source, [Launch(function, blocks, threads, words)])

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault, first_refused
+from templates.members import GivenTwice, each_once
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
 from templates.records.trace import Trace
@@ -116,16 +117,15 @@ def _object(line: bytes) -> dict[str, Any]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(items) > MAX_NAMES:
             raise _Refused("record", f"has an object with more than {MAX_NAMES} names")
-        value = dict(items)
-        if len(value) < len(items):
-            raise _Refused("record", "is an object with a name twice")
-        return value
+        return each_once(items)
 
     def constant(text: str) -> Any:
         raise _Refused("record", f"{text} is no JSON")
 
     try:
         value = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant)
+    except GivenTwice as error:
+        raise _Refused("record", str(error)) from error
     except RecursionError as error:
         raise _Refused("record", "is nested too deeply") from error
     except ValueError as error:

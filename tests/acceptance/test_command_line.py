@@ -14,7 +14,7 @@ from processes import ROOT, SECONDS, Database, until
 from runs import Bench, Clock
 
 from db import queue
-from tuner.cli import app as cli
+from tests.tuner.shell import said
 from tuner.device import cuda_facts
 from tuner.settings import Settings
 from tuner.worker.in_process import run_here
@@ -65,12 +65,9 @@ def only_job(database: Database) -> queue.Job | None:
 
 def called(arguments: list[str], database: Database, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command prints that needs no process of its own."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_DATABASE_URL", database.url)
-        cli.main()
-    assert not exit_.value.code
-    return capsys.readouterr().out
+        return said(capsys, *arguments)
 
 
 def test_tune_is_stopped_and_goes_on(

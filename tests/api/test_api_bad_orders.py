@@ -1,5 +1,6 @@
 """Every order that can't be taken is refused by name, and nothing is written."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -121,7 +122,7 @@ def test_a_body_that_is_no_json(client: TestClient, text: str) -> None:
     problem(response, 400, "body-not-json", "body")
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe\xfa", b"[" * 30_000, b'{"M":' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize("text", [b"[" * 30_000, b'{"M":' + b"9" * 5000 + b"}"])
 def test_a_body_that_no_parser_takes(client: TestClient, text: bytes) -> None:
     problem(client.post("/jobs", content=text, headers=JSON), 400, "bad-request")
 
@@ -157,3 +158,44 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient) 
 def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) -> None:
     pieces = iter([json.dumps(conv1d()).encode(), b" " * MAX_BODY_BYTES])
     problem(client.post("/jobs", content=pieces, headers=JSON), 413, "body-too-large")
+
+
+def test_a_member_that_is_given_twice(client: TestClient) -> None:
+    """A parser takes one of the two, and nobody knows which was meant."""
+    for text, name in (
+        ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "M"),
+        (
+            '{"operator": "conv1d", "operator": "conv1d", "workload": {"M": 100, "N": 3}}',
+            "operator",
+        ),
+        (
+            '{"operator": "conv1d", "workload": {"M": 9, "N": 3}, "\\ud800": 1, "\\ud800": 2}',
+            "\ud800",
+        ),
+    ):
+        document = problem(
+            client.post("/jobs", content=text, headers=JSON), 422, "invalid-request", name
+        )
+        assert document["detail"].endswith("is given more than once; give it once")
+    layer = '{"operator": "conv1d", "workload": {"M": 100, "N": 3}, "calls": 1, "calls": 2}'
+    text = f'{{"name": "net", "workloads": [{layer}]}}'
+    problem(client.post("/models", content=text, headers=JSON), 422, "invalid-request", "calls")
+    text = json.dumps(conv1d())[:-1] + ', "target": "cpu", "target": "cuda"}'
+    answer = client.post("/jobs/nearest", content=text, headers=JSON)
+    problem(answer, 422, "invalid-request", "target")
+
+
+def test_bytes_that_are_no_utf_8(client: TestClient) -> None:
+    text = json.dumps(conv1d(label="é"), ensure_ascii=False).encode("latin-1")
+    document = problem(client.post("/jobs", content=text, headers=JSON), 400, "body-not-json")
+    assert f"at byte {text.index(0xE9)}; send JSON in UTF-8" in document["detail"]
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/models", "/records"])
+def test_a_compressed_body(client: TestClient, path: str) -> None:
+    """One that only says so is no better: whoever is in between may unpack it."""
+    headers = JSON | {"content-encoding": "gzip"}
+    for body in (gzip.compress(json.dumps(conv1d()).encode()), json.dumps(conv1d()).encode()):
+        answer = client.post(path, content=body, headers=headers)
+        document = problem(answer, 415, "unsupported-media-type")
+        assert document["detail"].startswith("content-encoding gzip is not taken")

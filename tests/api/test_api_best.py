@@ -141,6 +141,7 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
         ("M=1e3&N=4", "M", "integer"),
         ("M=100.0&N=4", "M", "integer"),
         ("M=1_00&N=4", "M", "integer"),
+        ("M=%D9%A1%D9%A0&N=4", "M", "integer"),  # Arabic digits
         ("M=%20100&N=4", "M", "integer"),
         ("M=" + "9" * 5000 + "&N=4", "M", "integer"),
         ("M=100&M=200&N=4", "M", "once"),

@@ -34,6 +34,7 @@ def test_it_is_shown_and_found(client: TestClient) -> None:
     [
         ("x" * 201, "must have at most 200 characters"),
         ("", "must have at least 1 character"),
+        (" \u00a0 ", "must have more than blanks in it"),
         ("two\nlines", r"must not have '\n' in it, but is"),
         ("a\0", r"must not have '\x00' in it"),
         ("a\u202eb", r"must not have '\u202e' in it"),
@@ -48,7 +49,7 @@ def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
 
 
 def test_letters_of_every_language_are_printable(client: TestClient) -> None:
-    for seed, label in enumerate(("Ofen 1", "печь", "窯 🔥", "می‌خواهم", "x" * 200)):
+    for seed, label in enumerate(("Ofen 1", "печь", "窯 🔥", "می‌خواهم", " a b ", "x" * 200)):
         assert ordered(client, label=label, seed=seed)["label"] == label
 
 

@@ -39,3 +39,19 @@ def test_people_read_it_too(wanted: str) -> None:
     text = said("console")
     assert text.count(wanted) == 1
     assert "[error" in text
+
+
+LOST = """
+import structlog
+from api.server import logs
+logs.configure("json")
+structlog.get_logger("api.request").info("of no use")
+print("goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
+def test_a_line_that_can_not_be_written_ends_nothing(where: str) -> None:
+    command = ["bash", "-c", f'"$0" -c "$1" {where}', sys.executable, LOST]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "goes on\n"

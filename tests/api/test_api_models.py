@@ -181,6 +181,7 @@ def shape(**changes: Any) -> dict[str, Any]:
         ({"workloads": [SIGNAL]}, "name", "required"),
         (ORDER | {"name": ""}, "name", "at least 1 character"),
         (ORDER | {"name": "x" * 201}, "name", "at most 200 characters"),
+        (ORDER | {"name": "  "}, "name", "must have more than blanks in it"),
         (ORDER | {"name": "two\nlines"}, "name", r"must not have '\n' in it"),
         (ORDER | {"trials": 0}, "trials", "must be at least 1, but is 0"),
         (ORDER | {"operator": "conv1d"}, "operator", "remove it"),

@@ -24,8 +24,8 @@ from db.sql.engine import open_engine, reading
 from db.sql.schema import migrate
 from db.upkeep.space import reclaim, size
 from templates.conv1d.workload import Conv1dWorkload
-from templates.limits import DeviceLimits
 from tests.benchmarks.claims import postgresql_url, sqlite_url
+from tests.templates.devices import H200
 from tuner.device import cpu_facts
 from tuner.measure.versions import TVM
 
@@ -35,17 +35,6 @@ AT_ONCE = 500
 FAILED = 0.1
 """As many of the trials as fail on a GPU, with what the compiler says."""
 M, N = 16_384, 32
-LIMITS = DeviceLimits(
-    "cuda",
-    "sm_90",
-    132,
-    threads_per_block=1024,
-    shared_memory_per_block=48 * 1024,
-    shared_memory_opt_in=227 * 1024,
-    warp_size=32,
-    registers_per_unit=2**16,
-    cache_bytes=50 * 2**20,
-)
 ERROR = (
     "NVRTC: ptxas error: Entry function 'main_kernel' uses too much shared data (0x1a000 bytes, "
     "0xc000 max); the configuration was built for sm_90a with 512 threads per block"
@@ -121,8 +110,8 @@ def _trials(
 ) -> Iterator[trials.NewTrial]:
     """OF_A_JOB different configurations, drawn from all templates' spaces together."""
     spaces = [
-        (template, template.space(workload, LIMITS))
-        for template in templates.templates_for(workload, LIMITS)
+        (template, template.space(workload, H200))
+        for template in templates.templates_for(workload, H200)
     ]
     every = [(template, space, n) for template, space in spaces for n in range(len(space))]
     for template, space, n in draw.sample(every, OF_A_JOB):

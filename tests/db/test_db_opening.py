@@ -195,3 +195,24 @@ def test_a_server_that_is_not_there(tmp_path: Path, scheme: str) -> None:
     assert "hush" not in str(refusal.value)
     assert "user:***@" in str(refusal.value)
     assert refusal.value.url.startswith(scheme)
+
+
+@pytest.mark.parametrize("name", ["password", "sslpassword"])
+def test_a_password_in_the_query_is_not_shown(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match="is the server running") as refusal:
+        open_engine(f"postgresql://user@/name?host={tmp_path}&{name}=hush")
+    assert "hush" not in str(refusal.value) + refusal.value.url
+
+
+def test_sqlite_takes_no_options(tmp_path: Path) -> None:
+    """SQLAlchemy would open a file of such a name, a database in memory, or one that nobody may
+    write."""
+    for query in ("mode=memory&uri=true", "mode=ro"):
+        with pytest.raises(DatabaseUnavailable, match=r"leave out \?mode"):
+            open_engine(f"sqlite:///{tmp_path}/a.db?{query}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_on_no_disk_is_not_full() -> None:
+    with pytest.raises(DatabaseUnavailable, match="may this user write it"):
+        open_engine("sqlite:////proc/a.db")

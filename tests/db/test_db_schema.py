@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, create_engine, inspect, make_url, text
 from storage_rows import of_another_schema
 
 from db.sql.engine import check_schema, migrate, open_engine, reading, writing
@@ -102,10 +102,42 @@ def test_an_unknown_schema_is_refused_and_left_alone(
 
 def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
     with writing(blank) as connection:  # the last table that is made is in the way
-        connection.execute(text("CREATE TABLE model_layers (x INTEGER)"))
+        connection.execute(text("CREATE VIEW model_layers AS SELECT 1 AS x"))
     with pytest.raises(Exception, match="already exists"):
         migrate(blank)
-    assert inspect(blank).get_table_names() == ["model_layers"]
+    assert inspect(blank).get_table_names() == []
+
+
+def _opened_and_migrated(url: str) -> None:
+    engine = open_engine(url)
+    try:
+        migrate(engine)
+    finally:
+        engine.dispose()
+
+
+def test_the_database_of_another_program_is_refused_and_left_alone(
+    blank_url: str, dialect: str
+) -> None:
+    driver = "sqlite" if dialect == "sqlite" else "postgresql+psycopg"
+    plain = create_engine(make_url(blank_url).set(drivername=driver))
+    with plain.begin() as connection:
+        connection.execute(text("CREATE TABLE notes (x INTEGER)"))
+    with pytest.raises(SchemaMismatch, match=r"another program's: it has other tables \(notes\)"):
+        _opened_and_migrated(blank_url)
+    assert inspect(plain).get_table_names() == ["notes"]
+    if dialect == "sqlite":
+        with plain.connect() as connection:
+            assert connection.execute(text("PRAGMA journal_mode")).scalar() == "delete"
+    plain.dispose()
+
+
+def test_another_program_may_use_alembic_too(blank: Engine) -> None:
+    of_another_schema(blank, "1975ea83b712")
+    for refuse in (check_schema, migrate):
+        with pytest.raises(SchemaMismatch, match=r"another program's: its schema is 1975ea83b712"):
+            refuse(blank)
+    assert sorted(inspect(blank).get_table_names()) == ["alembic_version", "jobs"]
 
 
 MIGRATE_AT_ONCE = """

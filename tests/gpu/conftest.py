@@ -12,16 +12,27 @@ from tuner.device.device import Device
 from tuner.process.child import Child
 
 
-@pytest.fixture(scope="session")
-def device() -> Device:
+@pytest.fixture(scope="session", autouse=True)
+def gpu() -> None:
     missing = cuda_facts.missing()
     if missing is not None:
-        pytest.skip(missing)
+        pytest.skip(f"no GPU: {missing}")
+
+
+@pytest.fixture(scope="session")
+def device() -> Device:
     child = Child()
     try:
         return child.call(detect, "cuda", timeout=60)
     finally:
         child.close()
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    opened = Child()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

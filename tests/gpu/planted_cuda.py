@@ -3,9 +3,8 @@
 from typing import Any
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.limits import DeviceLimits
-from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config
+from tests.tuner.measure.planted import Planted
 
 STATEMENTS = {
     "null": "*(volatile float*)8 = 1.0f;",
@@ -21,29 +20,12 @@ __device__ void planted(const float* x, const float* w, float* y, unsigned* shar
 """
 
 
-class PlantedCuda(Template[Conv1dWorkload]):
+class PlantedCuda(Planted):
     """conv1d on CUDA: ``behaviour`` says what happens when the kernel is run."""
 
-    operator = "conv1d"
     name = "planted_cuda"
     kind = "cuda"
-    version = 1
-
-    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        space = ConfigSpace(self.name, self.version)
-        space.knob("behaviour", ["right", *STATEMENTS])
-        return space
-
-    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return self.config("right")
-
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
-        return {"flops": workload.flops, "bytes": workload.bytes}
-
-    def config(self, behaviour: str) -> Config:
-        return {"template": self.name, "behaviour": behaviour}
+    behaviours = ("right", *STATEMENTS)
 
     def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
         from templates.kernels.written import program

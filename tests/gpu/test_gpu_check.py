@@ -11,15 +11,12 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import in_numpy
 from templates.workload import Workload
-from tuner.device import cuda_facts
 from tuner.measure import cases
 from tuner.measure.check import relative_error
 from tuner.measure.device_error import BLOCKS, THREADS, LargestDifference
 from tuner.measure.kernel import Tensors, device
 
 pytestmark = pytest.mark.gpu
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 ALL_AT_ONCE = BLOCKS * THREADS

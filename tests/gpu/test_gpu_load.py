@@ -1,6 +1,5 @@
 """CUDA libraries called on PyTorch's tensors, on PyTorch's stream."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import templates
 from tests.gpu.loaded import loaded
 from tuner.client.source import Source
-from tuner.device import cuda_facts
 from tuner.device.detect import detect
 from tuner.errors import WrongDevice, WrongLayout
 from tuner.library.load import Library
@@ -18,8 +16,6 @@ from tuner.process.child import Child
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
 SHAPES: dict[str, dict[str, Any]] = {
     "conv1d": {"M": 16384, "N": 32, "mode": "same"},
@@ -30,13 +26,6 @@ WORKLOADS = {
     for name, shape in SHAPES.items()
     for dtype in ("float32", "float16")
 }
-
-
-@pytest.fixture(scope="module")
-def child() -> Iterator[Child]:
-    opened = Child()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module", params=list(WORKLOADS))

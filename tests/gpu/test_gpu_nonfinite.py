@@ -13,14 +13,11 @@ from templates.workload import Workload
 from tests.templates.nonfinite import BAD, planted, reached
 from tuner.build.builder import Builder
 from tuner.build.compile import BuildOrder, program_of
-from tuner.device import cuda_facts
 from tuner.device.device import Device
 from tuner.measure.cases import Case
 from tuner.measure.kernel import Loaded, Tensors
 
 pytestmark = pytest.mark.gpu
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
 RANDOM = 6
 PLACES = (0.0, 0.4, 1.0)

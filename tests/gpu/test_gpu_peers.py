@@ -16,7 +16,6 @@ from templates.conv1d.reference import reference as conv1d_reference
 from tuner.build.builder import Builder
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder
 from tuner.compare.runner import Runner
-from tuner.device import cuda_facts
 from tuner.device.device import Device
 from tuner.measure.cases import draw
 from tuner.measure.check import relative_error
@@ -31,8 +30,6 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("default"),  # what other libraries warn of is not ours to mend
 ]
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
 LIBRARIES = {
     "torch": {"pytorch", "pytorch fft", "pytorch compiled"},

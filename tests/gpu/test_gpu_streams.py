@@ -2,7 +2,6 @@
 calls it is replayed on a third."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,15 @@ import pytest
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.workload import Conv1dWorkload
 from tests.gpu.loaded import loaded
-from tuner.device import cuda_facts
 from tuner.device.detect import detect
 from tuner.library.load import Library
 from tuner.process.child import Child
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 
 WORK = Conv1dWorkload(M=20011, N=4099, mode="same")
 ROUNDS = 40
-
-
-@pytest.fixture(scope="module")
-def child() -> Iterator[Child]:
-    opened = Child()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module", params=["fused", "apart"])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tuner.client.local import Local
-from tuner.device import cuda_facts
 from tuner.library.load import Library
 from tuner.settings import Settings
 
@@ -17,8 +16,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
 ]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if cuda_facts.missing() is not None:
-    pytest.skip(f"no GPU: {cuda_facts.missing()}", allow_module_level=True)
 from torch import nn  # noqa: E402
 
 from tests.benchmarks.training.steps.step import BATCHES, BEFORE_CAPTURE, RATE, Training  # noqa: E402

@@ -46,6 +46,13 @@ def cubin(text: str, arch: str) -> bytes:
     ).binary
 
 
+def taken(
+    template: Template[Any], workload: Workload, config: dict[str, Any], limits: DeviceLimits
+) -> tuple[int, int]:
+    """Registers and stack of the machine code, as :func:`registers_and_stack` has them."""
+    return registers_and_stack(cubin(source(template, workload, config, limits), limits.arch))
+
+
 @dataclass(frozen=True)
 class Declared:
     """Bytes of shared memory, None where the launch sets them, and threads of a block of each

@@ -8,14 +8,35 @@ from pathlib import Path
 
 import numpy as np
 
+import templates
 from templates.dtypes import in_numpy
 from templates.kernels.written import Launch
 from templates.workload import Workload
 from tests.templates.once import once
 from tuner.build import kept, linker
 from tuner.measure.cases import Array
+from tuner.measure.check import relative_error
 
 HEADER = Path(__file__).with_suffix(".h")
+
+
+def error(
+    workload: Workload,
+    source: str,
+    launches: Sequence[Launch],
+    floats: int = 0,
+    apart: int = 0,
+) -> float:
+    """Of the only output against the reference. What is given is random normal, and begins so many
+    elements ``apart`` from a vector's boundary."""
+    rng, given = np.random.default_rng(0), []
+    for argument in workload.given:
+        memory = np.empty(argument.elements + apart, in_numpy(argument.dtype))[apart:]
+        given.append(memory.reshape(argument.shape))
+        given[-1][...] = rng.standard_normal(argument.shape)
+    output = run(workload, source, launches, given, floats)
+    exact = templates.operator(workload.operator).reference(workload, *given)
+    return relative_error(output, exact, None)
 
 
 def run(

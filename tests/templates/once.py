@@ -1,6 +1,8 @@
 """What takes long to make, kept from one run of the tests to the next."""
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from tuner.build import kept
 from tuner.settings import Settings
@@ -8,7 +10,7 @@ from tuner.settings import Settings
 
 def once(*parts: str, make: Callable[[], kept.Entry]) -> kept.Entry:
     """What is made of the parts, now or in an earlier run: most programs are those of the last."""
-    folder = Settings().build_cache
+    folder = _folder()
     if folder is None:
         return make()
     name = kept.key(*parts)
@@ -17,3 +19,8 @@ def once(*parts: str, make: Callable[[], kept.Entry]) -> kept.Entry:
         found = make()
         kept.write(folder, name, found)
     return found
+
+
+@cache
+def _folder() -> Path | None:
+    return Settings().build_cache

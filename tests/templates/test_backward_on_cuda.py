@@ -19,7 +19,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import filled
 from templates.naive import naive_on
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import cubin, source, taken
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import small_backward
 from tuner.measure.cases import draw
@@ -120,9 +120,7 @@ def test_it_becomes_a_cubin_that_spills_nothing(
     template, _, _ = MODULES[work.layout]
     config = template.default(work, limits) | chosen | {"threads": 128}
     assert config in template.space(work, limits)
-    registers, stack = registers_and_stack(
-        cubin(source(template, work, config, limits), limits.arch)
-    )
+    registers, stack = taken(template, work, config, limits)
     assert (registers <= most, stack) == (True, 0)
 
 

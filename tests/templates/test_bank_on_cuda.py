@@ -19,7 +19,7 @@ from templates.conv1d.cuda.implicit import (
 )
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
 LAYER = {"F": 512, "M": 16000, "N": 10, "stride": 5, "mode": "valid", "dtype": "float16"}
@@ -125,9 +125,7 @@ def test_no_register_is_spilled(limits: Any) -> None:
         "resident": 2,
     }
     assert config in template.space(layer, limits)
-    registers, stack = registers_and_stack(
-        cubin(source(template, layer, config, limits), limits.arch)
-    )
+    registers, stack = taken(template, layer, config, limits)
     assert (registers <= 128, stack) == (True, 0)
 
 
@@ -168,7 +166,6 @@ def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
         "taps": 400,
     }
     assert config in template.space(layer, H200)
-    code = cubin(source(template, layer, config, H200), H200.arch)
-    registers, stack = registers_and_stack(code)
+    registers, stack = taken(template, layer, config, H200)
     assert registers <= 96
     assert stack <= 16

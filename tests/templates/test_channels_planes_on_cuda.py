@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -13,12 +12,10 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes, Layout
 from templates.depthwise_conv2d.cuda.schedules import channels_planes as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.dtypes import in_numpy
 from templates.kernels.written import Launch, filled
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
-from tuner.measure.check import relative_error
 
 PRODUCTS = Path(__file__).with_name("emulated_products.h")
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 27, "layout": "NHWC", "dtype": "float16"}
@@ -109,16 +106,12 @@ def test_any_configuration_is_right(
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)
     config = space[int(place * len(space))] | {"row_warps": 1}  # whose warps meet barriers together
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal(each.shape).astype(in_numpy("bfloat16")) for each in layer.given]
     layout = Layout(layer, config)
     launch = Launch(
         "depthwise_channels_planes", layout.blocks, layout.threads, layout.shared_bytes // 4
     )
     text = PRODUCTS.read_text() + filled(program.numbers(layer, config), program.SOURCE)
-    output = emulated.run(layer, text, [launch], given, 0)
-    exact = templates.operator(layer.operator).reference(layer, *given)
-    assert relative_error(output, exact, None) <= layer.max_error
+    assert emulated.error(layer, text, [launch]) <= layer.max_error
 
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
@@ -146,12 +139,11 @@ def test_everything_stays_in_registers(
     template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, bias=True, **fields)
     config = template.default(layer, H200) | knobs
     assert config in template.space(layer, H200)
-    _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
+    _, stack = taken(template, layer, config, H200)
     assert stack == 0
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:
     ends = {"bias": True, "residual": True, "activation": "silu"}
     template, layer = CudaChannelsPlanes(), workload(**ends)
-    text = source(template, layer, template.default(layer, T4), T4)
-    assert registers_and_stack(cubin(text, "sm_75"))[1] == 0
+    assert taken(template, layer, template.default(layer, T4), T4)[1] == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import templates
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz, Layout
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "float16"}
@@ -109,11 +109,10 @@ def test_everything_stays_in_registers(
     template, layer = CudaChannelsToeplitz(), workload(B=32, dtype=dtype, **fields)
     config = template.default(layer, H200) | knobs
     assert config in template.space(layer, H200)
-    _, stack = registers_and_stack(cubin(source(template, layer, config, H200), "sm_90"))
+    _, stack = taken(template, layer, config, H200)
     assert stack == 0
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:
     template, layer = CudaChannelsToeplitz(), workload(residual=True, activation="silu")
-    text = source(template, layer, template.default(layer, T4), T4)
-    assert registers_and_stack(cubin(text, "sm_75"))[1] == 0
+    assert taken(template, layer, template.default(layer, T4), T4)[1] == 0

@@ -16,7 +16,7 @@ from templates.kernels.epilogue_exact import finished
 from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
 from tests.templates.compiled import Compiled
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import CPU, H200, T4
 from tuner.measure import cases
 from tuner.measure.check import check
@@ -149,8 +149,7 @@ def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, lim
     serving = templates.templates_for(work, limits)
     assert serving
     for template in serving:
-        text = source(template, work, template.default(work, limits), limits)
-        _, stack = registers_and_stack(cubin(text, limits.arch))
+        _, stack = taken(template, work, template.default(work, limits), limits)
         assert stack == 0
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from templates.conv1d.cuda.hankel import CudaHankel, parts, segments, vectors
 from templates.conv1d.workload import Conv1dWorkload
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
 LAYER = {"B": 4, "C": 24, "M": 202, "N": 31, "mode": "same", "dtype": "float16"}
@@ -104,6 +104,5 @@ def test_everything_stays_in_registers(knobs: dict[str, Any], limits: Any) -> No
     template, layer = CudaHankel(), workload(B=64, C=768)
     config = template.default(layer, limits) | knobs
     assert config in template.space(layer, limits)
-    text = source(template, layer, config, limits)
-    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    registers, stack = taken(template, layer, config, limits)
     assert (registers <= 128, stack) == (True, 0)

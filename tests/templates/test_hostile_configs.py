@@ -18,7 +18,7 @@ from tests.templates.devices import CPU, H200
 MESSAGE = 4000
 SHAPES: list[dict[str, Any]] = [{"M": 400, "N": 31}, {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}]
 SPACES = {
-    (template.operator, template.kind, template.name): template.space(workload, limits)
+    (operator.name, template.kind, template.name): template.space(workload, limits)
     for operator, shape in zip(templates.operators(), SHAPES, strict=True)
     for workload in [operator.workload.model_validate(shape)]
     for limits in (CPU, H200)

@@ -16,7 +16,7 @@ from templates.conv1d.cuda.implicit_warpgroup import (
     threads,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
 LAYER = {"C": 64, "M": 4800, "N": 3, "groups": 1, "mode": "same", "dtype": "float16"}
@@ -117,6 +117,6 @@ def test_no_register_is_spilled() -> None:
         "resident": 1,
     }
     assert config in TEMPLATE.space(layer, H200)
-    used, stack = registers_and_stack(cubin(source(TEMPLATE, layer, config, H200), "sm_90"))
+    used, stack = taken(TEMPLATE, layer, config, H200)
     assert stack == 0
     assert used <= registers(layer, config).launched

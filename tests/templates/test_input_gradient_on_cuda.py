@@ -3,7 +3,6 @@ it serves, and what it needs."""
 
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -16,10 +15,9 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
 from templates.kernels.written import DERIVATIVE, filled
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import windows
-from tuner.measure.check import relative_error
 
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
 FORMS: dict[str, Any] = {"NCHW": CudaInputPlanes(), "NHWC": CudaInputChannels()}
@@ -48,15 +46,8 @@ def layers(draw: st.DrawFn, layout: str) -> DepthwiseConv2dWorkload:
 
 def assert_right(layer: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int) -> None:
     """With tensors so many elements from a vector's boundary."""
-    rng, given = np.random.default_rng(0), []
-    for argument in layer.given:
-        memory = np.empty(argument.elements + apart, "f4")[apart:].reshape(argument.shape)
-        memory[...] = rng.standard_normal(argument.shape)
-        given.append(memory)
     text = filled(program.numbers(layer, config), DERIVATIVE, program.SOURCE)
-    output = emulated.run(layer, text, [program.launch(layer, config)], given, 0)
-    reference = templates.operator(layer.operator).reference(layer, *given)
-    assert relative_error(output, reference, None) <= 2e-6
+    assert emulated.error(layer, text, [program.launch(layer, config)], apart=apart) <= 2e-6
 
 
 @pytest.mark.parametrize("layout", FORMS)
@@ -115,8 +106,7 @@ def test_it_serves_what_no_forward_template_can(
 def test_its_programs_need_no_stack(layout: str, fields: dict[str, Any], limits: Any) -> None:
     dtype = "float16" if limits is T4 else "bfloat16"
     layer, template = workload(layout=layout, dtype=dtype, **fields), FORMS[layout]
-    text = source(template, layer, template.default(layer, limits), limits)
-    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    registers, stack = taken(template, layer, template.default(layer, limits), limits)
     assert (registers <= 255, stack) == (True, 0)
 
 

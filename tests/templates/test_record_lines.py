@@ -8,22 +8,9 @@ import pytest
 
 import templates
 from templates.errors import InvalidRecords
-from templates.limits import DeviceLimits
 from templates.records.record import parse
+from tests.templates.devices import CPU, H200
 
-LIMITS = (
-    DeviceLimits(
-        kind="cuda",
-        arch="sm_90",
-        units=132,
-        threads_per_block=1024,
-        shared_memory_per_block=49_152,
-        shared_memory_opt_in=232_448,
-        warp_size=32,
-        registers_per_unit=65_536,
-    ),
-    DeviceLimits(kind="cpu", arch="znver4", units=2, vector_bytes=64),
-)
 SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("conv1d", {"M": 70_001, "N": 401}),
     ("conv1d", {"M": 16_384, "N": 32, "dtype": "float16", "max_error": 1e-2}),
@@ -34,7 +21,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
 def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
     workload = templates.operator(name).workload.model_validate(shape)
-    for limits in LIMITS:
+    for limits in (CPU, H200):
         for template in templates.templates_for(workload, limits):
             space = template.space(workload, limits)
             configs = [space[i] for i in space.sample(np.random.default_rng(0), 50)]
@@ -75,3 +62,10 @@ def test_all_faults_are_named() -> None:
         (3, "record"),
         (4, "record"),
     ]
+
+
+def test_a_name_that_is_there_twice() -> None:
+    with pytest.raises(
+        InvalidRecords, match="record 1: record: 'convtune' is given more than once"
+    ):
+        parse([b'{"convtune": 1, "convtune": 1}'])

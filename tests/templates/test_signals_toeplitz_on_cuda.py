@@ -18,7 +18,7 @@ from templates.conv1d.cuda.signals_toeplitz import (
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import Launch, filled
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 from tuner.measure import cases
 from tuner.measure.check import check, relative_error
@@ -118,6 +118,6 @@ def test_sums_stay_in_registers(knobs: dict[str, Any]) -> None:
     layer = workload()
     config = TEMPLATE.default(layer, H200) | knobs
     assert config in TEMPLATE.space(layer, H200)
-    registers, stack = registers_and_stack(cubin(source(TEMPLATE, layer, config, H200), "sm_90"))
+    registers, stack = taken(TEMPLATE, layer, config, H200)
     in_all = registers * threads(config) * config["resident"]
     assert (in_all <= H200.registers_per_unit, stack) == (True, 0)

@@ -5,7 +5,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -21,13 +20,11 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
 )
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.dtypes import in_numpy
 from templates.kernels.written import filled
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import cubin, registers_and_stack, source, taken
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import windows
-from tuner.measure.check import relative_error
 
 PRODUCTS = Path(__file__).with_name("emulated_products.h")
 BOUNDED = settings(max_examples=12, derandomize=True, deadline=None, database=None)
@@ -57,13 +54,11 @@ def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
     return workload(**fields | shape | plane | {"layout": "NHWC"})
 
 
-def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], given: list[Any]) -> float:
+def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int = 0) -> float:
     """Of the program, emulated, against the reference."""
     text = filled(program.numbers(work, config), *program.sources(config))
-    launches = program.both(work, config)
     floats = program.work(work, config).workspace
-    output = emulated.run(work, text, launches, given, floats)
-    return relative_error(output, templates.operator(work.operator).reference(work, *given), None)
+    return emulated.error(work, text, program.both(work, config), floats, apart)
 
 
 @pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
@@ -79,9 +74,7 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
             break
         config = space[data.draw(st.integers(0, len(space) - 1))]
     assume(config["inputs"] == inputs)
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
-    assert error(layer, config, given) <= 2e-6
+    assert error(layer, config) <= 2e-6
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -94,13 +87,9 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
     assume(CudaWeightMatrices().applies(layer, H200))
     space = CudaWeightMatrices().space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal(each.shape).astype(in_numpy("bfloat16")) for each in layer.given]
     text = PRODUCTS.read_text() + filled(products.numbers(layer, config), *products.SOURCES)
     floats = products.work(layer, config).workspace
-    output = emulated.run(layer, text, products.both(layer, config), given, floats)
-    exact = templates.operator(layer.operator).reference(layer, *given)
-    assert relative_error(output, exact, None) <= layer.max_error
+    assert emulated.error(layer, text, products.both(layer, config), floats) <= layer.max_error
 
 
 @settings(BOUNDED, max_examples=200)
@@ -128,9 +117,7 @@ def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
     space = CudaWeightPlanes().space(layer, H200)
     assert CudaWeightPlanes().default(layer, H200) in space
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal(argument.shape).astype("f4") for argument in layer.given]
-    assert error(layer, config, given) <= 2e-6
+    assert error(layer, config) <= 2e-6
 
 
 @pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
@@ -138,13 +125,7 @@ def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> No
     layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
     space = CudaWeightChannels().space(layer, H200)
     config = next(c for c in space if c["inputs"] == inputs and c["channels"] == 4)
-    rng = np.random.default_rng(0)
-    given = []
-    for argument in layer.given:
-        memory = np.empty(argument.elements + 1, "f4")
-        given.append(memory[1:].reshape(argument.shape))
-        given[-1][...] = rng.standard_normal(argument.shape)
-    assert error(layer, config, given) <= 2e-6
+    assert error(layer, config, apart=1) <= 2e-6
 
 
 @pytest.mark.parametrize(
@@ -178,8 +159,7 @@ def test_a_gpu_without_bfloat16_multiplies_float16_alone() -> None:
 def test_several_kernels_of_a_channel_need_no_stack(layout: str, limits: Any) -> None:
     layer = workload(multiplier=3, dtype="float16", activation="silu", layout=layout, bias=True)
     (template,) = templates.templates_for(layer, limits)
-    text = source(template, layer, template.default(layer, limits), limits)
-    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    registers, stack = taken(template, layer, template.default(layer, limits), limits)
     assert (registers <= 255, stack) == (True, 0)
 
 
@@ -198,8 +178,7 @@ def test_sums_stay_in_registers(limits: Any) -> None:
 def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
     layer, template = workload(dtype="float16", K=5, activation="relu"), CudaWeightChannels()
     config = next(c for c in template.space(layer, limits) if c["inputs"] == "private")
-    text = source(template, layer, config, limits)
-    registers, stack = registers_and_stack(cubin(text, limits.arch))
+    registers, stack = taken(template, layer, config, limits)
     assert (registers <= 255, stack) == (True, 0)
 
 

@@ -1,6 +1,7 @@
 """Real libraries for this machine's CPU, and a service that has them, built and started once."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,19 @@ from stored_best import store
 
 from db import queue
 from db.contract.order import JobFilter
-from db.sql.engine import migrate, open_engine
+from db.sql.engine import open_engine
+from tests import databases
 from tuner.client.client import Client
 from tuner.client.local import Local
+from tuner.device import cpu_facts
+from tuner.device.device import Device
 from tuner.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def device() -> Device:
+    """This machine's CPU."""
+    return cpu_facts.device()
 
 
 @pytest.fixture(scope="session")
@@ -41,18 +51,30 @@ def client(service: Service, tmp_path: Path) -> Iterator[Client]:
         queue.cancel(service.engine, job.id)
 
 
+@contextmanager
+def local(
+    temporary: pytest.TempPathFactory, libraries: dict[str, Path], *names: str
+) -> Iterator[Local]:
+    """A database that has those libraries."""
+    folder = temporary.mktemp("local")
+    settings = Settings(database_url=databases.created(folder / "convtune.db"))
+    engine = open_engine(settings.database_url)
+    for name in names:
+        store(engine, libraries[name])
+    engine.dispose()
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened
+
+
+def serial(*names: str) -> list[str]:
+    return [f"{name}-serial" for name in names]
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
     """A database with one library of each of the small workloads."""
-    folder = tmp_path_factory.mktemp("local")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    for name in (*WORKLOADS.keys() - {"full"}, *BIASED):
-        store(engine, libraries[f"{name}-serial"])
-    store(engine, libraries["full-parallel"])
-    engine.dispose()
-    with Local(settings, cache=folder / "cache") as opened:
+    names = serial(*(WORKLOADS.keys() - {"full"}), *BIASED)
+    with local(tmp_path_factory, libraries, *names, "full-parallel") as opened:
         yield opened
 
 
@@ -61,14 +83,8 @@ def trained(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[Local]:
     """The same with gradients: of ``depthwise``, and of what takes a bias too."""
-    folder = tmp_path_factory.mktemp("trained")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    for name in ("depthwise", *BIASED, *GRADIENTS, *SUMS):
-        store(engine, libraries[f"{name}-serial"])
-    engine.dispose()
-    with Local(settings, cache=folder / "cache") as opened:
+    names = serial("depthwise", *BIASED, *GRADIENTS, *SUMS)
+    with local(tmp_path_factory, libraries, *names) as opened:
         yield opened
 
 
@@ -77,26 +93,12 @@ def at_once(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[Local]:
     """What takes a bias too, and all gradients of ``causal`` in one program."""
-    folder = tmp_path_factory.mktemp("at-once")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    for name in (*BIASED, *AT_ONCE):
-        store(engine, libraries[f"{name}-serial"])
-    engine.dispose()
-    with Local(settings, cache=folder / "cache") as opened:
+    with local(tmp_path_factory, libraries, *serial(*BIASED, *AT_ONCE)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def called(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
     """What models call as a function."""
-    folder = tmp_path_factory.mktemp("called")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    engine = open_engine(settings.database_url)
-    migrate(engine)
-    for name in CALLED:
-        store(engine, libraries[f"{name}-serial"])
-    engine.dispose()
-    with Local(settings, cache=folder / "cache") as opened:
+    with local(tmp_path_factory, libraries, *serial(*CALLED)) as opened:
         yield opened

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import templates
 from templates.dtypes import in_numpy
 from templates.naive import naive_on
+from templates.template import Config
 from templates.workload import Workload
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.device.detect import detect
@@ -135,6 +136,14 @@ def built(child: Child, path: Path, device: Device) -> Path:
     order = BuildOrder(work.key, program_of(template), config, device.target, path)
     done = child.call(build, order, Settings().build_cache, timeout=60)
     assert done.status == "ok", done.error
+    describe(path, work, device, template, config)
+    return path
+
+
+def describe(
+    path: Path, work: Workload, device: Device, template: Any, config: Config, workspace: int = 0
+) -> None:
+    """Write a library's manifest and signature beside it."""
     described = artifact.manifest(
         work,
         device,
@@ -144,10 +153,10 @@ def built(child: Child, path: Path, device: Device) -> Path:
         versions={},
         timing={"warm": {"median": 20.0}},
         max_error=1e-7,
-        named=artifact.files("cpu", path.read_bytes(), SOURCE, RECORD),
+        named=artifact.files(device.kind, path.read_bytes(), SOURCE, RECORD),
+        workspace=workspace,
     )
     seal(path, described)
-    return path
 
 
 def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = None) -> None:

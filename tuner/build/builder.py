@@ -7,14 +7,15 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
 from tuner.build import kept
-from tuner.build.compile import BuildOrder, Built, build, ready
+from tuner.build.compile import BuildOrder, Built, assembly, build, ready
 from tuner.build.linker import linker
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
@@ -91,6 +92,15 @@ class Builder:
         """Run a function in one of the processes, after what is queued. Raises as
         :meth:`Child.call` does."""
         return result_of(self._threads.submit(self._call, function, arguments, timeout))
+
+    def sourced(self, built: Built) -> Built:
+        """The same with its source. The assembly for a CPU takes LLVM a quarter of a build's time,
+        and is only wanted of what is stored. None is no reason to lose that."""
+        if not built.source:
+            with suppress(ChildFailed):
+                source = self.call(assembly, built.order, timeout=self._timeout)
+                return replace(built, source=source)
+        return built
 
     def _drop(self, folder: Path) -> None:
         submitted = self._submitted.copy().items()

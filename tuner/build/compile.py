@@ -40,7 +40,7 @@ EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 @dataclass(frozen=True)
 class Built:
     """The result. ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
-    ``build_timeout``; elements of the workspace, seconds of each step."""
+    ``build_timeout``; a GPU's source, elements of the workspace, seconds of each step."""
 
     status: str
     order: BuildOrder
@@ -96,7 +96,7 @@ def build(order: BuildOrder, keep: Path | None = None) -> Built:
 def compile_library(
     module: Any, target: dict[str, Any], library: Path, keep: Path | None = None
 ) -> str:
-    """Write the module's shared library. Returns the CUDA source, or a CPU's assembly."""
+    """Write the module's shared library. Returns the CUDA source, nothing of a CPU."""
     import tvm
     from tvm.support import cc
 
@@ -113,13 +113,19 @@ def compile_library(
     linked = [] if target["kind"] == "cuda" else _linked(library.parent, keep)
     options = [*linked, *LIBRARIES]
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
-    if target["kind"] == "cuda":
-        source = str(executable.mod.imports[0].inspect_source())
-    else:
-        source = str(executable.mod.inspect_source("asm"))
+    source = str(executable.mod.imports[0].inspect_source()) if target["kind"] == "cuda" else ""
     if keep is not None:
         kept.write(keep, name, kept.Entry(library.read_bytes(), source))
     return source
+
+
+def assembly(order: BuildOrder) -> str:
+    """Of a library for a CPU."""
+    import tvm
+
+    module = element_aligned(scheduled(order).mod)
+    executable = tvm.compile(module, target=tvm.target.Target(order.target))
+    return str(executable.mod.inspect_source("asm"))
 
 
 def _linked(folder: Path, keep: Path | None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -56,6 +57,9 @@ def _options(
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
     gc.set_threshold(FEW_LOOKS)
+    _open_what_is_closed()
+    if isinstance(sys.stdout, TextIOWrapper):  # it may have no letter for micro
+        sys.stdout.reconfigure(errors="replace")
     if "_TUNER_COMPLETE" in os.environ:  # pydantic would look for plugins among all packages
         os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     try:
@@ -68,6 +72,8 @@ def main() -> None:
         in_our_words(error)
         message = error.format_message().rstrip(".")  # none if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
+    except typer.Abort:  # asked whether, somebody said no, or nobody was there
+        _refuse("nothing was changed, for want of a yes; --yes says it beforehand")
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)
     except Exception as error:
@@ -77,6 +83,16 @@ def main() -> None:
         if line is None:
             raise
         _refuse(line)
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that nobody gave: a file that is opened next would have their number, and
+    get what a child process or a library prints."""
+    for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # for as long as the process
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 def _refuse(message: str, code: int = 1) -> NoReturn:

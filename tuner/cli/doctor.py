@@ -13,6 +13,7 @@ from rich.console import Console
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema
+from db.sql.url import without_passwords
 from tuner import config
 from tuner.build.linker import linker
 from tuner.client import cache
@@ -137,7 +138,7 @@ def _database(settings: Settings) -> Finding:
         return Finding("database", "missing", str(error))
     finally:
         engine.dispose()
-    return Finding("database", "ok", engine.url.render_as_string(hide_password=True))
+    return Finding("database", "ok", without_passwords(engine.url))
 
 
 def _tried(what: str, describe: Callable[[], str]) -> Finding:

@@ -18,6 +18,7 @@ from db.records.imports import Stored
 from db.records.listed import Listed, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
+from db.sql.sqlite_file import part_of
 from templates import logs
 from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
@@ -129,12 +130,17 @@ def store(engine: Engine, log: Log) -> Stored:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    part = path.with_name(f"{path.name}.part")
+    """A file that has its name once all of it is written. A link stays one, and so does what is no
+    plain file, as /dev/stdout: that is written to as it is."""
     try:
-        with part.open("wb") as stream:
-            yield stream
-        part.replace(path)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                yield stream
+            return
+        path = path.resolve()
+        with part_of(path) as part:
+            with part.open("wb") as stream:
+                yield stream
+            part.replace(path)
     except OSError as error:
         raise UnusableFile(path, str(error.strerror)) from error
-    finally:
-        part.unlink(missing_ok=True)

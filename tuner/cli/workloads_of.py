@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from templates.members import GivenTwice, each_once
 from tuner.cli.common import say
 from tuner.errors import BadOrder, MissingRuntime, UnusableFile, UnusableModel
 
@@ -43,9 +44,11 @@ def workloads_of(
 def read_workloads(path: Path) -> list[dict[str, Any]]:
     """What is listed, of which nothing is checked yet. Raises UnusableFile."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_bytes(), object_pairs_hook=each_once)
     except OSError as error:
         raise UnusableFile(path, error.strerror or str(error)) from error
+    except GivenTwice as error:
+        raise UnusableFile(path, str(error)) from error
     except (ValueError, RecursionError) as error:
         raise UnusableFile(path, f"is no JSON: {error}; {_FORM}") from error
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,8 +46,12 @@ if TYPE_CHECKING:
 
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
+MOST_SECONDS = 86_400
+"""Of a timeout: a day."""
 KINDS = ("cpu", "cuda")
 SCHEMES = ("http", "https")
+UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""This machine: a proxy that the environment names has another loopback."""
 
 A = TypeVar("A", bound=Shown)
 
@@ -72,15 +76,21 @@ class Client(ModelCalls, Source):
         signers: Collection[str] | None = None,
     ) -> None:
         self._named = trust.named(signers)
+        _must_be_seconds(timeout)
         key = os.environ.get("TUNER_API_KEY") if key is None else key
         headers = {"Accept-Encoding": ENCODINGS[1]}
         if key:
             _must_be_key(key)
             headers["Authorization"] = f"Bearer {key}"
         try:
-            self._http = httpx2.Client(base_url=url, timeout=timeout, headers=headers)
+            self._http = httpx2.Client(
+                base_url=url, timeout=timeout, headers=headers, mounts=UNPROXIED
+            )
         except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(url, str(error)) from error
+            raise ServiceUnreachable(_without_password(url), str(error)) from error
+        except (ValueError, ImportError, OSError) as error:  # of proxies and certificates
+            why = f"{error}; look at the environment's proxies (ALL_PROXY) and SSL_CERT_FILE"
+            raise ServiceUnreachable(_without_password(url), why) from error
         self._timeout = timeout
         self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
         if self._http.base_url.scheme not in SCHEMES:
@@ -178,29 +188,6 @@ class Client(ModelCalls, Source):
         busy. An answer is kept in the cache with its ETag, and sent anew only when it has changed.
         Raises NotTuned, and for a prediction what :meth:`wait` raises."""
         asked = {**(workload or {}), **shape}
-        look = partial(
-            self._best, operator, asked, match, target, device, templates, threads, parallel
-        )
-        try:
-            return look()
-        except NotTuned:
-            if match != PREDICTED:
-                raise
-        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
-        self.wait(self.submit(operator, asked, **terms))
-        return look()
-
-    def _best(
-        self,
-        operator: str,
-        asked: Mapping[str, Any],
-        match: str,
-        target: str | None,
-        device: str | None,
-        templates: Sequence[str] | None,
-        threads: int | None,
-        parallel: bool,
-    ) -> Best:
         filters = {
             "match": match,
             "target": target,
@@ -209,15 +196,26 @@ class Client(ModelCalls, Source):
             "threads": threads,
             "parallel": parallel or None,
         }
-        fields = {**asked, **filters}
+        fields = plain({**asked, **filters})
         query = {name: in_text(value) for name, value in fields.items() if value is not None}
-        path = f"/best/{quote(operator, safe='')}"
-        best = self._ask(Best, "GET", path, kept=True, params=query)
-        self._must_answer(best, operator, asked, target)
-        if templates is not None and best.template not in templates:
-            why = f"asked for {', '.join(templates)}, it answers with {best.template}"
-            raise stranger(None, self.url, why)
-        return best
+
+        def look() -> Best:
+            path = f"/best/{quote(operator, safe='')}"
+            best = self._ask(Best, "GET", path, kept=True, params=query)
+            self._must_answer(best, operator, asked, target)
+            if templates is not None and best.template not in templates:
+                why = f"asked for {', '.join(templates)}, it answers with {best.template}"
+                raise stranger(None, self.url, why)
+            return best
+
+        try:
+            return look()
+        except NotTuned:
+            if match != PREDICTED:
+                raise
+        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
+        self.wait(self.submit(operator, asked, **terms))
+        return look()
 
     def signers(self) -> list[Signer]:
         """The keys that the service's workers sign with, trusted here or not, oldest first."""
@@ -364,6 +362,18 @@ class Client(ModelCalls, Source):
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
+
+
+def _without_password(url: str) -> str:
+    return re.sub("//[^/]*@", "//", url)
+
+
+def _must_be_seconds(timeout: float) -> None:
+    """Raises WrongArgument."""
+    if not isinstance(timeout, int | float) or not 0 < timeout <= MOST_SECONDS:
+        raise WrongArgument(
+            f"timeout is {timeout!r:.80}: give seconds, more than 0 and at most {MOST_SECONDS}"
+        )
 
 
 def _must_be_key(key: str) -> None:

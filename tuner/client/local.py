@@ -20,6 +20,7 @@ from db.results.shown import shown
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
+from db.sql.url import without_passwords
 from templates.workload import Workload
 from tuner.build.linker import linker
 from tuner.client.answers import Best
@@ -70,7 +71,7 @@ class Local(Source):
         self._named = trust.named(None) or frozenset()
         self._engine = open_engine(self.settings.database_url)
         self._worker = KeptWorker(self._engine, self.settings)
-        self.where = self._engine.url.render_as_string(hide_password=True)
+        self.where = without_passwords(self._engine.url)
         try:
             migrate(self._engine)
             check_schema(self._engine)

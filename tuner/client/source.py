@@ -12,14 +12,26 @@ from typing import Any, Self
 import templates
 from db.contract.best import ArtifactLink
 from db.results import signed
+from db.sql.errors import DatabaseUnavailable, StorageError
 from templates.errors import TemplateError
 from tuner.client.answers import Best
 from tuner.client.cache import Cache
-from tuner.errors import BrokenArtifact, NoLibrary, UntrustedSigner
+from tuner.errors import (
+    BrokenArtifact,
+    NoLibrary,
+    ServiceUnreachable,
+    TunerError,
+    UntrustedSigner,
+)
 from tuner.library import manifest as manifests
 from tuner.library.load import Library
 from tuner.library.manifest import File, Manifest
 from tuner.library.trust import Trusted
+
+NO_ANSWER = (TunerError, StorageError)
+"""What a source raises in the place of an answer: a service's refusals, or a database's."""
+AWAY = (ServiceUnreachable, DatabaseUnavailable)
+"""Of these, what one raises that has no answers at all."""
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,21 @@ from tuner.compare.comparison import Stage
 from tuner.compare.stage import compile_peers
 from tuner.errors import ChildTimeout
 from tuner.measure.confined import ENVIRONMENT, LIMITED
-from tuner.peers import beside_kernels, here, import_libraries
+from tuner.peers import IMPORTED, beside_kernels, here, import_libraries
 from tuner.process.child import Child
-from tuner.process.stopping import LOOK_SECONDS, check_stopped, result_of
+from tuner.process.imports import of_pytorch
+from tuner.process.stopping import LOOK_SECONDS, check_stopped, pause, result_of
 
 RUNTIME = ("tvm", "tuner.compare.stage")
-"""What a process that runs libraries is forked with. One with peers on the host imports what their
-users would, as they do."""
+"""What a process that runs libraries is forked with. One with peers on the host has what their
+users import, and nothing else: PyTorch's is forked with it."""
 ON_A_GPU = (*RUNTIME, "torch")
 """The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
 BEGIN_SECONDS = 120.0
 """Limit for importing and for compiling, not counting pauses. A process that takes longer is
 killed, and another does in the round what it did not."""
 A_DAY = 86_400.0
+START_LOOK_SECONDS = 0.05
 AHEAD = {"cpu": 1, "cuda": 2}
 """Spare processes of each group. A GPU's import for longer than a quick job takes: they are begun
 two jobs ahead."""
@@ -59,7 +61,10 @@ class PeerProcess:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The process does nothing meanwhile."""
+        """The process does nothing meanwhile. What it is forked from is waited for: that imports
+        for all of its kind, and can't be paused."""
+        while self._child.pid is None and not self._begun.done():
+            pause(START_LOOK_SECONDS)
         start = time.monotonic()
         self._child.pause()
         try:
@@ -162,4 +167,5 @@ def child_of(kind: str, group: str) -> Child:
     """A new process for the peers of a group, which on a GPU are timed beside the kernels."""
     if beside_kernels(group, kind):
         return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)
-    return Child(confinement=LIMITED)
+    alone = all(map(of_pytorch, IMPORTED[group]))
+    return Child(confinement=LIMITED, importing=IMPORTED[group] if alone else ())

@@ -112,18 +112,12 @@ def decide(
     """
     wanted = groups(plan.device.kind, baselines) if kept is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
-    final = _round(
-        plan,
-        builder,
-        runner,
-        folder,
-        chosen,
-        beside,
-        inside,
-        plan.naive() if naive else None,
-        fastest,
-        begun,
-    )
+    configs = _configs(plan, chosen, plan.naive() if naive else None)
+    orders = _orders(plan, configs, folder)
+    taken = _taken(orders, configs, fastest, begun)
+    builds = taken | _build(builder, orders, begun, taken)
+    found = _measured(runner, builds, beside, configs, inside, taken)
+    final = _FinalRound(configs, builds, found)
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
     while ranked:
@@ -182,32 +176,14 @@ def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
     return found
 
 
-def _round(
-    plan: Plan,
-    builder: Builder,
-    runner: Measuring,
-    folder: Path,
-    chosen: Sequence[Config],
-    beside: Mapping[str, Built],
-    inside: Sequence[str],
-    naive: Config | None,
-    fastest: FastestBuilds | None,
-    begun: Mapping[str, Future[Built]],
-) -> _FinalRound:
+def _configs(plan: Plan, chosen: Sequence[Config], naive: Config | None) -> dict[str, Config]:
+    """What may win, by name."""
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
-    configs |= {
+    return configs | {
         name: config
         for name, config in _beside_finalists(plan, naive).items()
         if name == DEFAULT or config not in chosen
     }
-    orders = _orders(plan, configs, folder)
-    taken = _taken(orders, configs, fastest, begun)
-    builds = taken | _build(builder, orders, begun, taken)
-    compared = builds | {name: built for name, built in beside.items() if built.status == "ok"}
-    libraries = {name: built.order.library for name, built in compared.items()}
-    found = _measured(runner, libraries, configs, inside, taken)
-    missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
-    return _FinalRound(configs, builds, replace(found, dropped=found.dropped | missing))
 
 
 def _taken(
@@ -255,7 +231,8 @@ def _orders(plan: Plan, configs: Mapping[str, Config], folder: Path) -> dict[str
 
 def _measured(
     runner: Measuring,
-    libraries: dict[str, Path],
+    builds: Mapping[str, Built],
+    beside: Mapping[str, Built],
     configs: Mapping[str, Config],
     inside: Sequence[str],
     taken: Collection[str],
@@ -264,6 +241,12 @@ def _measured(
     the search. It checks others again, because a stored trial only says that its configuration was
     right once, and the round's process is not confined. The groups of peers ``inside`` are in that
     process. If one of them ends it, the round is run without peers."""
+    missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
+    libraries = {
+        name: built.order.library
+        for name, built in {**builds, **beside}.items()
+        if name not in missing
+    }
     unknown = libraries.keys() - taken - {EMPTY}
     looks = {name: runner.submit(libraries[name]) for name in sorted(unknown)}
     faulty = {
@@ -281,7 +264,7 @@ def _measured(
         left_out = {PEERS: f"left out: the round with them failed ({error})"}
         found = runner.compare(sound, list(configs))
         found = replace(found, dropped=found.dropped | left_out)
-    return replace(found, dropped=found.dropped | faulty)
+    return replace(found, dropped=found.dropped | faulty | missing)
 
 
 def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,10 @@ class JobRun:
             self._lease.check()
             if versions and decision.peers:
                 peer_times.keep(self._engine, *self._whose_peers(), versions, decision.peers)
-            winners = decision.winners
+            winners = [
+                replace(winner, built=self._builder.sourced(winner.built))
+                for winner in decision.winners
+            ]
             publish(
                 self._engine,
                 self._job,

@@ -38,10 +38,14 @@ def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed(names: Iterable[str]) -> list[str]:
-    """Templates' names. Raises BadOrder for a single one, which is letters if it is taken so."""
+    """Templates' names. Raises BadOrder for a single one, which is letters if it is taken so, and
+    for none."""
     if isinstance(names, str):
         raise BadOrder("templates", f"give a list of names, as [{names!r}], not {names!r}")
-    return list(names)
+    found = list(names)
+    if not found:
+        raise BadOrder("templates", "give at least one name, or None for all that apply")
+    return found
 
 
 def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -85,8 +85,9 @@ def climb(
                 libraries[BEST] = folder / "best.so"
                 libraries[BEST].write_bytes(best)
             found = _measure(runner, libraries, device.kind)
+        same = same_programs(rungs, built)
     failed = {name: f"{b.status}: {b.error}" for name, b in built.items() if b.status != "ok"}
-    notes = same_programs(rungs, built) | chosen | left_out | failed | found.dropped
+    notes = same | chosen | left_out | failed | found.dropped
     return table(workload, device, rungs, found, notes, best is not None)
 
 

@@ -93,15 +93,16 @@ def table(
 
 def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str, str]:
     """Which rungs give the same code here as an earlier one."""
-    first: dict[str, str] = {}
+    first: dict[bytes, str] = {}
     notes = {}
     for rung in rungs:
         found = built.get(rung.name)
         if found is None or found.status != "ok":
             continue
-        if found.source in first:
-            notes[rung.name] = f"the same program here as {first[found.source]}"
-        first.setdefault(found.source, rung.name)
+        program = found.order.library.read_bytes()
+        if program in first:
+            notes[rung.name] = f"the same program here as {first[program]}"
+        first.setdefault(program, rung.name)
     return notes
 
 

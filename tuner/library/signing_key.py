@@ -59,6 +59,8 @@ def public_key_of(key: Ed25519PrivateKey) -> str:
 
 
 def _read(path: Path) -> Ed25519PrivateKey:
+    if not path.is_file():  # to open a pipe may take for ever, and no device's mode is to be mended
+        raise BadSigningKey(path, "it is no plain file")
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
         mode = stat.S_IMODE(found.st_mode)

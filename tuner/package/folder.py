@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from keyword import iskeyword
 from pathlib import Path
 
 from tuner.errors import BadOrder, UnusableFile
@@ -22,6 +23,8 @@ _NAME = re.compile("[a-z][-a-z0-9]*[a-z0-9]")
 def name_of(folder: Path, given: str | None) -> str:
     """The package's name: the one that is given, or by the folder's. Raises BadOrder."""
     name = given or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    if iskeyword(name):
+        raise BadOrder("--name", f"{name!r} is a word of Python's, which no import takes")
     if not _NAME.fullmatch(name):
         raise BadOrder(
             "--name",

@@ -27,13 +27,17 @@ def bring(modules: Sequence[str]) -> None:
     if any(name.partition(".")[0] == "tvm" for name in modules):
         with suppress(Exception), asking_in_vain_for_nothing():
             import tvm  # noqa: F401
-    _import(name for name in modules if name != PYTORCH)
+    _import(name for name in modules if not of_pytorch(name))
     for name in AVOIDED:
         del sys.modules[name]
-    _import(name for name in modules if name == PYTORCH)
+    _import(name for name in modules if of_pytorch(name))
     gc.freeze()  # children share the pages of what was imported
     gc.set_threshold(FEW_LOOKS)
     gc.enable()
+
+
+def of_pytorch(module: str) -> bool:
+    return module.partition(".")[0] == PYTORCH
 
 
 @contextmanager

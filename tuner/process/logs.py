@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Literal
 
 import structlog
@@ -14,7 +15,7 @@ def configure(log_format: Literal["json", "console"]) -> None:
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr is not None and sys.stderr.isatty())
     )
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -24,8 +25,7 @@ def configure(log_format: Literal["json", "console"]) -> None:
     ]
     structlog.configure(
         processors=[*shared, renderer],
-        # what standard error is by then: a notebook or a test runner puts another in its place
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=_StandardError,
     )
     unwrapped = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = logging.StreamHandler(sys.stderr)
@@ -35,6 +35,20 @@ def configure(log_format: Literal["json", "console"]) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+class _StandardError:
+    """What standard error is by then: a notebook or a test runner puts another in its place. If it
+    is closed, its pipe broken or its disk full, the line is lost, and not the job that it is of."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            if sys.stderr is not None:
+                print(line, file=sys.stderr, flush=True)
+
+    debug = info = warning = error = critical = msg
 
 
 def quietly(log_format: Literal["json", "console"]) -> None:

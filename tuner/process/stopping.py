@@ -32,8 +32,10 @@ class Stopped(BaseException):
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM and SIGINT raise Stopped at the next look."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    """Let SIGTERM, SIGINT and a terminal that is closed raise Stopped at the next look."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # nohup's wish
         signal.signal(number, _asking(Stopped))
 
 

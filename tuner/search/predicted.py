@@ -1,10 +1,8 @@
 """What a ranker expects to be fastest, without a measurement."""
 
-from templates.spaces.searched import SearchSpace
 from tuner.search.apart import apart
 from tuner.search.expected import Expected
-from tuner.search.features import Featurize
-from tuner.search.strategy import Prior, Strategy
+from tuner.search.strategy import Strategy
 
 
 class Predicted(Strategy):
@@ -12,16 +10,7 @@ class Predicted(Strategy):
     random one."""
 
     name = "predicted"
-
-    def __init__(
-        self,
-        space: SearchSpace,
-        featurize: Featurize,
-        seed: int | None,
-        prior: Prior | None = None,
-    ) -> None:
-        super().__init__(space, featurize, seed, prior)
-        self._ranking: list[int] | None = None
+    _ranking: list[int] | None = None
 
     def propose(self, count: int) -> list[int]:
         if self._ranking is None:

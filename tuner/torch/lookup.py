@@ -14,9 +14,9 @@ from templates.errors import first_refused
 from templates.workload import Workload
 from tuner.client.answers import Best
 from tuner.client.beside_pytorch import left_to_pytorch
-from tuner.client.source import Source
+from tuner.client.source import AWAY, NO_ANSWER, Source
 from tuner.device import cpu_facts
-from tuner.errors import ForeignDevice, NotTuned, ServiceUnreachable, TunerError
+from tuner.errors import ForeignDevice, NotTuned
 from tuner.library.load import Library
 
 
@@ -52,8 +52,8 @@ def look_up(
             return _of(source, workload, device)
         except NotTuned as missing:
             reasons.append(str(missing))
-        except TunerError as error:
-            return Found(reason=str(error), is_away=isinstance(error, ServiceUnreachable))
+        except NO_ANSWER as error:
+            return Found(reason=str(error), is_away=isinstance(error, AWAY))
     return Found(reason=reasons[0])
 
 

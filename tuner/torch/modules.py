@@ -12,7 +12,7 @@ if there is none. Not imported by anything else here: it needs PyTorch.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 
@@ -22,6 +22,7 @@ from templates.conv1d.workload import padding as padding_of
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
+from tuner.torch import arguments
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
 from tuner.torch.replaced import only
@@ -64,17 +65,27 @@ class Conv1d(Tuned):
         many = shape if len(shape) == 3 else (1, 1, int(self.weight.numel()))
         self.filters: int = many[0]
         self.taps: int = many[2]
+        groups = arguments.whole("groups", groups)
         self.channels = many[1] * groups
-        if (len(shape) != 3 and self.taps != shape[-1]) or groups not in (1, self.channels):
+        fits = groups in (1, self.channels) and self.filters % groups == 0
+        if (len(shape) != 3 and shape != (self.taps,)) or not fits:
             raise WrongArgument(
                 f"the weight must have shape (F, C / groups, N) with groups 1 or C, or (N,), but "
                 f"has {shape}, and groups is {groups}"
             )
         if mode is not None and padding is not None:
             raise WrongArgument("give mode or padding, not both")
+        if mode is not None:
+            arguments.one_of("mode", mode, get_args(Mode))
+        arguments.one_of("kind", kind, get_args(Kind))
+        arguments.bias(self.bias, self.filters)
         self.mode = mode or ("full" if padding is None else None)
-        self._padding, self.kind, self.groups = padding, kind, groups
-        self._stride, self._dilation = stride, dilation
+        self._padding: Any = None
+        if padding is not None:
+            self._padding = arguments.sides(padding, "before", "behind")
+        self.kind, self.groups = kind, groups
+        self._stride = arguments.whole("stride", stride)
+        self._dilation = arguments.whole("dilation", dilation)
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
@@ -233,17 +244,25 @@ class DepthwiseConv2d(Tuned):
     ) -> None:
         super().__init__(weight, bias, source, max_error, activation)
         shape = tuple(self.weight.shape)
+        if channels is not None:
+            channels = arguments.whole("channels", channels)
         if len(shape) != 4 or shape[1] != 1 or shape[0] % (channels or shape[0]):
             of = "C" if channels is None else f"a multiple of {channels}"
             raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
         if stride not in STRIDES:
             raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
-        self._stride, self._dilation = stride, dilation
+        arguments.bias(self.bias, shape[0])
+        self._stride, self._dilation = stride, arguments.whole("dilation", dilation)
         self.channels = channels or shape[0]
         self.multiplier = shape[0] // self.channels
         self.size: tuple[int, int] = shape[2:]
         height, width = self.size
-        self._padding = padding or (height // 2, width // 2, height // 2, width // 2)
+        if padding is None:
+            padding = (height // 2, width // 2, height // 2, width // 2)
+        same = padding == "same"
+        self._padding: Any = (
+            padding if same else arguments.sides(padding, "top", "left", "bottom", "right")
+        )
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:

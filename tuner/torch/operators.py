@@ -32,12 +32,14 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
+from tuner.torch import arguments
 from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
 from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import OperatorGradients, Terms
 from tuner.torch.gradients.call import Some
 from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.shortcut import Shortcut
 from tuner.torch.tuned_module import Tuned
 
 log = logging.getLogger("tuner.torch.operators")
@@ -47,6 +49,8 @@ _SCHEMA = (
     "int[{n}] dilation=1, {groups}, *, Tensor? residual=None, str activation='none', "
     "float? max_error=None) -> Tensor"
 )
+MOST_SHORTCUTS = 1024
+"""A program may call an operator with ever new shapes."""
 Ints = Sequence[int]
 _source: Source | None = None
 
@@ -65,11 +69,7 @@ def use(source: Source | None) -> None:
     process; from none if it is None. What was found before is looked up again. Raises
     WrongArgument."""
     global _source  # noqa: PLW0603  # of the process, as torch.backends' switches are
-    if source is not None and not isinstance(source, Source):
-        raise WrongArgument(
-            f"source is a {type(source).__name__}, and must be a tuner.client.client.Client or a "
-            "tuner.client.local.Local, or None for PyTorch alone"
-        )
+    arguments.source(source, or_none=", or None for PyTorch alone")
     _source = source
     for operator in (_CONV1D, _DEPTHWISE):
         operator.forget()
@@ -99,6 +99,7 @@ class _Operator:
     def forget(self) -> None:
         """Look every shape up again."""
         self._layers: dict[Any, Tuned | None] = {}
+        self._shortcuts: dict[Any, Shortcut | None] = {}
 
     def _computed(
         self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
@@ -108,6 +109,7 @@ class _Operator:
         """By a tuned kernel if there is one. Calls that differ in nothing but tensors of the same
         weight's shape have a layer, which remembers what was found for each shape, layout, dtype
         and device of the input."""
+        shortcuts = self._shortcuts  # those of one source, whatever another thread does
         layer = self.layer_of(
             x, weight, bias is not None, stride, padding, dilation, groups, activation, max_error
         )
@@ -120,9 +122,30 @@ class _Operator:
         y: Any = (layer.trained if trained else layer.by_kernel)(x, weight, bias, residual)
         if isinstance(y, str):
             y = self.kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
+        elif residual is None and not trained:
+            if len(shortcuts) >= MOST_SHORTCUTS:
+                shortcuts.clear()
+            named = stride, padding, dilation, groups, activation, max_error
+            shortcuts[_as_said(x, weight, bias, *named)] = layer.shortcut(x, weight, bias, y)
         if residual is not None:
             _must_fit(residual, y, x)
         return y  # type: ignore[no-any-return]
+
+    def _recognised(
+        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
+        residual: Some = None, activation: str = "none", max_error: float | None = None,
+    ) -> Tensor | None:  # fmt: skip
+        """The output for a call like an earlier one that a kernel has computed; else None."""
+        said = _as_said(x, weight, bias, stride, padding, dilation, groups, activation, max_error)
+        try:
+            shortcut = self._shortcuts.get(said)
+        except TypeError:  # a number that a graph has not decided yet can't be looked up
+            return None
+        if shortcut is None or residual is not None:
+            return None
+        y: Tensor | None = shortcut(x, weight, bias)
+        return y
 
     def layer_of(
         self, x: Tensor, weight: Tensor, has_bias: bool, stride: Ints, padding: Ints,
@@ -163,6 +186,9 @@ class _Operator:
         self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
         **named: Any,
     ) -> Tensor:  # fmt: skip
+        y = self._recognised(x, weight, bias, *how, residual=residual, **named)
+        if y is not None:
+            return y
         ours = only_pytorchs(x, weight, bias, residual) is None
         compute = self._computed if ours else self._by_pytorch
         return compute(x, weight, bias, *how, residual=residual, **named)
@@ -171,6 +197,9 @@ class _Operator:
         self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
         **named: Any,
     ) -> Tensor:  # fmt: skip
+        y = self._recognised(x, weight, bias, *how, residual=residual, **named)
+        if y is not None:
+            return y
         beyond = beyond_kernels(x, weight, bias, residual)
         if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and quiet(torch):
             # nobody listens below, and to be dispatched again takes as long as what is to be done
@@ -276,6 +305,13 @@ class _Operator:
             tuple(dilation) * (axes // len(dilation)),
             activations.known(activation),
         )
+
+
+def _as_said(x: Tensor, weight: Tensor, bias: Some, *named: Any) -> tuple[Any, ...]:
+    """By which a call is recognised; the tensors are looked at after it."""
+    stride, padding, dilation, *others = named
+    ways = tuple(stride), tuple(padding), tuple(dilation)
+    return x.shape, weight.shape, bias is None, *ways, *others
 
 
 def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:

@@ -15,7 +15,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import module_operator
+from tuner.torch import arguments, module_operator
 from tuner.torch.beyond_kernels import (
     NEEDS_GRAD,
     NORM_NEEDS_GRAD,
@@ -41,7 +41,9 @@ class Tuned(InPlace, LooksUp):
     output, after the bias and a residual: one of the workload's.
 
     A shape is looked up at its first call, with bias, residual and activation in the kernel or, if
-    only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew.
+    only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew,
+    and so has setting ``source``, ``max_error`` or ``activation``.
+
     ``used`` says what computed the last output, "tuned" or "pytorch", ``reason`` why; each reason
     is logged once, of a model's layers together. If grad is needed, the output, the input's
     gradient and the weight's are each by a tuned kernel if there is one, and by PyTorch if not:
@@ -71,11 +73,12 @@ class Tuned(InPlace, LooksUp):
         activation: Activation = "none",
     ) -> None:
         super().__init__()
-        self.weight = _parameter(weight)
-        self.register_parameter("bias", None if bias is None else _parameter(bias))
+        arguments.source(source, or_none=", or None")
+        self.weight = arguments.parameter("weight", weight)
+        self.register_parameter("bias", None if bias is None else arguments.parameter("bias", bias))
         self.source: Source | None = source
         self.max_error = max_error
-        self.activation = activations.known(activation)
+        self.activation = activation
         self.bias_in_kernel = True
         self._norm: BatchNorm | None = None
         self.used_backward = {}
@@ -91,11 +94,15 @@ class Tuned(InPlace, LooksUp):
         self._shortcuts: list[Shortcut | None] = [None, None]
         self.gradient_shortcut: GradientShortcut | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, activations.known(value) if name == "activation" else value)
+        if name in ("activation", "max_error", "source") and "said" in vars(self):
+            self.forget()
+
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
         They keep their places, and must pass on there what comes."""
-        self._norm, self.activation = norm, activations.known(activation)
-        self.forget()
+        self._norm, self.activation = norm, activation  # which forgets what was found
 
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
@@ -197,7 +204,7 @@ class Tuned(InPlace, LooksUp):
         if isinstance(y, str):
             y = self.by_pytorch(x, weight, bias, residual, y)
         elif residual is None and reason is None:
-            self._shortcuts[in_graph] = self._shortcut(x, weight, bias, y)
+            self._shortcuts[in_graph] = self.shortcut(x, weight, bias, y)
         return self.laid_out(y, x) if in_graph else y
 
     def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -240,7 +247,7 @@ class Tuned(InPlace, LooksUp):
         y = self.convolved(x, weight, bias)
         return self.laid_out(y if residual is None else y + residual, x)
 
-    def _shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
+    def shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
         """For calls like one by which a kernel has computed y, if that had nothing else to do."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
@@ -338,7 +345,7 @@ class Tuned(InPlace, LooksUp):
             if self._norm.training:
                 return "its batch norm normalises by what comes, as in training mode; call eval()"
         if autocast.is_on(x.device.type):
-            return "autocast is on, which chooses the dtype itself"
+            return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
         return None
 
     def _library(self, x: Any, residual: Any) -> Library | str:
@@ -385,11 +392,3 @@ class Tuned(InPlace, LooksUp):
     @property
     @abstractmethod
     def _shape_of_bias(self) -> tuple[int, ...]: ...
-
-
-def _parameter(given: Any) -> Any:
-    """A parameter as it is, so that a module and its replacement train as one; a plain tensor as a
-    parameter that needs no grad unless the tensor does."""
-    if isinstance(given, torch.nn.Parameter):
-        return given
-    return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)

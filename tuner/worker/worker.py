@@ -1,6 +1,6 @@
 """The worker: claims jobs for its device, runs them, and gives them back when it must stop.
 
-``python -m tuner.worker`` runs it until SIGTERM or SIGINT.
+``python -m tuner.worker`` runs it until SIGTERM, SIGINT or SIGHUP.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -28,7 +29,7 @@ from tuner import __version__
 from tuner.build.builder import Builder
 from tuner.compare.peer_process import PeerProcesses
 from tuner.device.device import Device
-from tuner.errors import NoServer, TunerError
+from tuner.errors import MissingRuntime, NoServer, TunerError
 from tuner.farm.farm import Farm
 from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
@@ -56,7 +57,7 @@ class Worker:
     """One device, one job at a time, a pool of builders that lives as long as the worker. With
     ``only``, just the templates of those names are searched.
 
-    Raises BadSigningKey: before a search, not after it."""
+    Raises BadSigningKey and MissingRuntime: before a search, not after it."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Worker:
         only: Collection[str] | None = None,
         farm: Farm | None = None,
     ) -> None:
+        _must_have_docstrings()
         self._only, self._farm = only, farm
         self._engine, self._device, self._settings = engine, device, settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
@@ -288,4 +290,13 @@ class Worker:
             device_id=self._device_id,
             version=__version__,
             job_id=job_id,
+        )
+
+
+def _must_have_docstrings() -> None:
+    """Raises MissingRuntime. Otherwise each job that this worker takes would fail."""
+    if sys.flags.optimize > 1:
+        raise MissingRuntime(
+            "Python runs without docstrings, which xgboost reads when it is imported",
+            "leave out -OO and PYTHONOPTIMIZE=2",
         )

@@ -13,7 +13,7 @@ from templates.conv1d.cuda.implicit import (
 )
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -29,7 +29,6 @@ class CudaBank(Template[Conv1dWorkload]):
     positions and goes through ``filter_tiles`` of 16 filters. A lane has ``neighbours`` side by
     side, which it stores at once. ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "bank"
     kind = "cuda"
     version = 2
@@ -100,10 +99,9 @@ class CudaBank(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         block, registers = threads(config), _registers(workload, config)
-        room = min(limits.registers_per_unit // (registers * block), 2048 // block)
         count, steps = blocks(workload, config), ceil_div(workload.N, 16)
         return {
-            **occupancy(count, block, max(1, room), limits),
+            **occupancy(count, block, resident_blocks(block, registers, limits), limits),
             "registers": registers,
             "fetched": config["position_tiles"] * steps / config["filter_tiles"],
             "products": config["position_tiles"] * steps * config["filter_tiles"],

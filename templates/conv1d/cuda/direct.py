@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import resident_blocks
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -22,7 +23,6 @@ class CudaDirect(Template[Conv1dWorkload]):
     loads for staging wait for memory ``in turn`` or ``together``. It stores its ``own`` sums, or
     stores them through shared memory ``together`` with its neighbours."""
 
-    operator = "conv1d"
     name = "direct"
     kind = "cuda"
     version = 4
@@ -84,10 +84,8 @@ class CudaDirect(Template[Conv1dWorkload]):
         tile = config["threads"] * config["outputs_per_thread"]
         blocks = ceil_div(workload.length, tile)
         shared, registers = _shared_bytes(config), _registers(config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * config["threads"])),
-            max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
-            max(1, 2048 // config["threads"]),
+        resident = resident_blocks(
+            config["threads"], registers, limits, limits.unit_shared_memory // max(1, shared)
         )
         chunks = ceil_div(workload.N, config["taps_per_chunk"])
         taps = chunks * config["taps_per_chunk"]

@@ -7,8 +7,8 @@ from math import gcd
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.halves import are_multiplied
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -19,7 +19,6 @@ WIDTHS = (16, 32)
 MAX_REGISTERS = 208  # as estimated
 BESIDE = 24  # registers for sums, addresses and the like
 SPARED = 8  # of these, if it must be
-MAX_RESIDENT = 2048  # threads of a unit
 
 
 class CudaHankel(Template[Conv1dWorkload]):
@@ -30,7 +29,6 @@ class CudaHankel(Template[Conv1dWorkload]):
     many as divide all rows of a signal. ``resident`` blocks at least have room on a unit
     (``schedules/hankel.cu``)."""
 
-    operator = "conv1d"
     name = "hankel"
     kind = "cuda"
     version = 2
@@ -39,8 +37,7 @@ class CudaHankel(Template[Conv1dWorkload]):
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         return (
             super().applies(workload, limits)
-            and workload.dtype != "float32"
-            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and are_multiplied(workload.dtype, limits)
             and not (workload.is_dense or workload.is_basic)
             and (workload.layout == "NCW" or workload.C == workload.out_channels == 1)
             and workload.stride == workload.dilation == 1
@@ -64,8 +61,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         space.constraint(
             "the registers of the resident blocks fit",
             lambda c: (
-                _registers(workload, c) - SPARED
-                <= min(MAX_REGISTERS, limits.registers_per_unit // (c["threads"] * c["resident"]))
+                _registers(workload, c) - SPARED <= min(MAX_REGISTERS, registers_each(c, limits))
             ),
             reads=("resident",),
         )
@@ -92,9 +88,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)), MAX_RESIDENT // threads
-        )
+        resident = resident_blocks(threads, registers, limits)
         read, written = vectors(workload, config)
         samples = _samples(read) * parts(workload, config)  # of a segment
         count, width = _count(workload, config), config["width"]

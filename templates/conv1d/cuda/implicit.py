@@ -9,7 +9,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.halves import ARITHMETICS, arithmetics, capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -37,7 +37,6 @@ class CudaImplicit(Template[Conv1dWorkload]):
     meanwhile; whole warpgroups then multiply them by a window that stays. A thread has no more
     registers than let a unit hold ``resident`` blocks."""
 
-    operator = "conv1d"
     name = "implicit"
     kind = "cuda"
     version = 6
@@ -180,11 +179,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         block = threads(config)
         shared = 4 * shared_words(workload, config)
         registers = _registers(config) + 8 * held(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * block)),
-            max(1, limits.shared_memory // shared),
-            2048 // block,
-        )
+        resident = resident_blocks(block, registers, limits, limits.shared_memory // shared)
         count, parts = blocks(workload, config), chunks(workload, config)
         steps, rows = _steps(config) * parts, _rows(workload, config)
         sums = config["filter_tiles"] * config["position_tiles"]

@@ -34,7 +34,6 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     channels at once, the weights stay in registers and the groups of positions take turns. A unit
     holds ``resident`` blocks."""
 
-    operator = "conv1d"
     name = "implicit_warpgroup"
     kind = "cuda"
     version = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -20,7 +20,6 @@ class CudaRegisters(Template[Conv1dWorkload]):
     ``outputs_per_thread`` neighbouring outputs need, or one of ``shares`` parts of their taps.
     Lanes that share outputs add up their sums by shuffles."""
 
-    operator = "conv1d"
     name = "registers"
     kind = "cuda"
     version = 4
@@ -60,7 +59,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
         )
         taps, registers = _taps(workload, config), _registers(workload, config)
         blocks = workload.rows * ceil_div(workload.length, threads // shares * outputs)
-        resident = min(max(1, limits.registers_per_unit // (registers * threads)), 2048 // threads)
+        resident = resident_blocks(threads, registers, limits)
         vector = min(outputs, 4)
         return {
             **occupancy(blocks, threads, resident, limits),

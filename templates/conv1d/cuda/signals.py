@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -20,7 +20,6 @@ class CudaSignals(Template[Conv1dWorkload]):
     ``taps_unrolled`` taps at a time; neighbouring threads have neighbouring outputs, or channels if
     those are last."""
 
-    operator = "conv1d"
     name = "signals"
     kind = "cuda"
     version = 3
@@ -55,7 +54,7 @@ class CudaSignals(Template[Conv1dWorkload]):
         threads, outputs, filters = config["threads"], config["outputs"], config["filters"]
         sums = outputs * filters
         registers = 2 * sums + (outputs + filters) * config["taps_unrolled"] + BESIDE
-        resident = max(1, min(2048, limits.registers_per_unit // registers) // threads)
+        resident = resident_blocks(threads, registers, limits)
         return {
             **occupancy(blocks(workload, config), threads, resident, limits),
             "shared_bytes": 0,

@@ -27,7 +27,6 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
     block's ``groups`` sums ``columns`` outputs of each signal; samples come through ``stages``
     places. ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "signals_toeplitz"
     kind = "cuda"
     version = 1

@@ -19,7 +19,6 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     ``tail`` says whether every step checks if it is past the end, or only those after the last
     whole round of fragments."""
 
-    operator = "conv1d"
     name = "toeplitz"
     kind = "cuda"
     version = 2
@@ -73,7 +72,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
         shared, registers = 4 * shared_words(config), _registers(config)
         resident = min(
             max(1, limits.registers_per_unit // (registers * 32 * config["warps"])),
-            max(1, 4 * limits.shared_memory_per_block // shared),
+            max(1, limits.unit_shared_memory // shared),
         )
         chunks = ceil_div(workload.N, chunk)
         steps = ceil_div(chunk + 7, 16) * chunks

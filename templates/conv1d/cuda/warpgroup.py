@@ -7,6 +7,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics
+from templates.kernels.occupancy import resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -24,7 +25,6 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     ``steps_per_sum`` steps of sixteen taps are added on the tensor cores, which truncate, before
     a sum is added up in float32."""
 
-    operator = "conv1d"
     name = "warpgroup"
     kind = "cuda"
     version = 2
@@ -91,10 +91,8 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
         threads, shared = _threads(config), 4 * shared_words(workload, config)
         tile, steps = _tile(config), _steps(config)
         blocks = workload.rows * ceil_div(workload.length, tile)
-        resident = min(
-            max(1, limits.registers_per_unit // (_registers(config) * threads)),
-            max(1, limits.shared_memory_opt_in // shared),
-            max(1, 2048 // threads),
+        resident = resident_blocks(
+            threads, _registers(config), limits, limits.shared_memory_opt_in // shared
         )
         chunks = ceil_div(workload.N + _pad(workload), config["taps_per_chunk"])
         products = 3 if config["arithmetic"].endswith("x3") else 1

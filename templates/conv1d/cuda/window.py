@@ -8,7 +8,8 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.vectors import longest_vector
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -17,8 +18,6 @@ MAX_TAPS = 64  # of which a thread holds all
 MAX_PRODUCTS = 2048  # unrolled
 MAX_REGISTERS = 232  # as estimated
 BESIDE = 24  # registers for addresses and the like
-VECTOR_BYTES = 16
-MAX_RESIDENT = 2048  # threads of a unit
 LANES = 32  # of a warp, which pass each other what lies beside their vectors
 WORD_BYTES = 4
 
@@ -31,7 +30,6 @@ class CudaWindow(Template[Conv1dWorkload]):
     far apart, or has those beside its own vector from neighbouring lanes (lanes), if they are few.
     ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
 
-    operator = "conv1d"
     name = "window"
     kind = "cuda"
     version = 3
@@ -96,10 +94,7 @@ class CudaWindow(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: (
-                _registers(workload, c)
-                <= min(MAX_REGISTERS, limits.registers_per_unit // (c["threads"] * c["resident"]))
-            ),
+            lambda c: _registers(workload, c) <= min(MAX_REGISTERS, registers_each(c, limits)),
             reads=("resident",),
         )
         return space
@@ -119,9 +114,7 @@ class CudaWindow(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)), MAX_RESIDENT // threads
-        )
+        resident = resident_blocks(threads, registers, limits)
         each, outputs = config["outputs"], config["outputs"] * config["steps"]
         read = vectors(workload, config) * config["vector"]
         return {
@@ -156,7 +149,7 @@ def vectors(workload: Conv1dWorkload, config: Config) -> int:
 def vector_of(workload: Conv1dWorkload, extent: int) -> int:
     """The most elements that are a power of two, a divisor of the extent and no wider than a load
     can be."""
-    return math.gcd(extent, VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype])
+    return math.gcd(extent, longest_vector(workload.dtype))
 
 
 def _reads(workload: Conv1dWorkload) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from templates.arithmetic import DIRECT
-from templates.ceil_div import ceil_div
+from templates.ceil_div import ceil_div, excess
+from templates.depthwise_conv2d.cuda.lanes import SECTOR_BYTES, are_wide_enough, divisors
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -19,12 +21,9 @@ MAX_UNROLLED = 3136
 MAX_UNROLLED_SHARED = 1008  # of a row of taps
 MAX_REGISTERS = 232  # as estimated
 DEFAULT_REGISTERS = 128
-MAX_RESIDENT = 2048  # threads of a unit
 BESIDE = 28  # registers for addresses and the like
 SPARED = 12  # of these, if it must be
-VECTOR_BYTES = 16
 LANES = (8, 16, 32, 64, 128)  # at most, of a block
-SECTOR_BYTES = 32  # of memory, which is read as a whole
 
 
 class CudaChannels(Template[DepthwiseConv2dWorkload]):
@@ -35,7 +34,6 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     block goes through the kernel row by row, and a thread has one row of outputs. ``resident``
     blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels"
     kind = "cuda"
     version = 4
@@ -46,12 +44,11 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
         rows, columns = [1, 2, 3, 4, 5, 7, 8, 10, 14], [1, 2, 3, 4, 5, 6, 7, 8, 10, 14]
         places = _weights(workload)
         space = ConfigSpace(self.name, self.version)
         space.knob("weights", places)
-        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob("channels", vector_lengths(workload.dtype, workload.C))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
         if "registers" in places:
             kept = {"weights": "registers"}
@@ -64,12 +61,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         patch = "rows" if "registers" in places else "columns"
         space.constraint(
             "groups of columns are less than a third wider than the plane",
-            lambda c: _excess(workload.out_width, c["columns"]) < 1.34,
+            lambda c: excess(workload.out_width, c["columns"]) < 1.34,
             reads=("columns",),
         )
         space.constraint(
             "strips are less than a quarter higher than the plane",
-            lambda c: _excess(workload.out_height, c.get("rows", 1)) < 1.25,
+            lambda c: excess(workload.out_height, c.get("rows", 1)) < 1.25,
             reads=(patch,),
         )
         space.constraint(
@@ -108,10 +105,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: (
-                _registers(workload, c) - SPARED
-                <= limits.registers_per_unit // (c["threads"] * c["resident"])
-            ),
+            lambda c: _registers(workload, c) - SPARED <= registers_each(c, limits),
             reads=("resident",),
         )
         return space
@@ -148,11 +142,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         rows = config.get("rows", 1)
         threads, registers = config["threads"], _registers(workload, config)
         shared = 4 * shared_words(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, 4 * limits.shared_memory_per_block // shared),
-            max(1, MAX_RESIDENT // threads),
-        )
+        resident = resident_blocks(threads, registers, limits, limits.unit_shared_memory // shared)
         read, outputs = _rows(workload, config) * _columns(workload, config), rows * columns
         fetched = (config.get("ahead", 0) + 1) * _columns(workload, config) * channels
         return {
@@ -166,8 +156,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "fetched_bytes": fetched * BYTES_PER_ELEMENT[workload.dtype],
             "loads_per_fma": read / (outputs * workload.near[0] * workload.near[1]),
             "reads_per_output": read / (outputs * workload.stride**2),
-            "padded_share": _excess(workload.out_height, rows)
-            * _excess(workload.out_width, columns),
+            "padded_share": excess(workload.out_height, rows) * excess(workload.out_width, columns),
             "streaming": config["stores"] == "streaming",
         }
 
@@ -206,15 +195,11 @@ def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors of the channels."""
-    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
-    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+    return divisors(workload.C, LANES)
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
-    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
-    return bool(read >= min(SECTOR_BYTES, most))
+    return are_wide_enough(config, _lanes(workload), workload.dtype)
 
 
 def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
@@ -226,11 +211,6 @@ def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
             if whole and lanes <= 32 and _wide_enough(workload, found):
                 return found
     return {"channels": 1, "lanes": _lanes(workload)[-1]}
-
-
-def _excess(extent: int, piece: int) -> float:
-    """How much is computed of what there is, in pieces."""
-    return ceil_div(extent, piece) * piece / extent
 
 
 def _used(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:

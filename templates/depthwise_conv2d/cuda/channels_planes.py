@@ -5,8 +5,8 @@ from __future__ import annotations
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.halves import are_multiplied
+from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -15,7 +15,6 @@ CHANNELS = 8  # of a block: a vector of 16 bytes
 MIN_TAPS = 81  # below that `channels_toeplitz` has all of them in registers
 MAX_REGISTERS = 232  # as estimated
 SPARED = 20  # of these, if it must be
-MAX_RESIDENT = 2048  # threads of a unit
 SIZE = 2  # bytes of an element
 
 
@@ -27,7 +26,6 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
     columns of one channel, ``row_warps`` warps a channel. A block stages its taps once for
     ``walks`` sets of images; ``resident`` blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_planes"
     kind = "cuda"
     version = 1
@@ -38,8 +36,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         without dilation or a multiplier, from 81 taps on, if channels are whole vectors."""
         return (
             super().applies(workload, limits)
-            and workload.dtype != "float32"
-            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and are_multiplied(workload.dtype, limits)
             and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and workload.stride == workload.dilation == 1
             and workload.C % CHANNELS == 0
@@ -91,10 +88,8 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         layout, registers = Layout(workload, config), _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * layout.threads)),
-            max(1, 4 * limits.shared_memory_per_block // layout.shared_bytes),
-            max(1, MAX_RESIDENT // layout.threads),
+        resident = resident_blocks(
+            layout.threads, registers, limits, limits.unit_shared_memory // layout.shared_bytes
         )
         tiles, groups = config["column_tiles"], config["groups"]
         products = workload.used[0].count * groups * tiles * layout.distances / 2

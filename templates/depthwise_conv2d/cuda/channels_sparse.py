@@ -8,7 +8,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -26,7 +26,6 @@ MAX_MOVES = 16  # vectors that it reads at once
 MAX_REGISTERS = 168  # as estimated
 BESIDE = 44  # registers for addresses, words and the like
 SPARED = 24  # of these, if it must be
-MAX_RESIDENT = 2048  # threads of a unit
 RESERVED = 1024  # bytes of shared memory that each block takes beside its own
 
 
@@ -37,7 +36,6 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     A block has ``channels`` channels of a strip of ``rows`` rows of ``walks`` images, and a warp
     ``each`` pairs of them. ``resident`` blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_sparse"
     kind = "cuda"
     version = 2
@@ -123,10 +121,8 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         layout, registers = Layout(workload, config), _registers(workload, config)
         threads = layout.threads
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, limits.shared_memory // (layout.shared_bytes + RESERVED)),
-            max(1, MAX_RESIDENT // threads),
+        resident = resident_blocks(
+            threads, registers, limits, limits.shared_memory // (layout.shared_bytes + RESERVED)
         )
         stacks = layout.parts * layout.groups * config["each"]
         return {

@@ -7,8 +7,8 @@ from functools import cached_property
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.halves import are_multiplied
+from templates.kernels.occupancy import MAX_RESIDENT, occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -20,7 +20,6 @@ STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # of a plane
 MAX_REGISTERS = 232  # as estimated
 BESIDE = 34  # registers for addresses and the like
 SPARED = 16  # of these, if it must be
-MAX_RESIDENT = 2048  # threads of a unit
 
 
 class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
@@ -31,7 +30,6 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     tiles. Input rows are copied ``stages`` - 1 steps ahead; ``resident`` blocks at least have room
     on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "channels_toeplitz"
     kind = "cuda"
     version = 3
@@ -42,8 +40,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         multiplier, if channels are whole vectors and the taps fit in registers."""
         return (
             super().applies(workload, limits)
-            and workload.dtype != "float32"
-            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and are_multiplied(workload.dtype, limits)
             and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and workload.C % VECTOR == 0
             and workload.taps > 1
@@ -121,7 +118,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         threads = layout.threads
         resident = min(
             max(1, _warps(registers, limits) // layout.warps),
-            max(1, 4 * limits.shared_memory_per_block // layout.shared_bytes),
+            max(1, limits.unit_shared_memory // layout.shared_bytes),
             max(1, MAX_RESIDENT // threads),
         )
         row = layout.warps * config["fragments"] * config["warp_channels"] // 2  # tiles, pairs

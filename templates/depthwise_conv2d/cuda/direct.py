@@ -6,7 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda import channels
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -19,7 +19,6 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     """A thread sums ``columns`` neighbouring outputs of a row and reads input and weights where
     they lie; neighbouring threads have neighbouring channels if those are last."""
 
-    operator = "depthwise_conv2d"
     name = "direct"
     kind = "cuda"
     version = 2
@@ -67,7 +66,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
         rows = workload.B * workload.out_channels * workload.out_height
         blocks = ceil_div(rows * across, threads)
         registers = 2 * columns + REGISTERS_BESIDE_SUMS
-        resident = max(1, min(2048 // threads, limits.registers_per_unit // (registers * threads)))
+        resident = resident_blocks(threads, registers, limits)
         taps = {"none": 1, "columns": width, "rows": height * width}[config["unroll"]]
         return {
             **occupancy(blocks, threads, resident, limits),

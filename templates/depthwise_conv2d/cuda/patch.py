@@ -7,7 +7,7 @@ import math
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -32,7 +32,6 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     ``unroll`` whether the rows of the kernel are unrolled, too, and ``output`` whether sums go
     through shared memory, to be written in the order of memory."""
 
-    operator = "depthwise_conv2d"
     name = "patch"
     kind = "cuda"
     version = 2
@@ -153,14 +152,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         layout = Layout(workload, config)
         threads, shared, registers = layout.threads, 4 * layout.words, layout.registers
-        resident = max(
-            1,
-            min(
-                limits.registers_per_unit // (registers * threads),
-                limits.shared_memory // shared,
-                2048 // threads,
-            ),
-        )
+        resident = resident_blocks(threads, registers, limits, limits.shared_memory // shared)
         rows, columns = _patch(config)
         tile = config["patches_down"] * rows * config["patches_across"] * columns
         across = ceil_div(workload.out_width, columns)

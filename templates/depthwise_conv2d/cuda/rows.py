@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -15,7 +16,6 @@ MAX_TAPS_WIDE = 15
 MAX_UNROLLED = 3136
 MAX_AREA = 1156  # of a plane that is staged whole
 MAX_REGISTERS = 232  # as estimated
-MAX_RESIDENT = 2048  # threads of a unit
 SMALL = 4  # outputs for each thread that the device can hold
 
 
@@ -28,7 +28,6 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     or in bulk by the copy engine, which also takes the results. ``strips`` share their code or
     have each its own, in which the compiler knows what is padding."""
 
-    operator = "depthwise_conv2d"
     name = "rows"
     kind = "cuda"
     version = 4
@@ -134,11 +133,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         across, strips = ceil_div(workload.out_width, columns), _strips(workload, config)
         count, block = blocks(workload, config), threads(workload, config)
         shared, registers = 4 * shared_words(workload, config), _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * block)),
-            max(1, 4 * limits.shared_memory_per_block // shared),
-            max(1, MAX_RESIDENT // block),
-        )
+        resident = resident_blocks(block, registers, limits, limits.unit_shared_memory // shared)
         busy = min(resident, ceil_div(count, limits.units)) * block
         size = BYTES_PER_ELEMENT[workload.dtype]
         rows = _rows(workload, config)

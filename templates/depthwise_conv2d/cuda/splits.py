@@ -18,7 +18,6 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     the taps, sums in registers or in the output itself, input and weights through shared memory
     or directly from global, and how many steps a loop may have to be unrolled."""
 
-    operator = "depthwise_conv2d"
     name = "splits"
     kind = "cuda"
     version = 1
@@ -73,7 +72,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         threads, shared = high * wide, _shared_bytes(workload, config)
         blocks = workload.B * workload.C * down * across
         resident = min(
-            max(1, 2048 // threads), 32, max(1, 4 * limits.shared_memory_per_block // (shared + 1))
+            max(1, 2048 // threads), 32, max(1, limits.unit_shared_memory // (shared + 1))
         )
         taps_h, taps_w = workload.near
         read = (high + taps_h - 1) * (wide + taps_w - 1)

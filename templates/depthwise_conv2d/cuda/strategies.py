@@ -24,7 +24,6 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     ``several_outputs``: as halo_shared, with ``rows_per_thread`` by ``columns_per_thread``
     outputs a thread."""
 
-    operator = "depthwise_conv2d"
     name = "strategies"
     kind = "cuda"
     version = 1

@@ -6,7 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda import channels
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -22,7 +22,6 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     aligned). A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs,
     reading shared memory directly or through registers."""
 
-    operator = "depthwise_conv2d"
     name = "tiled"
     kind = "cuda"
     version = 2
@@ -104,10 +103,8 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
         blocks = across * down * workload.B * workload.out_channels // config["planes"]
         threads, shared = _threads(config), _shared_bytes(workload, config)
         registers = _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
-            max(1, 2048 // threads),
+        resident = resident_blocks(
+            threads, registers, limits, limits.unit_shared_memory // max(1, shared)
         )
         rows, columns = config["rows_per_thread"], config["columns_per_thread"]
         _, taps_w = workload.near

@@ -9,7 +9,7 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.halves import ARITHMETICS, arithmetics, capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -32,7 +32,6 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     loaded for all groups of a warp, or slides through registers from one group, a row of 16
     images, to the next."""
 
-    operator = "depthwise_conv2d"
     name = "toeplitz"
     kind = "cuda"
     version = 2
@@ -124,10 +123,8 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         layout = Layout(workload, config)
         threads, groups = 32 * config["warps"], config["warps"] * config["groups_per_warp"]
-        resident = min(
-            max(1, limits.registers_per_unit // (layout.registers * threads)),
-            max(1, 4 * limits.shared_memory_per_block // layout.shared_bytes),
-            max(1, 2048 // threads),
+        resident = resident_blocks(
+            threads, layout.registers, limits, limits.unit_shared_memory // layout.shared_bytes
         )
         steps = layout.products * layout.steps_of_tap_row * config["groups_per_warp"]
         steps *= layout.tap_rows

@@ -28,6 +28,11 @@ class Bar:
 LAYOUTS = "pytorch N*"
 
 
+def _fast(says: str, shapes: str, times: float, *, over: str = LAYOUTS, mean: bool = False) -> Bar:
+    """At least so many times as fast as those peers."""
+    return Bar(says, shapes, "× as fast", times, "least", mean, over)
+
+
 _OF_MODELS_MOST: tuple[tuple[str, float], ...] = (
     ("conv1d channels 1×12288×16384 k4 SiLU", 205),
     ("conv1d channels 1×2048×8192 k4 SiLU", 18),
@@ -62,23 +67,13 @@ _LONG_KERNELS: tuple[tuple[str, float], ...] = (
 def _channels_last(dtype: str) -> list[Bar]:
     kind = f"depthwise NHWC {dtype} B=32"
     return [
-        Bar(
+        _fast(
             f"{kind}: 3 times the faster of PyTorch's layouts, geometric mean",
             f"{kind} *",
-            "× as fast",
             3,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
-            f"{kind}: none slower than the faster of PyTorch's layouts",
-            f"{kind} *",
-            "× as fast",
-            1,
-            "least",
-            over=LAYOUTS,
-        ),
+        _fast(f"{kind}: none slower than the faster of PyTorch's layouts", f"{kind} *", 1),
         Bar(f"{kind}, k ≤ 5: within 1.35 of the floor", f"{kind} * k[35]", "× floor", 1.35),
     ]
 
@@ -109,22 +104,16 @@ BARS: dict[str, list[Bar]] = {
         Bar("conv1d valid 1500000×127: at most 7 µs", "conv1d valid 1500000×127", "µs", 7),
         Bar("conv1d same 1500000×2047: at most 10 µs", "conv1d same 1500000×2047", "µs", 10),
         *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _LONG_KERNELS),
-        Bar(
+        _fast(
             "depthwise at B=32: 3 times the faster of PyTorch's layouts, geometric mean",
             "depthwise B=32 *",
-            "× as fast",
             3,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise at B=32: none slower than the faster of PyTorch's layouts",
             "depthwise B=32 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
         Bar(
             "depthwise at B=32, k ≤ 5: within 1.35 of the floor",
@@ -138,38 +127,26 @@ BARS: dict[str, list[Bar]] = {
             "µs",
             411,
         ),
-        Bar(
+        _fast(
             "depthwise at B=1: 1.8 times the faster of PyTorch's layouts, geometric mean",
             "depthwise B=1 *",
-            "× as fast",
             1.8,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise at B=1: none slower than the faster of PyTorch's layouts",
             "depthwise B=1 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise with stride 2 at B=32: none slower than the faster of PyTorch's layouts",
             "depthwise s2 B=32 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
             "depthwise s2 B=1 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
         *_channels_last("float16"),
         *_channels_last("bfloat16"),
@@ -179,99 +156,65 @@ BARS: dict[str, list[Bar]] = {
             "µs",
             13,
         ),
-        Bar(
+        _fast(
             "depthwise NHWC bfloat16 B=1: twice the faster of PyTorch's layouts, geometric mean",
             "depthwise NHWC bfloat16 B=1 *",
-            "× as fast",
             2,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise NHWC bfloat16 with stride 2 at B=32: none slower than PyTorch",
             "depthwise NHWC bfloat16 s2 B=32 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
         *(Bar(f"{name}: at most {most} µs", name, "µs", most) for name, most in _OF_MODELS_MOST),
-        Bar(
+        _fast(
             "conv1d long 8×768×32768: 3 times PyTorch's transforms",
             "conv1d long 8×768×32768",
-            "× as fast",
             3,
-            "least",
             over="pytorch fft",
         ),
     ],
     "cpu": [
-        Bar(
-            "conv1d full 16384×32: 6 times np.convolve",
-            FULL.name,
-            "× as fast",
-            6,
-            "least",
-            over="numpy.convolve",
-        ),
-        Bar(
+        _fast("conv1d full 16384×32: 6 times np.convolve", FULL.name, 6, over="numpy.convolve"),
+        _fast(
             "conv1d valid 1000000×2047: faster than SciPy's oaconvolve",
             VALID.name,
-            "× as fast",
             1,
-            "least",
             over="scipy.oaconvolve",
         ),
-        Bar(
+        _fast(
             "depthwise at B=1: faster than the faster of PyTorch's layouts, geometric mean",
             "depthwise B=1 *",
-            "× as fast",
             1,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise with stride 2 at B=1: none slower than the faster of PyTorch's layouts",
             "depthwise s2 B=1 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise, channels last, with bias and ReLU6: twice the faster of PyTorch's layouts, "
             "geometric mean",
             "depthwise NHWC ReLU6 *",
-            "× as fast",
             2,
-            "least",
             mean=True,
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "depthwise, channels last, with bias and ReLU6: none slower than PyTorch",
             "depthwise NHWC ReLU6 *",
-            "× as fast",
             1,
-            "least",
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "conv1d causal 1×768×1024: 3 times the faster of PyTorch's layouts",
             "conv1d channels 1×768×1024 *",
-            "× as fast",
             3,
-            "least",
-            over=LAYOUTS,
         ),
-        Bar(
+        _fast(
             "conv1d 64 signals: 3 times SciPy's oaconvolve",
             "conv1d banks 64 signals *",
-            "× as fast",
             3,
-            "least",
             over="scipy.oaconvolve",
         ),
     ],

@@ -83,7 +83,7 @@ def _steps(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--budget", type=float, help="seconds of each search, not half by all")
     parser.add_argument("--no-tune", action="store_true", help="take what the database has")
-    parser.add_argument("--curve", type=int, default=200, help="steps of a curve of losses")
+    parser.add_argument("--curve", type=int, default=200, help="steps of a curve of losses; 0: none")
     parser.add_argument("--database", help="URL of one that is kept; a fresh one if not given")
     parser.add_argument("--write", type=Path, help=f"{WRITTEN}; rows of other networks stay")
 

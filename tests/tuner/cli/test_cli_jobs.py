@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,21 +20,12 @@ from db.contract.job import Job
 from db.contract.order import JobOrder
 from db.results import trials
 from templates.conv1d.workload import Conv1dWorkload
-from tests import databases
+from tests.tuner.shell import ran, said
 from tuner.cli import app as cli
 from tuner.cli.commands import installation
 from tuner.terminal.bar import JobBar
 
 WORK = Conv1dWorkload(M=100, N=7)
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    monkeypatch.setenv("TUNER_DATABASE_URL", url)
-    opened = databases.opened(tmp_path / "convtune.db")
-    yield opened
-    opened.dispose()
 
 
 def ordered(engine: Any, trials: int) -> Job:
@@ -42,22 +35,11 @@ def ordered(engine: Any, trials: int) -> Job:
     return queue.submit(engine, order)[0]
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    assert not exit_.value.code
-    return capsys.readouterr().out
-
-
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    captured = capsys.readouterr()
-    assert exit_.value.code
-    assert (captured.out, captured.err.count("\n")) == ("", 1)
-    return captured.err
+    code, out, err = ran(capsys, *arguments)
+    assert code
+    assert (out, err.count("\n")) == ("", 1)
+    return err
 
 
 def test_the_list(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +85,19 @@ def test_one_job_is_shown_as_the_service_shows_it(
 
 def without_times(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if not name.endswith("_at")}
+
+
+def test_a_terminal_that_lacks_the_letters(engine: Any) -> None:
+    order = JobOrder.of(WORK, label="печь µ")
+    made = queue.submit(engine, order)[0]
+    shown = subprocess.run(
+        [sys.executable, "-m", "tuner", "jobs", "show", made.id],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert b"label     ???? ?" in shown.stdout
 
 
 def test_a_job_is_cancelled(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,13 @@
 """``tuner keys``: what the shell shows, and that a key is shown once."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from db.access import keys
 from db.sql.engine import open_engine
-from tuner.cli import app as cli
+from tests.tuner import shell
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +19,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def ran(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[str, str, bool]:
     """Standard output, standard error, whether it succeeded."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "keys", *arguments.split()])
-        cli.main()
-    captured = capsys.readouterr()
-    return captured.out, captured.err, not exit_.value.code
+    code, out, err = shell.ran(capsys, "keys", *arguments.split())
+    return out, err, code == 0
 
 
 def test_a_key_is_written_alone_and_once(capsys: pytest.CaptureFixture[str], url: str) -> None:

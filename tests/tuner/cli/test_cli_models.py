@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +15,7 @@ from stored_best import claimed
 from db import models, queue
 from db.contract.order import JobFilter
 from db.results import best
-from tests import databases
-from tuner.cli import app as cli
+from tests.tuner import shell
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.job.model_order import model_ordered
@@ -31,14 +29,9 @@ LAYERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+@pytest.fixture(autouse=True)
+def signing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
-    opened = databases.opened(tmp_path / "convtune.db")
-    yield opened
-    opened.dispose()
 
 
 def written(folder: Path, workloads: Any = LAYERS, name: str = "small_net.json") -> str:
@@ -49,16 +42,11 @@ def written(folder: Path, workloads: Any = LAYERS, name: str = "small_net.json")
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
     """Exit code, standard output, standard error."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "model", *arguments])
-        cli.main()
-    return exit_.value.code or 0, *capsys.readouterr()
+    return shell.ran(capsys, "model", *arguments)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    code, out, err = ran(capsys, *arguments)
-    assert code == 0, err
-    return out
+    return shell.said(capsys, "model", *arguments)
 
 
 def test_it_is_tuned_here_and_again_costs_nothing(
@@ -145,6 +133,8 @@ def test_the_list_one_of_them_and_its_end(
     ("content", "says"),
     [
         ("{no", "is no JSON"),
+        ('[{"operator": "conv1d", "workload": {"M": 9, "M": 8, "N": 3}}]',
+         "'M' is given more than once; give it once"),
         ('{"operator": "conv1d"}', "is no list of workloads; write a list as POST /models"),
         ([5], "is no list of workloads"),
         ([], "workloads: must have at least 1 item(s), but has 0"),

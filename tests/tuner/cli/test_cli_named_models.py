@@ -13,7 +13,7 @@ from stored_best import claimed
 
 from db import queue
 from db.contract.order import JobFilter
-from tuner.cli import app as cli
+from tests.tuner.shell import ran
 from tuner.client.client import Client
 from tuner.errors import BadOrder, TunerError, UnusableModel
 
@@ -162,13 +162,6 @@ def test_a_layout_of_other_axes() -> None:
         workloads_of("own_nets:signals", 1, "float32", "NHWC", (4, 100))
 
 
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "model", "tune", *arguments])
-        cli.main()
-    return exit_.value.code or 0, *capsys.readouterr()
-
-
 def test_it_is_ordered(
     service: Service, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,8 +174,8 @@ def test_it_is_ordered(
     worker = Thread(target=work)
     worker.start()
     code, _, err = ran(
-        capsys, "own_nets:Images", "--input", "3x28x30", "--batch", "4", "--dtype", "float16",
-        "--layout", "NHWC", "--target", "cpu", "--service", service.url,
+        capsys, "model", "tune", "own_nets:Images", "--input", "3x28x30", "--batch", "4",
+        "--dtype", "float16", "--layout", "NHWC", "--target", "cpu", "--service", service.url,
     )  # fmt: skip
     worker.join()
     assert code == 1
@@ -204,6 +197,6 @@ def test_it_is_ordered(
 def test_nothing_is_ordered(
     given: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = ran(capsys, *given)
+    code, out, err = ran(capsys, "model", "tune", *given)
     assert (code, out) == (1, "")
     assert says in err

@@ -102,6 +102,7 @@ def test_a_list_that_is_not_tuned(run: Run, tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (["1", "--file", "layers.json"], "'1' can't name a package"),
+        (["class", "--file", "layers.json"], "'class' is a word of Python's"),
         (["k9", "--file", "none.json"], "none.json: No such file"),
         (["k9", "--model", "abcdef"], "there is no model 'abcdef'"),
         (["k9", "--model", "a", "--file", "b"], "--file does not go with --model"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,38 @@ def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path
     assert says in said
     assert said.count("\n") == 1
     assert beside_the_database(tmp_path) == []
+
+
+def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path) -> None:
+    """Behind a link of our own: of root's /dev/stdout nothing would be left."""
+    link, plain = tmp_path / "link", run("export", "--of", "bests")
+    link.symlink_to("/dev/stdout")
+    written = subprocess.run(
+        [sys.executable, "-m", "tuner", "export", "--of", "bests", "--out", str(link)],
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert (written.stdout.decode(), link.is_symlink()) == (plain, True)
+    link.unlink()
+    link.symlink_to("file")
+    (tmp_path / "link.part").write_text("somebody's own")
+    run("export", "--of", "bests", "--out", str(link))
+    assert link.is_symlink()
+    assert (tmp_path / "file").read_text() == plain
+    assert (tmp_path / "link.part").read_text() == "somebody's own"
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("export >&-", 0, ""),
+        ("export 2>&- >&- <&-", 0, ""),
+        ("import - <&-", 1, "tuner: record 1: log: there is no record in it; nothing was imported"),
+    ],
+)
+def test_streams_that_are_closed(line: str, code: int, said: str) -> None:
+    command = ["bash", "-c", f'"$0" -m tuner {line}', sys.executable]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr.strip()) == (code, said)

@@ -1,12 +1,13 @@
 """Bad input on the shell: one line, a non-zero exit, and nothing written."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ports import free_port
-from tuner.cli import app as cli
+from tests.tuner.shell import ran
 from tuner.device import cuda_facts
 
 SMALL = "conv1d --M 30 --N 5"
@@ -21,14 +22,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
     """The one line on standard error, and the exit code."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments.split()])
-        cli.main()
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert isinstance(exit_.value.code, int)
-    return said.err.strip(), exit_.value.code
+    code, out, err = ran(capsys, *arguments.split())
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert isinstance(code, int)
+    return err.strip(), code
 
 
 @pytest.mark.parametrize("command", ["tune", "best"])
@@ -253,6 +251,8 @@ def test_a_farm_searches_nothing_beside_the_job(
         ("--tracker h --key k", "--tracker h: give host:port"),
         ("--tracker h:1 --key k --gpus all --target cpu", "leave --target cpu out"),
         ("--tracker h:1 --key k --port 0", "--port"),
+        ("--tracker h:1 --key k --host 192.0.2.1", "name an address of this machine"),
+        ("--tracker h:1 --key k --host no.such.invalid", "name an address of this machine"),
     ],
 )
 def test_an_rpc_server_is_told_what_is_wrong(
@@ -263,11 +263,23 @@ def test_an_rpc_server_is_told_what_is_wrong(
     assert code == 2
 
 
+def test_a_worker_takes_no_job_where_docstrings_are_left_out() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-OO", "-m", "tuner.worker", "--once", "--target", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert ended.stderr.endswith("leave out -OO and PYTHONOPTIMIZE=2\n")
+
+
 def test_an_rpc_server_without_a_tracker(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     said, code = refusal(f"rpc-server --tracker 127.0.0.1:{port} --key k --target cpu", capsys)
     assert said == (
         f"tuner: no RPC tracker answers at 127.0.0.1:{port} (Connection refused); start it first: "
-        f"python -m tvm.exec.rpc_tracker --host 127.0.0.1 --port {port}"
+        f"python -m tvm.exec.rpc_tracker --host 127.0.0.1 --port {port} --port-end {port + 1}"
     )
     assert code == 1

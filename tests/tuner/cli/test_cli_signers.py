@@ -1,38 +1,27 @@
 """``tuner signers``: whose signatures there are, and how one is withdrawn."""
 
 import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from db.results import signed, signers
-from tests import databases
-from tuner.cli import app as cli
+from tests.tuner import shell
 
 KEYS = ("0" * 64, "1" * 64)
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    monkeypatch.setenv("TUNER_DATABASE_URL", url)
-    opened = databases.opened(tmp_path / "convtune.db")
+def engine(engine: Engine) -> Engine:
     for key in KEYS:
-        signers.register(opened, signers.NewSigner(key, f"host-{key[0]}"))
-    yield opened
-    opened.dispose()
+        signers.register(engine, signers.NewSigner(key, f"host-{key[0]}"))
+    return engine
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, Any]:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "signers", *arguments])
-        cli.main()
-    captured = capsys.readouterr()
-    return captured.out, captured.err, exit_.value.code
+    code, out, err = shell.ran(capsys, "signers", *arguments)
+    return out, err, code
 
 
 def test_the_list(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,6 @@
 """``tuner jobs wait``, jobs by the beginning of their id, and lists of nothing."""
 
 import json
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
@@ -17,8 +15,7 @@ from db.contract.order import JobOrder
 from db.fleet import devices, workers
 from db.results import trials
 from templates.conv1d.workload import Conv1dWorkload
-from tests import databases
-from tuner.cli import app as cli
+from tests.tuner.shell import ran
 from tuner.cli.commands import jobs as commands
 from tuner.device import cpu_facts
 
@@ -26,28 +23,14 @@ WORK = Conv1dWorkload(M=100, N=7)
 ORDER = JobOrder.of(WORK, target="cpu", trials=3, search="random", on_existing="retune")
 
 
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'convtune.db'}"
-    monkeypatch.setenv("TUNER_DATABASE_URL", url)
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "POLL_SECONDS", 0.02)
-    opened = databases.opened(tmp_path / "convtune.db")
-    yield opened
-    opened.dispose()
 
 
 @pytest.fixture
 def job(engine: Engine) -> Job:
     return queue.submit(engine, ORDER)[0]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    said = capsys.readouterr()
-    return int(exit_.value.code or 0), said.out, said.err
 
 
 def alive(engine: Engine, kind: str) -> None:
@@ -63,7 +46,7 @@ def test_a_wait_for_one_that_fails(
     trials.add(engine, job.id, running.attempt, [new_trial(device.id, 4)])
     end = Timer(0.3, queue.finish, [engine, job.id, running.attempt, "failed", "no linker"])
     end.start()
-    code, said, complained = run(capsys, "jobs", "wait", job.id)
+    code, said, complained = ran(capsys, "jobs", "wait", job.id)
     end.join()
     assert (code, said) == (1, "")
     assert complained.splitlines()[-1] == f"tuner: job {job.id} failed: no linker"
@@ -74,7 +57,7 @@ def test_a_wait_for_one_that_is_cancelled(
 ) -> None:
     end = Timer(0.3, queue.cancel, [engine, job.id])
     end.start()
-    code, said, complained = run(capsys, "jobs", "wait", job.id[:8], "--json")
+    code, said, complained = ran(capsys, "jobs", "wait", job.id[:8], "--json")
     end.join()
     assert (code, json.loads(said)["state"]) == (1, "cancelled")
     assert complained.splitlines()[-1] == f"tuner: job {job.id} was cancelled"
@@ -84,10 +67,10 @@ def test_a_wait_for_the_newest_that_has_succeeded(
     engine: Engine, libraries: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = store(engine, libraries["same-serial"])
-    code, said, _ = run(capsys, "jobs", "wait")
+    code, said, _ = ran(capsys, "jobs", "wait")
     assert code == 0
     assert f"job       {stored.id}\nstate     succeeded\n" in said
-    code, said, _ = run(capsys, "jobs", "wait", "--json")
+    code, said, _ = ran(capsys, "jobs", "wait", "--json")
     assert (code, json.loads(said)["id"]) == (0, stored.id)
 
 
@@ -98,13 +81,13 @@ def test_a_wait_in_vain_says_why(
     alive(engine, "cuda")
     end = Timer(0.5, queue.cancel, [engine, job.id])
     end.start()
-    complained = run(capsys, "jobs", "wait")[2]
+    complained = ran(capsys, "jobs", "wait")[2]
     end.join()
     assert complained.count(f"tuner: job {job.id} waits: no living worker has a cpu device") == 1
 
 
 def test_nothing_to_wait_for(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said, complained = run(capsys, "jobs", "wait")
+    code, said, complained = ran(capsys, "jobs", "wait")
     assert (code, said) == (1, "")
     assert complained.startswith("tuner: there are no jobs; order one")
 
@@ -113,27 +96,27 @@ def test_a_job_that_nobody_can_take_says_so(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alive(engine, "cuda")
-    assert "waits     no living worker has a cpu device" in run(capsys, "jobs", "show", job.id)[1]
-    told = json.loads(run(capsys, "jobs", "show", job.id, "--json")[1])
+    assert "waits     no living worker has a cpu device" in ran(capsys, "jobs", "show", job.id)[1]
+    told = json.loads(ran(capsys, "jobs", "show", job.id, "--json")[1])
     assert "no living worker has a cpu device" in told["waiting"]
-    (listed,) = json.loads(run(capsys, "jobs", "list", "--json")[1])["items"]
+    (listed,) = json.loads(ran(capsys, "jobs", "list", "--json")[1])["items"]
     assert listed["waiting"] == told["waiting"]
     alive(engine, "cpu")
-    assert "waits" not in run(capsys, "jobs", "show", job.id)[1]
+    assert "waits" not in ran(capsys, "jobs", "show", job.id)[1]
 
 
 def test_a_job_by_the_beginning_of_its_id(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert job.id in run(capsys, "jobs", "show", job.id[:6])[1]
+    assert job.id in ran(capsys, "jobs", "show", job.id[:6])[1]
     others = [queue.submit(engine, replace(ORDER, trials=n))[0].id for n in range(4, 21)]
     first = next(c for c in "0123456789abcdef" if sum(i[0] == c for i in [job.id, *others]) > 1)
-    code, _, complained = run(capsys, "jobs", "show", first)
+    code, _, complained = ran(capsys, "jobs", "show", first)
     assert code == 1
     assert complained.startswith(f"tuner: several jobs begin with '{first}': ")
     assert complained.endswith("; give more of the id\n")
     for nobodys in ("%", "_", "f" * 33, "g", job.id[:-1] + ("0" if job.id[-1] != "0" else "1")):
-        assert "there is no job" in run(capsys, "jobs", "show", nobodys)[2]
+        assert "there is no job" in ran(capsys, "jobs", "show", nobodys)[2]
 
 
 @pytest.mark.parametrize(
@@ -149,8 +132,8 @@ def test_a_job_by_the_beginning_of_its_id(
 def test_a_list_of_nothing_says_so(
     engine: Engine, capsys: pytest.CaptureFixture[str], words: str, says: str
 ) -> None:
-    assert run(capsys, *words.split()) == (0, "", f"tuner: {says}\n")
-    said = json.loads(run(capsys, *words.split(), "--json")[1])
+    assert ran(capsys, *words.split()) == (0, "", f"tuner: {says}\n")
+    said = json.loads(ran(capsys, *words.split(), "--json")[1])
     assert said in ([], {"items": [], "next_cursor": None})
 
 
@@ -158,5 +141,5 @@ def test_a_best_that_is_on_its_way(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alive(engine, "cpu")
-    complained = run(capsys, "best", "conv1d", "--M", "100", "--N", "7")[2]
+    complained = ran(capsys, "best", "conv1d", "--M", "100", "--N", "7")[2]
     assert f"yet: the job {job.id} is queued; wait for it: tuner jobs wait {job.id}" in complained

@@ -7,8 +7,9 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Thread
 from urllib.parse import urlsplit
+
+from tests.tuner.answering import running
 
 RESET = struct.pack("ii", 1, 0)
 
@@ -65,11 +66,5 @@ class _Handler(BaseRequestHandler):
 def cutting(
     upstream: str, budget: Callable[[], tuple[int | None, bool]] = lambda: (None, False)
 ) -> Iterator[Cutter]:
-    with Cutter(upstream, budget) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(Cutter(upstream, budget)) as server:
+        yield server

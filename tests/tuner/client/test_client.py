@@ -4,7 +4,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -18,10 +17,18 @@ from stored_best import claimed
 from db import queue
 from db.fleet.devices import list_devices
 from db.results import best as storage
+from tests.tuner.answering import running
 from tuner.client import client as module
 from tuner.client.answers import Best
 from tuner.client.client import Client
-from tuner.errors import JobFailed, NoLibrary, NotTuned, ServiceError, ServiceUnreachable
+from tuner.errors import (
+    JobFailed,
+    NoLibrary,
+    NotTuned,
+    ServiceError,
+    ServiceUnreachable,
+    WrongArgument,
+)
 
 SHAPE = {"M": 16384, "N": 32}
 OTHER = {"M": 100, "N": 3}
@@ -265,11 +272,49 @@ def test_a_url_that_is_none(url: str) -> None:
         nowhere.job("x")
 
 
-def test_a_password_in_the_url_is_not_shown() -> None:
+@pytest.mark.parametrize("port", [None, "http"])
+def test_a_password_in_the_url_is_not_shown(port: str | None) -> None:
     url = free_url().replace("//", "//me:secret@")
-    with Client(url) as nowhere, pytest.raises(ServiceUnreachable) as raised:
+    if port is not None:  # no port at all
+        url = url.rpartition(":")[0] + f":{port}"
+    with pytest.raises(ServiceUnreachable) as raised, Client(url) as nowhere:
         nowhere.job("x")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALL_PROXY", "socks5://me:secret@127.0.0.1:1"),
+        ("ALL_PROXY", "ftp://me:secret@127.0.0.1"),
+        ("SSL_CERT_FILE", "/nowhere/at-all.pem"),
+    ],
+)
+def test_an_environment_that_no_request_can_use(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ServiceUnreachable, match="look at the environment's proxies") as raised:
+        Client("http://me:secret@127.0.0.1:9")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_service_of_this_machine_is_asked_without_a_proxy(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", free_url())
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    for url in service.url, service.url.replace("127.0.0.1", "localhost"):
+        with Client(url) as client:
+            client.signers()
+    with Client("http://192.0.2.1") as client, pytest.raises(ServiceUnreachable, match="refused"):
+        client.signers()  # by the proxy
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
+def test_a_timeout_that_is_none(timeout: Any) -> None:
+    with pytest.raises(WrongArgument, match="give seconds, more than 0"):
+        Client("http://127.0.0.1:9", timeout=timeout)
 
 
 class Stranger(BaseHTTPRequestHandler):
@@ -285,12 +330,8 @@ class Stranger(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Stranger)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 def test_a_server_of_another_kind(stranger: str) -> None:

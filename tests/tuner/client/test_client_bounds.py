@@ -1,7 +1,6 @@
 """What a client takes from a service that is not honest: so many bytes, and paths of its own."""
 
 import gzip
-import threading
 import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tuner.answering import running
 from tuner.client import parsed
 from tuner.client.client import Client
 from tuner.errors import ServiceError
@@ -51,12 +51,8 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Answering]:
-    with Answering() as answering:
-        thread = threading.Thread(target=answering.serve_forever)
-        thread.start()
+    with running(Answering()) as answering:
         yield answering
-        answering.shutdown()
-        thread.join()
 
 
 @pytest.fixture

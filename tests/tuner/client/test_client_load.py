@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from meddling import meddling
+from meddling import Meddler
 from service_process import ROOT, Service
 from small_libraries import arrays, error, expected, workload
 
+from tests.tuner.answering import running
 from tuner.client.cache import Cache, default_folder
 from tuner.client.client import Client
 from tuner.errors import BrokenArtifact
@@ -35,7 +36,7 @@ def test_a_library_is_fetched_and_called(client: Client, name: str) -> None:
 
 
 def test_a_library_is_downloaded_once(service: Service, tmp_path: Path) -> None:
-    with meddling(service.url, bytes) as proxy, Client(proxy.url, cache=tmp_path) as client:
+    with running(Meddler(service.url, bytes)) as proxy, Client(proxy.url, cache=tmp_path) as client:
         best = client.best("conv1d", SHAPE)
         client.load(best)
         client.load(best)
@@ -59,7 +60,8 @@ def flipped(content: bytes) -> bytes:
 def test_a_download_that_was_meddled_with_is_refused(
     service: Service, tmp_path: Path, meddle: Any, says: str
 ) -> None:
-    with meddling(service.url, meddle) as proxy, Client(proxy.url, cache=tmp_path) as client:
+    proxied = Meddler(service.url, meddle)
+    with running(proxied) as proxy, Client(proxy.url, cache=tmp_path) as client:
         best = client.best("conv1d", SHAPE)
         with pytest.raises(BrokenArtifact, match=rf"\.so came with {says}"):
             client.load(best)
@@ -141,7 +143,7 @@ def test_the_plain_program_needs_neither_compiler_nor_project(
 
 
 def test_the_plain_program_refuses_a_flipped_byte(service: Service, tmp_path: Path) -> None:
-    with meddling(service.url, flipped) as proxy, pytest.raises(AssertionError) as raised:
+    with running(Meddler(service.url, flipped)) as proxy, pytest.raises(AssertionError) as raised:
         run(PLAIN_PROGRAM.replace("http://localhost:8000", proxy.url), tmp_path, PYTHONPATH="")
     assert "these are not the bytes" in str(raised.value)
     assert list(tmp_path.iterdir()) == []

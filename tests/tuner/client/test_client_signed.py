@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from dishonest import Hostile, serving, taken_over
+from dishonest import Hostile, taken_over
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_process import Service
 
 from db.results import signed
+from tests.tuner.answering import running
 from tuner.client.answers import Best
 from tuner.client.client import Client
 from tuner.client.parsed import parsed
@@ -37,7 +38,7 @@ def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Se
 @pytest.fixture
 def hostile(service: Service) -> Iterator[Hostile]:
     """Honest yet."""
-    with serving(*taken_over(service.url, PATH)) as server:
+    with running(Hostile(*taken_over(service.url, PATH))) as server:
         yield server
 
 

@@ -1,7 +1,6 @@
 """``label`` from a program and on the command line."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,19 +9,10 @@ from db import queue
 from db.contract.order import JobFilter, JobOrder
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.cli import app as cli
+from tests.tuner.shell import said
 from tuner.client.client import Client
 from tuner.errors import BadOrder
 from tuner.job.order import terms
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", *arguments])
-        cli.main()
-    captured = capsys.readouterr()
-    assert not exit_.value.code, captured.err
-    return captured.out
 
 
 def test_the_shell_tunes_under_it_and_finds_it(
@@ -62,7 +52,7 @@ def test_a_client_sends_it_and_gets_it_back(client: Client) -> None:
     assert (job.label, client.job(job).label) == ("of a program", "of a program")
 
 
-@pytest.mark.parametrize("label", ["x" * 201, "a\tb", ""])
+@pytest.mark.parametrize("label", ["x" * 201, "a\tb", "", "  "])
 def test_what_is_no_label(label: str) -> None:
     with pytest.raises(BadOrder, match=r"^label: "):
         terms({"label": label})

@@ -39,8 +39,16 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"M": [object()]}, "M", "give a number"),
     ({"mode": "ful"}, "mode", "'full', 'same', 'valid' or 'causal', but is \"ful\""),
     ({"templates": "direct"}, "templates", "give a list of names, as ['direct']"),
+    ({"templates": []}, "templates", "give at least one name"),
+    ({"label": "\ud800"}, "label", r"Unicode characters, but is '\ud800'"),
+    ({"M": 10**5000}, "M", "larger than any field"),
+    ({"M": 10**300}, "M", "must be at most 16777216"),
     ({"Q": 3}, "Q", "is not a field of this request"),
 ]
+
+
+def named(value: Any) -> str:
+    return value if isinstance(value, str) else "-".join(value)
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
     engine.dispose()
 
 
-@pytest.mark.parametrize(("wrong", "field", "says"), BAD, ids=lambda value: str(value)[:24])
+@pytest.mark.parametrize(("wrong", "field", "says"), BAD, ids=named)
 def test_a_bad_order(local: Local, wrong: dict[str, Any], field: str, says: str) -> None:
     with pytest.raises(BadOrder) as refused:
         local.tune("conv1d", SHAPE, **wrong)
@@ -105,6 +113,24 @@ def test_a_service_takes_them_too(client: Client) -> None:
     for trials in (0, [3]):
         with pytest.raises(TunerError, match="trials"):
             client.submit("conv1d", SHAPE, trials=trials)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"label": "\ud800"}, "label"),
+        ({"mode": "\ud800"}, "mode"),
+        ({"N": 10**5000}, "N"),
+        ({"templates": []}, "templates"),
+    ],
+)
+def test_what_can_not_be_sent_is_refused_here(
+    client: Client, given: dict[str, Any], field: str
+) -> None:
+    asks = [client.submit] if field == "label" else [client.submit, client.best]
+    for ask in asks:
+        with pytest.raises(BadOrder, match=f"^{field}: "):
+            ask("conv1d", **{**SHAPE, **given})
 
 
 def test_a_padding_is_four_numbers(client: Client, local: Local) -> None:

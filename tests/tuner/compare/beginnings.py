@@ -25,6 +25,12 @@ def for_ever(group: str) -> None:
     remote.hang()
 
 
+def pytorchs_threads() -> int:
+    import torch
+
+    return int(torch.get_num_threads())
+
+
 def crash(workload_key: str, cases: Path, kind: str, group: str) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 

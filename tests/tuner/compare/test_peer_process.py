@@ -15,6 +15,7 @@ import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
 from tests.acceptance.processes import started
+from tests.tuner import fresh
 from tests.tuner.compare import beginnings
 from tests.tuner.measure import remote
 from tests.tuner.measure.planted import Planted
@@ -24,7 +25,6 @@ from tuner.compare import peer_process
 from tuner.compare.peer_process import PeerProcess, PeerProcesses
 from tuner.compare.runner import Runner
 from tuner.compare.stage import enter_peers
-from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.measure.trial import RunOrder, write_cases
@@ -33,11 +33,6 @@ from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    return cpu_facts.device()
 
 
 @pytest.fixture(scope="module")
@@ -257,6 +252,7 @@ def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty
 
 LEFT = """
 from tests.acceptance.processes import started
+from tests.tuner import fresh
 from tests.tuner.compare import beginnings
 from tuner.compare import peer_process
 from tuner.peers import HOST
@@ -305,3 +301,12 @@ def test_a_gpu_s_peers_have_what_the_kernels_beside_them_need() -> None:
     assert beside._environment["TVM_USE_RUNTIME_LIB"] == "1"
     assert apart._server._modules == ("tuner.process.child_main",)
     assert apart._environment.get("TVM_USE_RUNTIME_LIB") == os.environ.get("TVM_USE_RUNTIME_LIB")
+
+
+@pytest.mark.torch
+def test_pytorchs_process_has_its_threads_and_nothing_of_ours_beside_it() -> None:
+    threads = fresh.run("import torch; print(torch.get_num_threads())")
+    with closing(peer_process.child_of("cpu", PYTORCH)) as child:
+        assert child.call(remote.imported, "torch._inductor.compile_fx", timeout=SECONDS)
+        assert not child.call(remote.imported, "tvm", timeout=SECONDS)
+        assert child.call(beginnings.pytorchs_threads, timeout=SECONDS) == int(threads)

@@ -15,7 +15,6 @@ from tests.tuner.measure.remote import gone
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.compare import runner as room
 from tuner.compare.runner import Runner
-from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.errors import ChildError
 from tuner.measure.cases import CASES
@@ -27,11 +26,6 @@ from tuner.settings import Settings
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
 FILES = 3 * len(CASES)
 LIMIT = 2.0
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    return cpu_facts.device()
 
 
 @pytest.fixture(scope="module")

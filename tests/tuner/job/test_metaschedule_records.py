@@ -11,23 +11,13 @@ from tvm import relax
 from tvm.s_tir import meta_schedule
 
 import templates
-from templates.limits import DeviceLimits
 from templates.template import Template
+from tests.templates.devices import H200
 from tuner.build.compile import BuildOrder, program_of, scheduled
 from tuner.device import cpu_facts
 from tuner.job.record import metaschedule_record
 
 CPU = cpu_facts.device()
-SM_90 = DeviceLimits(
-    kind="cuda",
-    arch="sm_90",
-    units=132,
-    threads_per_block=1024,
-    shared_memory_per_block=49_152,
-    shared_memory_opt_in=232_448,
-    warp_size=32,
-    registers_per_unit=65_536,
-)
 H100 = {
     "kind": "cuda",
     "arch": "sm_90",
@@ -42,7 +32,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 APPLYING = [
     (name, template)
     for name, shape in SHAPES.items()
-    for limits in (CPU.limits, SM_90)
+    for limits in (CPU.limits, H200)
     for template in templates.templates_for(templates.operator(name).workload(**shape), limits)
 ]
 
@@ -52,7 +42,7 @@ def test_the_record_gives_the_same_kernel(
     tmp_path: Path, name: str, template: Template[Any]
 ) -> None:
     workload = templates.operator(name).workload(**SHAPES[name])
-    limits, target = (SM_90, H100) if template.kind == "cuda" else (CPU.limits, CPU.target)
+    limits, target = (H200, H100) if template.kind == "cuda" else (CPU.limits, CPU.target)
     config = template.default(workload, limits)
     order = BuildOrder(workload.key, program_of(template), config, target, Path("unused.so"))
     record = metaschedule_record(order, 2e-6)

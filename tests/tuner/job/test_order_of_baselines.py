@@ -1,14 +1,13 @@
 """What an order's ``baselines`` has the best compared with."""
 
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.cli import app as cli
+from tests.tuner.shell import said
 from tuner.client.local import Local
 from tuner.errors import BadOrder
 from tuner.job.order import terms
@@ -31,12 +30,8 @@ def compared(**given: str) -> set[str]:
 
 def test_none_are_the_project_s_own(capsys: pytest.CaptureFixture[str]) -> None:
     shape = ["conv1d", "--M", "64", "--N", "3", "--target", "cpu", "--trials", "1"]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "tune", *shape, "--baselines", "none", "--json"])
-        cli.main()
-    captured = capsys.readouterr()
-    assert not exit_.value.code, captured.err
-    assert {row["name"] for row in json.loads(captured.out)["baselines"]} == OWN
+    told = json.loads(said(capsys, "tune", *shape, "--baselines", "none", "--json"))
+    assert {row["name"] for row in told["baselines"]} == OWN
 
 
 @pytest.mark.torch

@@ -97,6 +97,14 @@ def test_one_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in Path("/dev/null"), tmp_path, tmp_path / "pipe":
+        with pytest.raises(BadSigningKey, match="is no plain file") as refused:
+            own_key(path)
+        assert "chmod" not in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["key.pem", "."])
 def test_one_that_belongs_to_another_user_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"
@@ -133,8 +141,6 @@ def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadSigningKey, match="can't be read or made"):
         own_key(tmp_path / "file" / "key.pem")
-    with pytest.raises(BadSigningKey, match="can't be read or made"):
-        own_key(tmp_path)
 
 
 AT_ONCE = """

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from dishonest import Hostile, serving
+from dishonest import Hostile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_libraries import seal
 from stored_best import store
 
 from db.results import signed
-from tuner.cli import app as cli
+from tests.tuner import shell
+from tests.tuner.answering import running
 from tuner.client.local import Local
 from tuner.errors import BrokenArtifact, TunerError, UntrustedSigner, UnusableFile
 from tuner.job import artifact
@@ -96,16 +97,13 @@ def test_a_damaged_file_is_not_taken_for_an_empty_one(fresh: Pins, content: str)
 
 @pytest.fixture
 def service() -> Iterator[Hostile]:
-    with serving({}, {}, KEYS[:1]) as server:
+    with running(Hostile({}, {}, KEYS[:1])) as server:
         yield server
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, Any]:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
-        patch.setattr(sys, "argv", ["tuner", "trust", *arguments])
-        cli.main()
-    captured = capsys.readouterr()
-    return captured.out, captured.err, exit_.value.code
+    code, out, err = shell.ran(capsys, "trust", *arguments)
+    return out, err, code
 
 
 def test_the_keys_of_a_service_are_accepted(
@@ -126,7 +124,7 @@ def test_the_keys_of_a_service_are_accepted(
 
 def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
-        subprocess.run(
+        asked = subprocess.run(
             [sys.executable, "-m", "tuner.cli.app", "trust", service.url],
             input=answer,
             capture_output=True,
@@ -135,6 +133,9 @@ def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None
             check=False,
         )
         assert fresh.of(service.url) == expected
+        said = "tuner: nothing was changed, for want of a yes; --yes says it beforehand"
+        assert asked.stderr.splitlines() == ([said] if expected is None else [])
+        assert asked.returncode == (1 if expected is None else 0)
 
 
 def test_a_service_without_keys(

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any
+from typing import Any, Literal
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -17,11 +17,10 @@ class Planted(Template[Conv1dWorkload]):
     was. ``crash``: the process aborts. ``hang``: the call never returns.
     """
 
-    operator = "conv1d"
     name = "planted"
-    kind = "cpu"
+    kind: Literal["cpu", "cuda"] = "cpu"
     version = 1
-    behaviours = ("right", "wrong", "partial", "crash", "hang")
+    behaviours: tuple[str, ...] = ("right", "wrong", "partial", "crash", "hang")
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)

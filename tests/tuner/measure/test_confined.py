@@ -18,18 +18,12 @@ from tuner.build.compile import BuildOrder, program_of
 from tuner.compare import runner as room
 from tuner.compare.runner import Runner
 from tuner.compare.stage import EMPTY
-from tuner.device import cpu_facts
 from tuner.device.device import Device
 from tuner.measure import confined
 from tuner.process.confine import FILE_BYTES
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
 LONG = 60.0
-
-
-@pytest.fixture(scope="module")
-def device() -> Device:
-    return cpu_facts.device()
 
 
 @pytest.fixture(scope="module")

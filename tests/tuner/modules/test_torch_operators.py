@@ -2,7 +2,7 @@
 
 import logging
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import tuner.torch  # noqa: E402
+from tuner.torch.shortcut import Shortcut  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -157,13 +158,88 @@ def _same_padded(name: str, x: Any, w: Any) -> Any:
     return functional.conv2d(x, w, padding=1, groups=3)
 
 
-def test_transforms_and_records_of_pytorchs() -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each shortcut that is asked knows the call."""
+    said: list[bool] = []
+    ask = Shortcut.__call__
+
+    def told(shortcut: Shortcut, *given: Any) -> Any:
+        y = ask(shortcut, *given)
+        said.append(y is not None)
+        return y
+
+    monkeypatch.setattr(Shortcut, "__call__", told)
+    return said
+
+
+@pytest.mark.parametrize("name", ["images", "last", "sides", "strided"])
+@pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
+def test_a_call_like_an_earlier_one_is_recognised(
+    name: str, without: Any, asked: list[bool]
+) -> None:
+    call, (x, w, b), named = made(name)
+    doubled, weights = 2 * x, 3 * w
+    with without():
+        call(doubled, w, b, **named)
+        call(x, weights, b, **named)
+        y = call(x, w, b, **named)
+    assert asked == [True, True]
+    assert close(y, reference(name))
+    assert y.is_contiguous() == x.is_contiguous()
+
+
+OTHERS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "another layout": lambda x, w, b: (x.contiguous(), w, b),
+    "another dtype": lambda x, w, b: (x.double(), w.double(), b.double()),
+    "another shape": lambda x, w, b: (x[:1], w, b),
+    "a negated view": lambda x, w, b: (torch._neg_view(x), w, b),
+    "a subclass": lambda x, w, b: (x.as_subclass(torch.nn.Buffer), w, b),
+    "a weight that lies otherwise": lambda x, w, b: (x, w.mT.contiguous().mT, b),
+    "no bias": lambda x, w, b: (x, w, None),
+    "another activation": lambda x, w, b: (x, w, b, {"activation": "relu"}),
+    "another stride": lambda x, w, b: (x, w, b, {"stride": 2}),
+    "a residual": lambda x, w, b: (x, w, b, {"residual": torch.ones_like(x)}),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_only_looks_like_an_earlier_call_goes_the_whole_way(
+    other: str, asked: list[bool]
+) -> None:
+    call, (x, w, b), named = made("last")
+    with torch.no_grad():
+        call(x, w, b, **named)
+        x, w, b, *rest = OTHERS[other](x, w, b)
+        more: dict[str, Any] = rest[0] if rest else {}
+        y = call(x, w, b, **named, **more)
+        stride = more.get("stride", 1)
+        expected = functional.conv2d(x, w, b, padding=1, groups=6, stride=stride)
+        if "residual" in more:
+            expected = expected + more["residual"]
+        assert close(y, expected.relu() if "activation" in more else expected)
+        assert True not in asked
+        tuner.torch.use(None)
+        call(x, w, b, **named)
+    assert True not in asked
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_transforms_and_records_of_pytorchs(known: bool) -> None:
     call, (x, w, b), named = made("images")
+    if known:
+        with torch.no_grad():
+            call(x, w, b, **named)
 
     def run(x: Any) -> Any:
         return call(x, w, b, **named)
 
     several = torch.randn(3, *x.shape)
+    with torch.no_grad():
+        assert close(torch.func.vmap(run)(several), torch.stack([run(each) for each in several]))
+        assert "convtune.depthwise_conv2d" in make_fx(run)(x).code
+        dual = torch.func.jvp(run, (x,), (several[0],))[1]
+        assert close(dual, run(several[0]))
     assert close(torch.func.vmap(run)(several), torch.stack([run(each) for each in several]))
     tangent = torch.func.jvp(run, (x,), (several[0],))[1]
     assert close(tangent, run(several[0]))  # it is linear

@@ -156,6 +156,37 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
     assert "forward" not in vars(model.bn)
 
 
+class Merging(Block):
+    """Evaluation mode puts its adapter into the weight, as LoRA's layers do."""
+
+    merged = False
+
+    def train(self, mode: bool = True) -> Any:
+        self.merged = not mode
+        return super().train(mode)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_what_else_a_change_of_modes_does_is_not_done(source: Local, x: Any, mode: Any) -> None:
+    model = Merging(usual)
+    report = optimize_(model, x, source=source, mode=mode)
+    assert report.training
+    assert (model.training, model.bn.training, model.merged) == (True, True, False)
+
+
+def test_a_norm_stays_under_autocast(source: Local) -> None:
+    """Its layer would be PyTorch's there, as the norm's own numbers are not cast."""
+    model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()
+    signal = torch.randn(1, 1, 1001)
+    plain = copy.deepcopy(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        report = optimize_(model, signal, source=source)
+        y, expected = outputs(model, signal), outputs(plain, signal)
+    assert model[0].used == "tuned"
+    assert torch.allclose(y, expected, atol=2e-2)
+    assert "0: BatchNorm1d stays, because the layer is called under autocast" in str(report)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -167,6 +198,10 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
         ({"on_missing": "nearest"}, "give a Client as source"),
         ({"budget_seconds": 3.0}, "is for on_missing='tune'"),
         ({"on_missing": "tune", "budget_seconds": 0.0}, "must be positive"),
+        ({"on_missing": "tune", "budget_seconds": float("inf")}, "must be positive and finite"),
+        ({"on_missing": "tune", "budget_seconds": "10"}, "budget_seconds is '10'"),
+        ({"fuse": None}, "fuse is None, and must hold some of"),
+        ({"max_error": "small"}, "max_error is small, and must be from"),
         ({"source": "http://here"}, "source is a str"),
         ({"example_inputs": 3}, "example_inputs is a int"),
         ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
@@ -217,6 +252,11 @@ def test_what_stays_infinite_is_no_difference() -> None:
 def test_shapes_that_grow_are_not_compared() -> None:
     assert difference([torch.ones(2)], [torch.ones(3)]) is None
     assert difference([torch.ones(2)], [torch.ones(2), torch.ones(2)]) is None
+
+
+def test_a_nan_in_both_is_none() -> None:
+    before, after = torch.tensor([1.0, float("nan")]), torch.tensor([1.5, float("nan")])
+    assert difference(before, after) == 0.5
 
 
 def test_a_nan_is_a_difference() -> None:

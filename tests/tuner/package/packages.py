@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from small_libraries import RECORD, SOURCE, seal, workload
+from small_libraries import describe, workload
 from sqlalchemy import Engine
 
 import templates
@@ -17,7 +17,6 @@ from db.sql.engine import migrate, open_engine
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.client.local import Local
 from tuner.device.device import Device
-from tuner.job import artifact
 from tuner.package import folder as folders
 from tuner.package.contents import Contents, chosen, contents
 from tuner.process.child import Child
@@ -58,18 +57,7 @@ def built_for(device: Device, folder: Path) -> Path:
     finally:
         child.close()
     assert built.status == "ok", built.error
-    described = artifact.manifest(
-        work,
-        device,
-        config=config,
-        template_version=template.version,
-        threads=None,
-        versions={},
-        timing={"warm": {"median": 20.0}},
-        max_error=1e-7,
-        named=artifact.files(device.kind, path.read_bytes(), SOURCE, RECORD),
-    )
-    seal(path, described)
+    describe(path, work, device, template, config)
     return path
 
 

@@ -58,3 +58,20 @@ def test_it_is_the_standard_error_of_that_moment() -> None:
     command = [sys.executable, "-c", IN_TURNS]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, "into the usual one" in ended.stderr) == (0, True)
+
+
+LOST = """
+import sys
+import structlog
+from tuner.process import logs
+logs.configure("console")
+structlog.get_logger().warning("of no use")
+print("goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
+def test_a_line_that_can_not_be_written_ends_nothing(where: str) -> None:
+    command = ["bash", "-c", f'"$0" -c "$1" {where}', sys.executable, LOST]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "goes on\n"

@@ -240,3 +240,24 @@ def test_a_second_one_asks_for_nothing_more(handlers: None) -> None:
             signal.raise_signal(signal.SIGINT)
     assert raised.value.__context__ is None
     check_stopped()
+
+
+HANGUP = """
+import signal, sys
+from tuner.process.stopping import Stopped, check_stopped, stop_on_signals
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+stop_on_signals()
+signal.raise_signal(signal.SIGHUP)
+try:
+    check_stopped()
+    print("goes on")
+except Stopped:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize(("before", "said"), [("SIG_DFL", "stopped"), ("SIG_IGN", "goes on")])
+def test_a_terminal_that_is_closed_stops_what_nohup_does_not_keep(before: str, said: str) -> None:
+    command = [sys.executable, "-c", HANGUP, before]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == f"{said}\n"

@@ -55,7 +55,7 @@ def ladder(
     except Stopped:
         raise TunerError("stopped; a climb is stored as a whole, once it is over") from None
     if svg is not None:
-        svg.write_text(picture(climbed))
+        svg.write_text(picture(climbed), "utf-8")
     if as_json:
         print_json(climbed.to_json())
     else:

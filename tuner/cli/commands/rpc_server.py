@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from typing import Annotated
 
@@ -48,6 +49,7 @@ def rpc_server(
     if gpus is not None:
         members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
     where = address(tracker, "--tracker")
+    _must_be_here(host)
     must_answer(where)
     given = {"tracker": where, "key": key, "host": host, "port": port}
     # where a server listens everywhere, the tracker takes the address that it comes from
@@ -59,6 +61,17 @@ def rpc_server(
             supervise(members, command, once=False)
         except Stopped:
             structlog.get_logger().info("rpc_servers_stopped")
+
+
+def _must_be_here(host: str) -> None:
+    """Raises BadParameter. TVM's server would end with a traceback, again and again."""
+    try:
+        for family, kind, _, _, at in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind) as tried:
+                tried.bind(at)
+    except OSError as error:
+        why = f"--host {host}: nothing can listen there ({error.strerror or error})"
+        raise typer.BadParameter(f"{why}; name an address of this machine") from error
 
 
 def add_to(app: typer.Typer) -> None:

@@ -47,6 +47,8 @@ class Called:
     device: torch.device
     needs_grad: bool = False
     """Of its input."""
+    is_cast: bool = False
+    """Whether autocast is on, for its device."""
     behind: list[nn.Module] = field(default_factory=list)
     apart: str = ""
     """Why not the next one, too."""
@@ -87,7 +89,8 @@ def run(
     stay."""
     modes = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        for module in modes:  # eval() may do more, as to merge adapters into weights
+            module.training = False
         with torch.compiler.set_stance("force_eager"), torch.set_grad_enabled(with_grad):
             return model(*given, **named)
     finally:
@@ -226,7 +229,7 @@ class _Watch(TorchFunctionMode):
     def _called(self, convolution: nn.Module | AsFunction, x: Any, output: Any) -> None:
         dtype = autocast.taken_dtype(x)
         without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
-        call = Called(without, x.device, x.requires_grad)
+        call = Called(without, x.device, x.requires_grad, autocast.is_on(x.device.type))
         self.flow.calls.setdefault(convolution, []).append(call)
         self._keep(output, call)
 

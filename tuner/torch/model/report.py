@@ -67,6 +67,10 @@ class Row:
                 row.apart = layer.apart
         return row
 
+    def leave(self, reason: str) -> None:
+        """To PyTorch."""
+        self.by, self.template, self.takes_in, self.reason = "pytorch", None, [], reason
+
     @property
     def gain_us(self) -> float:
         """What the layer's calls gain in one call of the model, if it is tuned."""
@@ -118,9 +122,9 @@ class Report:
     def _reasons(self) -> list[str]:
         names: dict[str, list[str]] = {}
         for row in self.rows:
-            said = row.reason or row.apart
-            if said:
-                names.setdefault(said, []).extend(row.names)
+            for said in (row.reason, row.apart):
+                if said:
+                    names.setdefault(said, []).extend(row.names)
         return [f"{_name(of)}: {reason}" for reason, of in names.items()]
 
     def _whole(self) -> list[str]:

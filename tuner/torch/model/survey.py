@@ -117,8 +117,8 @@ class Terms:
         if self.mode not in get_args(Mode):
             known = ", ".join(map(repr, get_args(Mode)))
             raise WrongArgument(f"mode is {self.mode!r}, and must be one of {known}")
-        unknown = [each for each in self.fuse if each not in FUSE]
-        if isinstance(self.fuse, str) or unknown:
+        several = isinstance(self.fuse, Collection) and not isinstance(self.fuse, str)
+        if not several or any(each not in FUSE for each in self.fuse):
             raise WrongArgument(
                 f"fuse is {self.fuse!r}, and must hold some of {', '.join(map(repr, FUSE))}"
             )
@@ -128,7 +128,8 @@ class Terms:
                 "filter_fn(module, name)"
             )
         least, most = ERRORS
-        if self.max_error is not None and not least <= self.max_error <= most:
+        number = self.max_error
+        if number is not None and not (isinstance(number, float) and least <= number <= most):
             raise WrongArgument(
                 f"max_error is {self.max_error}, and must be from {least} to {most}"
             )
@@ -255,6 +256,10 @@ def _behind(
             if norm is not None or applied is None or "bn" not in fuse:
                 break
             if applied != "none" and "act" not in fuse:
+                break
+            if any(call.is_cast for call in layer.calls):  # what is folded has the norm's dtype
+                kind = type(module).__name__
+                layer.calls[0].apart = f"{kind} stays, because the layer is called under autocast"
                 break
             norm = BatchNorm(module)
         elif "act" not in fuse:

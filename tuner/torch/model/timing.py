@@ -34,7 +34,7 @@ def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, flo
 
 
 def difference(before: Any, after: Any) -> float | None:
-    """max|after - before| / max|before| over all tensors of real numbers. What masks to infinity
+    """max|after - before| / max|before| over all tensors of real numbers. What is infinite or NaN
     in both is no difference, and largest is the largest finite one. None if there is none, or only
     zeros, or if the shapes differ: of a model that keeps what it was called with, say."""
     olds, news = _real(before), _real(after)
@@ -46,11 +46,15 @@ def difference(before: Any, after: Any) -> float | None:
         return None
     apart = torch.tensor(
         [
-            float(torch.where(new == old, 0.0, new - old).abs().max())
+            float(torch.where(_same(new, old), 0.0, new - old).abs().max())
             for old, new in zip(olds, news, strict=True)
         ]
     )
     return float(apart.max()) / largest  # a NaN is one, which Python's max may lose
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.isclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def _real(output: Any) -> list[torch.Tensor]:

@@ -7,7 +7,8 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -16,8 +17,6 @@ BESIDE = 30  # registers for addresses and the like
 MAX_REGISTERS = 232  # as estimated
 USUAL_REGISTERS = 128
 MAX_UNROLLED = 2400  # multiply-adds of a turn
-MAX_RESIDENT = 2048  # threads of a unit
-VECTOR_BYTES = 16
 PLACES = (32, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -28,7 +27,6 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
     along in registers. What several threads of a channel leave a second launch adds up;
     ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "backward_channels"
     kind = "cuda"
     version = 1
@@ -47,7 +45,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
-        space.knob("channels", _vectors(workload))
+        space.knob("channels", vector_lengths(workload.dtype, workload.C))
         space.knob("rings", [1, 2, 4, 8])
         space.knob("places", list(PLACES))
         space.knob("threads", [64, 128, 256])
@@ -67,11 +65,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: (
-                c["resident"] == 1
-                or _registers(workload, c) * c["threads"] * c["resident"]
-                <= limits.registers_per_unit
-            ),
+            lambda c: c["resident"] == 1 or _registers(workload, c) <= registers_each(c, limits),
             reads=("resident",),
         )
         return space
@@ -87,7 +81,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
             "resident": 1,
             "stores": "cached",
         }
-        pairs = [{"channels": 2}] if 2 in _vectors(workload) else []
+        pairs = [{"channels": 2}] if workload.C % 2 == 0 else []
         for change in (*pairs, {"rings": 2}):
             changed = config | change
             is_usual = _registers(workload, changed) <= USUAL_REGISTERS
@@ -104,10 +98,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, MAX_RESIDENT // threads),
-        )
+        resident = resident_blocks(threads, registers, limits)
         size, own = BYTES_PER_ELEMENT[workload.dtype], places(workload, config)
         frame = Frame.of(workload)
         return {
@@ -156,12 +147,6 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
     """Floats; none if a channel has one part."""
     several = count(workload, config)
     return several * workload.C * (workload.N + workload.bias) if several > 1 else 0
-
-
-def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Whole vectors of channels."""
-    widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
-    return [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0]
 
 
 def _is_held(workload: Conv1dWorkload, config: Config) -> bool:

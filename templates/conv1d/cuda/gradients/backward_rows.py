@@ -7,15 +7,14 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.vectors import longest_vector
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 LANES = 32
 BESIDE = 14  # registers for addresses and the like, of a program bounded to few
-MAX_RESIDENT = 2048  # threads of a unit
-VECTOR_BYTES = 16
 STEPS = (4, 8, 16, 32, 64, 128)
 FEW_PARTS = 64  # that a thread adds up by itself
 
@@ -27,7 +26,6 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
     along in registers. What several warps of a channel leave
     a second launch adds up; ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "backward_rows"
     kind = "cuda"
     version = 1
@@ -59,11 +57,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: (
-                c["resident"] == 1
-                or _registers(workload, c) * c["threads"] * c["resident"]
-                <= limits.registers_per_unit
-            ),
+            lambda c: c["resident"] == 1 or _registers(workload, c) <= registers_each(c, limits),
             reads=("resident",),
         )
         return space
@@ -90,10 +84,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, MAX_RESIDENT // threads),
-        )
+        resident = resident_blocks(threads, registers, limits)
         size = BYTES_PER_ELEMENT[workload.dtype]
         covered = tiles(workload, config) * LANES * config["vector"]
         return {
@@ -143,7 +134,7 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
     """Whole loads that reach as far as the taps."""
-    one = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+    one = longest_vector(workload.dtype)
     return [n for n in (one, 2 * one) if n >= workload.span - 1]
 
 

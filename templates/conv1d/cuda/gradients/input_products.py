@@ -16,7 +16,6 @@ class CudaInputProducts(Template[Conv1dWorkload]):
     ``rows`` samples, all of which leave the same remainder when divided by the stride, by
     ``columns`` channels. The other knobs are those of ``products.py``."""
 
-    operator = "conv1d"
     name = "input_products"
     kind = "cuda"
     version = 1

@@ -6,8 +6,8 @@ from __future__ import annotations
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import USUAL_ERROR
-from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.halves import are_multiplied
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config
@@ -18,15 +18,12 @@ OWN_OF_WARPS = (16, 32, 64)
 THREADS = (64, 512)  # of a block
 MAX_REGISTERS = 200  # as estimated
 BESIDE = 44  # registers
-MAX_RESIDENT = 2048  # threads of a unit
 
 
 def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     """Whether they multiply the dtype, and the gradient of the sums may be rounded to it."""
-    least = {"float16": 75, "bfloat16": 80}.get(workload.dtype)
-    if least is None or capability(limits) < least:
-        return False
-    return workload.activation == "none" or workload.max_error >= USUAL_ERROR[workload.dtype]
+    may_round = workload.activation == "none" or workload.max_error >= USUAL_ERROR[workload.dtype]
+    return may_round and are_multiplied(workload.dtype, limits)
 
 
 def add_knobs(
@@ -84,11 +81,7 @@ def usual(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]
 def features(config: Config, blocks: int, depths: float, limits: DeviceLimits) -> dict[str, float]:
     """Of so many blocks, each of which goes through so many depths."""
     count, needed, shared = threads(config), registers(config), 4 * shared_words(config)
-    resident = min(
-        max(1, limits.registers_per_unit // (needed * count)),
-        max(1, limits.shared_memory // shared),
-        max(1, MAX_RESIDENT // count),
-    )
+    resident = resident_blocks(count, needed, limits, limits.shared_memory // shared)
     own = config["own_rows"] * config["own_columns"]
     return {
         **occupancy(blocks, count, resident, limits),
@@ -126,19 +119,6 @@ def registers(config: Config) -> int:
 
 def tiles(lines: tuple[int, int], config: Config) -> int:
     return ceil_div(lines[0], config["rows"]) * ceil_div(lines[1], config["columns"])
-
-
-def numbers(config: Config) -> dict[str, object]:
-    """What ``products.cu`` is filled in with."""
-    return {
-        "TENSOR": _is_of_warps(config),
-        "ROWS": config["rows"],
-        "COLUMNS": config["columns"],
-        "DEPTH": config["depth"],
-        "OWN_ROWS": config["own_rows"],
-        "OWN_COLUMNS": config["own_columns"],
-        "WORDS": shared_words(config),
-    }
 
 
 def _fetched(config: Config) -> int:

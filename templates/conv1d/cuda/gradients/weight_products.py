@@ -20,7 +20,6 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
     by ``columns`` and about one of so many ``parts`` of the outputs; what several parts leave a
     second launch adds up. The other knobs are those of ``products.py``."""
 
-    operator = "conv1d"
     name = "weight_products"
     kind = "cuda"
     version = 1

@@ -9,7 +9,8 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -18,8 +19,6 @@ MAX_TAPS = 32  # of a tile
 MAX_UNROLLED = 1024  # multiply-adds
 MAX_REGISTERS = 200  # as estimated
 BESIDE = 34  # registers for addresses and the like
-MAX_RESIDENT = 2048  # threads of a unit
-VECTOR_BYTES = 16
 PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # about
 
 
@@ -29,7 +28,6 @@ class CudaWeightRows(Template[Conv1dWorkload]):
     them. What several parts leave a second launch adds up; ``resident`` blocks at least have room
     on a unit."""
 
-    operator = "conv1d"
     name = "weight_rows"
     kind = "cuda"
     version = 1
@@ -84,11 +82,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: (
-                c["resident"] == 1
-                or _registers(workload, c) * c["threads"] * c["resident"]
-                <= limits.registers_per_unit
-            ),
+            lambda c: c["resident"] == 1 or _registers(workload, c) <= registers_each(c, limits),
             reads=("resident",),
         )
         return space
@@ -111,10 +105,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * threads)),
-            max(1, MAX_RESIDENT // threads),
-        )
+        resident = resident_blocks(threads, registers, limits)
         steps, _ = _share(workload, config)
         size = BYTES_PER_ELEMENT[workload.dtype]
         return {
@@ -171,14 +162,9 @@ def _tiles(workload: Conv1dWorkload) -> list[int]:
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
     """Outputs that lie together at multiples of their size, with what they meet."""
-    widest = VECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
-    near = near and workload.layout == "NCW"
-    return [
-        n
-        for n in (1, 2, 4, 8)
-        if n == 1 or (near and n <= widest and workload.M % n == 0 and workload.length % n == 0)
-    ]
+    together = near and workload.layout == "NCW"
+    return vector_lengths(workload.dtype, workload.M, workload.length) if together else [1]
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:

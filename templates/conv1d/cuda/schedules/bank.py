@@ -9,8 +9,8 @@ from templates.conv1d.cuda.bank import blocks, threads
 from templates.conv1d.cuda.implicit import slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import HALVES
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
@@ -18,27 +18,16 @@ SOURCE = Path(__file__).with_name("bank.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_bank",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=threads(config),
-        words=0,
-    )
+    grid = blocks(workload, config), threads(config)
+    return program(workload, "conv1d_bank", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
-        "WARPS_F": config["filter_warps"],
-        "TILES_F": config["filter_tiles"],
-        "WARPS_I": config["position_warps"],
-        "NI": config["position_tiles"],
-        "RUN": config["neighbours"],
+        **halves(OF_DTYPE[workload.dtype]),
         "SHIFTED": slack(workload, config) > 0,
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)

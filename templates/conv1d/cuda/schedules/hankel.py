@@ -8,44 +8,28 @@ from typing import Any
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import HALVES
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    filled,
-    program,
-    resident,
-)
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("hankel.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_hankel",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=config["threads"],
-        words=0,
-    )
+    grid = blocks(workload, config), config["threads"]
+    return program(workload, "conv1d_hankel", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     read, written = vectors(workload, config)
     values = {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "V": read,
         "VO": written,
-        "WIDTH": config["width"],
         "PARTS": parts(workload, config),
         "SEGMENTS": segments(workload, config),
-        "TILES": config["tiles"],
-        "STAGES": config["stages"],
         "WARPS": config["threads"] // 32,
     }
     return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])

@@ -8,15 +8,8 @@ from typing import Any
 from templates.conv1d.cuda.implicit import blocks, held, shared_words, slack, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    filled,
-    program,
-    resident,
-)
+from templates.kernels.halves import HALVES, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
@@ -27,41 +20,23 @@ SOURCE = Path(__file__).with_name("implicit.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_implicit",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=threads(config),
-        words=shared_words(workload, config),
-    )
+    grid = blocks(workload, config), threads(config), shared_words(workload, config)
+    return program(workload, "conv1d_implicit", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    type_, products = ARITHMETICS[config["arithmetic"]]
     values = {
+        **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
         "ELEMENT": "word" if workload.dtype == "float32" else "unsigned short",
-        "TYPE": type_,
-        "IS_BF16": type_ == "bf16",  # of halves, which elements of float32 become
-        "PRODUCTS": products,
+        **halves(config["arithmetic"]),  # of halves, which elements of float32 become
         "ALONG_TAPS": config["along"] == "taps",
-        "WARPS_F": config["filter_warps"],
-        "WARPS_I": config["position_warps"],
-        "TILES_F": config["filter_tiles"],
-        "NI": config["position_tiles"],
-        "RUN": config["neighbours"],
         "SHIFTED": slack(workload, config) > 0,
-        "WC": config["channels"],
-        "WT": config["taps"],
-        "STAGES": config["stages"],
         "STREAMED": config.get("streamed", 0),
         "IS_STREAMED": int(config.get("streamed", 0) > 0),
         "STREAM_STAGES": config.get("stream_stages", 1),
-        "TILES": config["tiles"],
         "HELD": held(workload, config),
-        "PARTS": config["weight_parts"],
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }

@@ -3,7 +3,7 @@
 // in rows, and any row is aligned for ldmatrix. float32 is split into a high and a low half, each with rows and weights
 // of its own.
 constexpr bool ALONG_TAPS = @ALONG_TAPS@;
-constexpr int WC = @WC@, WT = @WT@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
+constexpr int WC = @CHANNELS@, WT = @TAPS@, STAGES = @STAGES@, TILES = @TILES@, HELD = @HELD@;
 constexpr int STREAMED = @STREAMED@;  // taps of weights that come at a time, or 0: they are staged
 constexpr int STREAM_STAGES = @STREAM_STAGES@, STREAM_CHUNKS = STREAMED > 0 ? (N + STREAMED - 1) / STREAMED : 0;
 constexpr int STREAM_PITCH = STREAMED + 8;  // so that four filters' pairs lie in different banks
@@ -39,7 +39,7 @@ constexpr int PITCH = implicit_pitch((PIECE + 7) / 8 * 8);
 constexpr bool WIDE_WEIGHTS = ALONG_TAPS || WT < N ? N % QUAD == 0 && WT % QUAD == 0
                                                    : C * (long long)N % QUAD == 0 && PIECE % QUAD == 0;
 constexpr int WEIGHT_ITEMS = FILTERS * STEPS * 2;  // of eight taps
-constexpr int PARTS = @PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
+constexpr int PARTS = @WEIGHT_PARTS@, PART = FILTERS / PARTS;  // of a block's filters, whose weights come one after the other
 constexpr int PACKED_HALF = FILTERS * STEPS * 8;
 constexpr int PACKED_WORDS = STREAMED > 0 ? STREAM_STAGES * STREAM_WORDS : HALVES * PACKED_HALF;
 constexpr int WINDOW_WORDS = HALVES * 4 * ITEMS, RAW_WORDS = ALONG_TAPS ? 0 : PART * PITCH * SIZE / 4;

@@ -1,6 +1,6 @@
 // Outputs of products of filters by positions: which of them a warp and a lane sum, and how they are stored.
-constexpr int WARPS_F = @WARPS_F@, WARPS_I = @WARPS_I@, NI = @NI@, RUN = @RUN@;
-constexpr int OWN = 16 * @TILES_F@;  // filters of a warp
+constexpr int WARPS_F = @FILTER_WARPS@, WARPS_I = @POSITION_WARPS@, NI = @POSITION_TILES@, RUN = @NEIGHBOURS@;
+constexpr int OWN = 16 * @FILTER_TILES@;  // filters of a warp
 constexpr int PER_RUN = RUN / 2;     // tiles of eight positions in which a lane has RUN neighbours
 constexpr int THREADS = 32 * WARPS_F * WARPS_I, TILE = 8 * NI * WARPS_I;
 static_assert(NI % PER_RUN == 0, "whole runs");

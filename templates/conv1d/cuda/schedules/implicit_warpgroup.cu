@@ -5,7 +5,7 @@
 // wait while the tensor cores take their registers. Weights stay there if they are of all channels; groups of positions
 // then take turns with tiles, so that one multiplies while another one stores. Few filters fill the instruction's rows
 // with two neighbouring positions of each: a column is then every second position, and meets one tap more.
-constexpr int GROUPS_F = @GROUPS_F@, GROUPS_I = @GROUPS_I@, COLUMNS = @COLUMNS@, WC = @WC@, TILES = @TILES@;
+constexpr int GROUPS_F = @FILTER_GROUPS@, GROUPS_I = @POSITION_GROUPS@, COLUMNS = @COLUMNS@, WC = @CHANNELS@, TILES = @TILES@;
 constexpr int GROUPS = GROUPS_F * GROUPS_I, STAGERS = @STAGERS@, CHUNKS = (C + WC - 1) / WC;
 constexpr bool TURNS = CHUNKS == 1;
 constexpr int NEIGHBOURS = @NEIGHBOURS@, OWN = 16 / NEIGHBOURS;  // filters of a warp

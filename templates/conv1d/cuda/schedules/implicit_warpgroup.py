@@ -15,40 +15,30 @@ from templates.conv1d.cuda.implicit_warpgroup import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+from templates.kernels.halves import OF_DTYPE, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 SOURCE = Path(__file__).with_name("implicit_warpgroup.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_implicit_warpgroup",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=threads(config),
-        words=shared_words(workload, config),
-    )
+    grid = blocks(workload, config), threads(config), shared_words(workload, config)
+    return program(workload, "conv1d_implicit_warpgroup", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     sums = config["columns"] // 2
     shares = registers(workload, config)
     values = {
+        **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "GROUPS_F": config["filter_groups"],
-        "GROUPS_I": config["position_groups"],
-        "COLUMNS": config["columns"],
+        **halves(OF_DTYPE[workload.dtype]),
         "NEIGHBOURS": neighbours(workload),
-        "WC": config["channels"],
-        "TILES": config["tiles"],
         "STAGERS": 128 * config["staging_groups"],
         "FEWER": _taken("dec", shares.staging, shares.launched),
         "MORE": _taken("inc", shares.multiplying, shares.launched),
-        "STAGES": config["stages"],
         "HELD": held(workload, config),
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),

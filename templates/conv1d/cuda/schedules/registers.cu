@@ -1,6 +1,6 @@
 // From global memory straight to registers: one wait for memory, no barrier. SHARES lanes of a warp take a part of the
 // taps each for the same OUTPUTS neighbours, then add up what they have.
-constexpr int OUTPUTS = @OUTPUTS@, SHARES = @SHARES@, THREADS = @THREADS@;
+constexpr int OUTPUTS = @OUTPUTS_PER_THREAD@, SHARES = @SHARES@, THREADS = @THREADS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
 constexpr bool FLIP = @FLIP@;
 constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load

@@ -5,7 +5,7 @@ constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
 constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int SUMMED = @SUMMED@, SEVERAL = @SEVERAL@;  // input channels of an output, output channels of an input
-constexpr int R = @R@, FILTERS = @FILTERS@, THREADS = @THREADS@, CHUNK = @CHUNK@;
+constexpr int R = @OUTPUTS@, FILTERS = @FILTERS@, THREADS = @THREADS@, CHUNK = @CHUNK@;
 constexpr int PATCHES = (L + R - 1) / R, FILTER_BLOCKS = (SEVERAL + FILTERS - 1) / FILTERS, INPUTS = C / SUMMED;
 constexpr bool ONE_CHUNK = (long long)SUMMED * N <= CHUNK;
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ void conv1d_signals(const void* __restrict__ x, const
   int summed = 0;
 #pragma unroll 1
   for (int c = 0; c < SUMMED; ++c)
-#pragma unroll @UNROLL@
+#pragma unroll @TAPS_UNROLLED@
     for (int t = 0; t < N; ++t) {
       float weights[FILTERS];
 #pragma unroll

@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.signals import blocks
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
 
 SOURCE = Path(__file__).with_name("signals.cu")
 CHUNK = 512
@@ -16,24 +16,15 @@ CHUNK = 512
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_signals",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=config["threads"],
-        words=0,
-    )
+    grid = blocks(workload, config), config["threads"]
+    return program(workload, "conv1d_signals", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
+        **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
-        "R": config["outputs"],
-        "FILTERS": config["filters"],
-        "THREADS": config["threads"],
-        "UNROLL": config["taps_unrolled"],
         "CHUNK": CHUNK,
     }
     return filled(values, ELEMENTS, EPILOGUE, SOURCE)

@@ -8,7 +8,8 @@ from typing import Any
 from templates.conv1d.cuda.signals_toeplitz import blocks, cores, shared_words, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+from templates.kernels.halves import OF_DTYPE, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_suffix(".cu")
 MATRIX = Path(__file__).with_name("signals_toeplitz_matrix.cu")
@@ -17,25 +18,18 @@ TRANSPOSE = Path(__file__).with_name("transpose_of_four.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
-    return program(
-        workload,
-        "conv1d_signals_toeplitz",
-        source + resident(config["resident"]),
-        blocks=blocks(workload, config),
-        threads=threads(config),
-        words=shared_words(workload, config),
-    )
+    source += resident(config["resident"])
+    grid = blocks(workload, config), threads(config), shared_words(workload, config)
+    return program(workload, "conv1d_signals_toeplitz", source, *grid)
 
 
 def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     sums = config["columns"] // 2
     return {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "COLUMNS": config["columns"],
-        "GROUPS": config["groups"],
-        "STAGES": config["stages"],
+        **halves(OF_DTYPE[workload.dtype]),
         "CORES": cores(workload, config),
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),

@@ -3,8 +3,8 @@
 // A step of 128 along j moves the view by exactly one tile of 16 rows: for each residue of j mod 128 the fragments
 // of X slide through registers, one new one feeding MT products.
 // float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
-constexpr int WARPS = @WARPS@, MT = @MT@, PRODUCTS = @PRODUCTS@;
-constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @CHUNK@;
+constexpr int WARPS = @WARPS@, MT = @ROW_TILES@, PRODUCTS = @PRODUCTS@;
+constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @TAPS_PER_CHUNK@;
 constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
 constexpr int THREADS = 32 * WARPS, TILE = 128 * WARPS * MT;
 constexpr int STEPS = (CHUNK + 7 + 15) / 16;           // of 16 along j

@@ -9,38 +9,22 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.cuda.toeplitz import shared_words
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.halves import HALVES, halves
+from templates.kernels.written import knobs
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     tile = 128 * config["warps"] * config["row_tiles"]
-    kind, products = ARITHMETICS[config["arithmetic"]]
+    parts = halves(config["arithmetic"])
     values = {
-        "WARPS": config["warps"],
-        "MT": config["row_tiles"],
-        "PRODUCTS": products,
-        "TYPE": kind,
-        "IS_BF16": kind == "bf16",
-        "M": workload.M,
-        "N": workload.N,
-        "L": workload.length,
-        "LEFT": workload.left,
-        "CHUNK": config["taps_per_chunk"],
+        **knobs(config),
+        **parts,
         "PEELED": config["tail"] == "peeled",
         "WORDS": shared_words(config),
-        "FLIP": workload.kind == "convolve",
         "HALF_IO": workload.dtype != "float32",
-        "SCALED": kind == "f16" and workload.dtype == "float32",
+        "SCALED": parts["TYPE"] == "f16" and workload.dtype == "float32",
     }
-    return by_row(
-        workload,
-        "toeplitz",
-        values,
-        HALVES,
-        SOURCE,
-        blocks=ceil_div(workload.length, tile),
-        threads=32 * config["warps"],
-        words=shared_words(config),
-    )
+    grid = ceil_div(workload.length, tile), 32 * config["warps"], shared_words(config)
+    return by_row(workload, "toeplitz", values, [HALVES, SOURCE], *grid)

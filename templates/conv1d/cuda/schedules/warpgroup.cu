@@ -3,8 +3,8 @@
 // before, moved by one row, so shared memory holds x once, in rows of 128 bytes with the 128-byte swizzle).
 // W's core matrices are 8 rows of 8 taps, each row one tap on: core (g, k) = C[g + k], so they overlap as well.
 // float32 accuracy: x and u are split into a high and a low half, three products are summed in float32.
-constexpr int COLUMNS = @COLUMNS@, GROUPS = @GROUPS@, PARTS = @PARTS@, PRODUCTS = @PRODUCTS@;
-constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @CHUNK@, STEPS_PER_SUM = @STEPS_PER_SUM@;
+constexpr int COLUMNS = @COLUMNS@, GROUPS = @GROUPS@, PARTS = @TAP_GROUPS@, PRODUCTS = @PRODUCTS@;
+constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @TAPS_PER_CHUNK@, STEPS_PER_SUM = @STEPS_PER_SUM@;
 constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@, SCALED = @SCALED@;
 constexpr int THREADS = 128 * GROUPS * PARTS, TILE = 64 * COLUMNS * GROUPS;
 constexpr int VECTOR = HALF_IO ? 8 : 4;                // elements of 16 bytes

@@ -9,32 +9,21 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.cuda.warpgroup import shared_words
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
+from templates.kernels.halves import HALVES, halves
+from templates.kernels.written import knobs
 
 SOURCE = Path(__file__).with_name("warpgroup.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    groups = config["groups"]
-    kind, products = ARITHMETICS[config["arithmetic"]]
-    columns, half = config["columns"], workload.dtype != "float32"
-    count = columns // 2
+    tile = 64 * config["columns"] * config["groups"]
+    threads = 128 * config["groups"] * config["tap_groups"]
+    parts, count = halves(config["arithmetic"]), config["columns"] // 2
     values = {
-        "COLUMNS": columns,
-        "GROUPS": groups,
-        "PARTS": config["tap_groups"],
-        "PRODUCTS": products,
-        "TYPE": kind,
-        "IS_BF16": kind == "bf16",
-        "SCALED": kind == "f16" and not half,
-        "HALF_IO": half,
-        "M": workload.M,
-        "N": workload.N,
-        "L": workload.length,
-        "LEFT": workload.left,
-        "CHUNK": config["taps_per_chunk"],
-        "STEPS_PER_SUM": config["steps_per_sum"],
-        "FLIP": workload.kind == "convolve",
+        **knobs(config),
+        **parts,
+        "SCALED": parts["TYPE"] == "f16" and workload.dtype == "float32",
+        "HALF_IO": workload.dtype != "float32",
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(count)),
         "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(count)),
@@ -42,13 +31,5 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         "X": count + 1,
         "ADD": count + 2,
     }
-    return by_row(
-        workload,
-        "warpgroup",
-        values,
-        HALVES,
-        SOURCE,
-        blocks=ceil_div(workload.length, 64 * columns * groups),
-        threads=128 * groups * config["tap_groups"],
-        words=shared_words(workload, config),
-    )
+    grid = ceil_div(workload.length, tile), threads, shared_words(workload, config)
+    return by_row(workload, "warpgroup", values, [HALVES, SOURCE], *grid)

@@ -4,8 +4,8 @@
 constexpr bool FLIP = @FLIP@, LANES = @LANES@;
 constexpr int F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@;
 constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
-constexpr int R = @R@, STEPS = @STEPS@, THREADS = @THREADS@;
-constexpr int V = @V@, VO = @VO@, VW = @VW@;  // elements of a vector of the input, the output and the weights
+constexpr int R = @OUTPUTS@, STEPS = @STEPS@, THREADS = @THREADS@;
+constexpr int V = @VECTOR@, VO = @VO@, VW = @VW@;  // elements of a vector of the input, the output and the weights
 constexpr int WORDS = element_words(V);
 constexpr int TOGETHER = LANES ? 32 : 1;  // threads whose steps are neighbours
 constexpr int GROUPS = (L + TOGETHER * R * STEPS - 1) / (TOGETHER * R * STEPS) * TOGETHER;  // threads of a row

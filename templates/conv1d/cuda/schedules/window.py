@@ -8,14 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.window import blocks, vector_of
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    filled,
-    program,
-    resident,
-)
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("window.cu")
 READS = Path(__file__).with_name("window_reads.cu")
@@ -23,27 +16,18 @@ LANES = Path(__file__).with_name("window_lanes.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "conv1d_window",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=config["threads"],
-        words=0,
-    )
+    grid = blocks(workload, config), config["threads"]
+    return program(workload, "conv1d_window", _source(workload, config), *grid)
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     values = {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
         **shape(workload),
         "WINDOW": config["reads"] == "window",
         "LANES": config["reads"] == "lanes",
         "ROWS": workload.rows,
-        "R": config["outputs"],
-        "STEPS": config["steps"],
-        "THREADS": config["threads"],
-        "V": config["vector"],
         "VO": min(config["outputs"], vector_of(workload, workload.length)),
         "VW": vector_of(workload, workload.N),
     }

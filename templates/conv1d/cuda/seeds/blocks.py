@@ -6,7 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -20,7 +20,6 @@ class CudaBlocks(Template[Conv1dWorkload]):
     taps at a time and reads everything through the caches, nothing through shared memory. The
     outputs of a thread lie ``threads`` apart, so that neighbouring threads read neighbours."""
 
-    operator = "conv1d"
     name = "blocks"
     kind = "cuda"
     version = 3
@@ -65,7 +64,7 @@ class CudaBlocks(Template[Conv1dWorkload]):
         outputs, threads, each = config["outputs_per_block"], config["threads"], _each(config)
         step = config["taps_per_step"]
         blocks, registers = ceil_div(workload.length, outputs), _registers(config)
-        resident = max(1, min(limits.registers_per_unit // (registers * threads), 2048 // threads))
+        resident = resident_blocks(threads, registers, limits)
         chunk = taps_per_chunk(workload, config)
         taps = ceil_div(workload.N, chunk) * chunk
         return {

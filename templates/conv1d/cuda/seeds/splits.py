@@ -21,7 +21,6 @@ class CudaSplits(Template[Conv1dWorkload]):
     directly from global memory; steps unrolled or not. The length of the seed's output has no
     useful split, 16415 = 5·7²·67, so here it is padded to whole blocks."""
 
-    operator = "conv1d"
     name = "splits"
     kind = "cuda"
     version = 3

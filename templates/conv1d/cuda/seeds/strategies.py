@@ -21,7 +21,6 @@ class CudaStrategies(Template[Conv1dWorkload]):
     ``idle_threads``: a thread for each input of the tile, and those over the halo do not compute.
     ``several_outputs``: as halo_shared, with ``outputs_per_thread`` outputs a thread."""
 
-    operator = "conv1d"
     name = "strategies"
     kind = "cuda"
     version = 1

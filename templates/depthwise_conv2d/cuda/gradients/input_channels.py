@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
-from templates.depthwise_conv2d.cuda.gradients.lanes import USUAL, are_filled, usual_threads
+from templates.depthwise_conv2d.cuda.lanes import (
+    USUAL,
+    are_filled,
+    are_wide_enough,
+    divisors,
+    usual_threads,
+)
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
+from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -17,11 +24,8 @@ MAX_SUMS = 96  # of a thread
 MAX_UNROLLED = 1500  # multiply-adds of a row of taps
 MAX_REGISTERS = 200  # as estimated
 BESIDE = 36  # registers for addresses and the like
-MAX_RESIDENT = 2048  # threads of a unit
-VECTOR_BYTES = 16
 THREADS = (64, 96, 128, 192, 256)
 LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
-SECTOR_BYTES = 32  # of memory, which is read as a whole
 
 
 class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
@@ -30,7 +34,6 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     ``lanes`` such vectors of channels; ``resident`` blocks at least have room on a unit. It serves
     what no forward template can: strides, several kernels for a channel, and activations."""
 
-    operator = "depthwise_conv2d"
     name = "input_channels"
     kind = "cuda"
     version = 2
@@ -54,11 +57,10 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        size = BYTES_PER_ELEMENT[workload.dtype]
-        widest = 1 if _is_one_by_one(workload) else VECTOR_BYTES // size
+        channels = [1] if _is_one_by_one(workload) else vector_lengths(workload.dtype, workload.C)
         patches = [n * workload.stride for n in (1, 2, 3, 4)]
         space = ConfigSpace(self.name, self.version)
-        space.knob("channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.C % n == 0])
+        space.knob("channels", channels)
         space.knob("rows", patches)
         space.knob("columns", patches)
         space.knob("lanes", _lanes(workload))
@@ -136,11 +138,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         count, registers = config["threads"], _registers(workload, config)
         shared = 4 * shared_words(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * count)),
-            max(1, 4 * limits.shared_memory_per_block // shared),
-            max(1, MAX_RESIDENT // count),
-        )
+        resident = resident_blocks(count, registers, limits, limits.unit_shared_memory // shared)
         outputs = config["rows"] * config["columns"]
         rows = workload.kernel[0] * config["rows"] / workload.stride
         return {
@@ -187,9 +185,7 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors of the channels."""
-    divisors = [n for n in range(1, LANES[-1] + 1) if workload.C % n == 0]
-    return sorted({max(n for n in divisors if n <= most) for most in LANES})
+    return divisors(workload.C, LANES)
 
 
 def _is_planes(workload: DepthwiseConv2dWorkload) -> bool:
@@ -213,11 +209,7 @@ def _usual(workload: DepthwiseConv2dWorkload) -> int:
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    if _is_planes(workload):
-        return True
-    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
-    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
-    return bool(read >= min(SECTOR_BYTES, most))
+    return _is_planes(workload) or are_wide_enough(config, _lanes(workload), workload.dtype)
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:

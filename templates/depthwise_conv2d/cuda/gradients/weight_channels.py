@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from templates.arithmetic import DIRECT_WITH_PADDING
-from templates.ceil_div import ceil_div
-from templates.depthwise_conv2d.cuda.gradients.lanes import are_filled, usual_threads
+from templates.ceil_div import ceil_div, excess
 from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     MAX_SIDE,
     Work,
@@ -12,9 +11,16 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     ring,
     serves,
 )
+from templates.depthwise_conv2d.cuda.lanes import (
+    are_filled,
+    are_wide_enough,
+    divisors,
+    usual_threads,
+)
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy
+from templates.kernels.occupancy import occupancy, resident_blocks
+from templates.kernels.vectors import VECTOR_BYTES, vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -24,12 +30,9 @@ MAX_UNROLLED = 3600  # multiply-adds
 MAX_REGISTERS = 232  # as estimated
 DEFAULT_REGISTERS = 160
 BESIDE = 38  # registers for addresses and the like
-MAX_RESIDENT = 2048  # threads of a unit
-VECTOR_BYTES = 16
 WORD_BYTES = 4  # which an asynchronous copy has at least
 THREADS = (64, 96, 128, 192, 256, 384)
 LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
-SECTOR_BYTES = 32  # of memory, which is read as a whole
 
 
 class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
@@ -42,7 +45,6 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     together, ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a
     unit."""
 
-    operator = "depthwise_conv2d"
     name = "weight_channels"
     kind = "cuda"
     version = 2
@@ -55,15 +57,13 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         size = BYTES_PER_ELEMENT[workload.dtype]
-        widest = 1 if _is_one_by_one(workload) else VECTOR_BYTES // size
+        whole = vector_lengths(workload.dtype, workload.out_channels)
         inputs = _inputs(workload)
         copied = [each for each in inputs if each != "registers"]
         columns = [1, 2, 3, 4, 5, 7, 8, 14]
         space = ConfigSpace(self.name, self.version)
         space.knob("inputs", inputs)
-        space.knob(
-            "channels", [n for n in (1, 2, 4, 8) if n <= widest and workload.out_channels % n == 0]
-        )
+        space.knob("channels", [1] if _is_one_by_one(workload) else whole)
         space.knob("tap_rows", _sides(workload, workload.near[0]))
         space.knob("tap_columns", _sides(workload, workload.near[1]))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
@@ -101,7 +101,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             )
         space.constraint(
             "groups of columns are less than a quarter wider than the plane",
-            lambda c: _excess(workload.out_width, c["columns"]) < 1.25,
+            lambda c: excess(workload.out_width, c["columns"]) < 1.25,
             reads=("columns",),
         )
         space.constraint(
@@ -192,10 +192,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
         taps = config["tap_rows"] * config["tap_columns"]
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * count)),
-            max(1, 4 * limits.shared_memory_per_block // max(1, shared)),
-            max(1, MAX_RESIDENT // count),
+        resident = resident_blocks(
+            count, registers, limits, limits.unit_shared_memory // max(1, shared)
         )
         read = _input_columns(workload, config) + config["columns"]
         ahead = config.get("copied_steps", 1) * (config["stages"] - 1) if "stages" in config else 0
@@ -212,7 +210,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "steps_ahead": ahead or config.get("ahead", 0),
             "run_bytes": share.channels * BYTES_PER_ELEMENT[workload.dtype],
             "workspace": share.workspace,
-            "padded_share": _excess(workload.out_width, config["columns"]),
+            "padded_share": excess(workload.out_width, config["columns"]),
         }
 
 
@@ -322,21 +320,12 @@ def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
         return [1]
     found = set()
     for channels in (n for n in (1, 2, 4, 8) if workload.out_channels % n == 0):
-        vectors = workload.out_channels // channels
-        divisors = [n for n in range(1, LANES[-1] + 1) if vectors % n == 0]
-        found |= {max(n for n in divisors if n <= most) for most in LANES}
+        found |= set(divisors(workload.out_channels // channels, LANES))
     return sorted(found)
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    read = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
-    most = _lanes(workload)[-1] * BYTES_PER_ELEMENT[workload.dtype]
-    return bool(read >= min(SECTOR_BYTES, most))
-
-
-def _excess(extent: int, piece: int) -> float:
-    """How much is computed of what there is, in pieces."""
-    return ceil_div(extent, piece) * piece / extent
+    return are_wide_enough(config, _lanes(workload), workload.dtype)
 
 
 def _span(workload: DepthwiseConv2dWorkload, config: Config) -> int:

@@ -11,8 +11,8 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     serves,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import capability
-from templates.kernels.occupancy import occupancy
+from templates.kernels.halves import are_multiplied
+from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -24,7 +24,6 @@ LINES = 16  # of a product
 CHANNELS = (8, 128)  # of a block
 MAX_REGISTERS = 232  # as estimated
 BESIDE = 36  # registers for addresses and the like
-MAX_RESIDENT = 2048  # threads of a unit
 
 
 class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
@@ -35,7 +34,6 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     ahead. There are about so many ``blocks``; what they leave a second launch adds up. ``resident``
     blocks at least have room on a unit."""
 
-    operator = "depthwise_conv2d"
     name = "weight_matrices"
     kind = "cuda"
     version = 3
@@ -50,8 +48,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             super().applies(workload, limits)
             and serves(workload)
             and workload.multiplier == 1
-            and workload.dtype != "float32"
-            and capability(limits) >= (80 if workload.dtype == "bfloat16" else 75)
+            and are_multiplied(workload.dtype, limits)
             and workload.activation == "none"
             and workload.C % VECTOR == 0
             and (workload.near[1] - 1) * workload.dilation // workload.stride <= LINE
@@ -120,11 +117,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
-        resident = min(
-            max(1, limits.registers_per_unit // (registers * count)),
-            max(1, 4 * limits.shared_memory_per_block // shared),
-            max(1, MAX_RESIDENT // count),
-        )
+        resident = resident_blocks(count, registers, limits, limits.unit_shared_memory // shared)
         products = workload.near[0] * _phases(workload) * config["warp_channels"]
         return {
             **occupancy(share.blocks, count, resident, limits),

@@ -9,7 +9,7 @@ constexpr int C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
 constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
-constexpr int N = @N@, R = @R@, V = @V@, THREADS = @THREADS@, ACROSS = @ACROSS@;
+constexpr int N = @CHANNELS@, R = @R@, V = @COLUMNS@, THREADS = @THREADS@, ACROSS = @LANES@;
 constexpr int GROUPS = (WO + V - 1) / V, STRIPS = (HO + R - 1) / R, PLACES = @B@ * STRIPS * GROUPS;
 constexpr int CHANNELS = ACROSS * N, POINTS = THREADS / ACROSS;  // of a block
 constexpr int COLUMNS = (V - 1) * STRIDE + (TAPS_W - 1) * DILATION + 1, WORDS = element_words(N);

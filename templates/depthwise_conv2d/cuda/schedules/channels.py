@@ -8,15 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    epilogue,
-    filled,
-    program,
-    resident,
-)
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("channels.cu")
 WEIGHTS = {
@@ -27,28 +19,17 @@ WEIGHTS = {
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        workload,
-        "depthwise_channels",
-        _source(workload, config),
-        blocks=blocks(workload, config),
-        threads=config["threads"],
-        words=shared_words(workload, config),
-    )
+    grid = blocks(workload, config), config["threads"], shared_words(workload, config)
+    return program(workload, "depthwise_channels", _source(workload, config), *grid)
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
     values = {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
-        **epilogue(workload),
         **shape(workload),
-        "N": config["channels"],
         "R": config.get("rows", 1),
-        "V": config["columns"],
-        "AHEAD": config.get("ahead"),
-        "ACROSS": config["lanes"],
         "WORDS": shared_words(workload, config),
-        "THREADS": config["threads"],
     }
     return filled(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
         config["resident"]

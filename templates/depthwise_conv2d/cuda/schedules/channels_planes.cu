@@ -10,7 +10,7 @@ constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
 constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
-constexpr int FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS@, ROW_WARPS = @ROW_WARPS@, TILES = @TILES@;
+constexpr int FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS@, ROW_WARPS = @ROW_WARPS@, TILES = @COLUMN_TILES@;
 constexpr int WALKS = @WALKS@, CHANNELS = 8, THREADS = 32 * CHANNELS * ROW_WARPS, IMAGES = 16 / FRAGMENT_ROWS;
 constexpr int STRIP = FRAGMENT_ROWS * GROUPS * ROW_WARPS, WIDTH = 8 * TILES;  // outputs of a block
 constexpr int DOWN = (HO + STRIP - 1) / STRIP, ACROSS = (WO + WIDTH - 1) / WIDTH;

@@ -6,8 +6,8 @@ constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
 constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
 constexpr int KH = @KH@, KW = @KW@, TOP = KH / 2, LEFT = KW / 2;  // taps further out only ever meet padding
 constexpr int IMAGES = @IMAGES@, CHANNELS = @CHANNELS@, PLANES = IMAGES * CHANNELS;
-constexpr int ROWS = @ROWS@, COLUMNS = @COLUMNS@;          // of a patch
-constexpr int DOWN = @DOWN@, ACROSS = @ACROSS@;            // patches of a tile
+constexpr int ROWS = @ROWS_PER_THREAD@, COLUMNS = @COLUMNS_PER_THREAD@;          // of a patch
+constexpr int DOWN = @PATCHES_DOWN@, ACROSS = @PATCHES_ACROSS@;            // patches of a tile
 constexpr bool PADDED = @PADDED@, ALONG = @ALONG@;         // ALONG: neighbouring lanes are neighbours along a row
 constexpr bool UNROLLED = @UNROLLED@, W_KEPT = @W_KEPT@, ROW_SUMS = @ROW_SUMS@, OUT_STAGED = @OUT_STAGED@;
 constexpr int TILES_X = (OUT_W + ACROSS * COLUMNS - 1) / (ACROSS * COLUMNS);

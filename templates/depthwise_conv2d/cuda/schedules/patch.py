@@ -6,49 +6,27 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.patch import Layout, row_sums
+from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    epilogue,
-    filled,
-    program,
-)
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
 
 SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     layout = Layout(workload, config)
-    return program(
-        workload,
-        "depthwise_conv2d_patch",
-        _source(workload, config, layout),
-        blocks=layout.blocks,
-        threads=layout.threads,
-        words=layout.words,
-    )
+    grid = layout.blocks, layout.threads, layout.words
+    return program(workload, "depthwise_conv2d_patch", _source(workload, config, layout), *grid)
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
     taps_h, taps_w = workload.near
     values = {
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
+        **knobs(config),
+        **shape(workload),
         "K": workload.kernel[0],
-        "STRIDE": workload.stride,
-        "FLIP": workload.is_flipped,
         "KH": taps_h,
         "KW": taps_w,
-        "IMAGES": config["images"],
-        "CHANNELS": config["channels"],
-        "ROWS": config["rows_per_thread"],
-        "COLUMNS": config["columns_per_thread"],
-        "DOWN": config["patches_down"],
-        "ACROSS": config["patches_across"],
         "PADDED": config["edges"] == "padded",
         "ALONG": config.get("lanes") == "columns",
         "UNROLLED": config["unroll"] == "rows",
@@ -56,7 +34,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "ROW_SUMS": row_sums(workload),
         "OUT_STAGED": config["output"] == "shared",
         **elements(workload.dtype, "cached", kept=False),
-        **epilogue(workload),
         "WORDS": layout.words,
         "THREADS": layout.threads,
     }

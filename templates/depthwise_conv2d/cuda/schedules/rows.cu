@@ -9,7 +9,7 @@
 constexpr int PLANES = @PLANES@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@;  // those that can touch data
 constexpr bool FLIP = @FLIP@;
-constexpr int R = @R@, V = @V@;
+constexpr int R = @ROWS@, V = @V@;
 constexpr int HO = (H - 1) / STRIDE + 1, WO = (W - 1) / STRIDE + 1;
 constexpr int TOP = TAPS_H / 2, LEFT = TAPS_W / 2, TAPS = TAPS_H * TAPS_W;
 constexpr int STRIPS = (HO + R - 1) / R, ROWS = (R - 1) * STRIDE + TAPS_H;

@@ -5,11 +5,11 @@
 // the tensor cores; a chunk of T depends on its distance q from the tile's first column only, so the few distinct ones
 // of a row of taps stay in registers for all tiles of all fragments.
 // float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
-constexpr int WARPS = @WARPS@, FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS@, IMAGE_GROUPS = @IMAGE_GROUPS@;
-constexpr int TILES = @TILES@, PRODUCTS = @PRODUCTS@, TAP_ROWS_PER_SUM = @TAP_ROWS_PER_SUM@;
+constexpr int WARPS = @WARPS@, FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS_PER_WARP@, IMAGE_GROUPS = @IMAGE_GROUPS@;
+constexpr int TILES = @COLUMN_TILES@, PRODUCTS = @PRODUCTS@, TAP_ROWS_PER_SUM = @TAP_ROWS_PER_SUM@;
 constexpr bool HALVED = @HALVED@;    // a step with one chunk of zeros is half a step
 constexpr bool SLIDING = @SLIDING@;  // a warp's groups are neighbouring rows: the taps of one are next the other's
-constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, S = @S@, HO = (H - 1) / S + 1, WO = (W - 1) / S + 1;
+constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, S = @STRIDE@, HO = (H - 1) / S + 1, WO = (W - 1) / S + 1;
 
 #if @IS_HALF@
 typedef unsigned short element;

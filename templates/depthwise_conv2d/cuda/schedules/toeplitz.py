@@ -6,57 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.toeplitz import Layout
+from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import ARITHMETICS, HALVES
-from templates.kernels.written import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    epilogue,
-    filled,
-    program,
-)
+from templates.kernels.halves import HALVES, halves
+from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     layout = Layout(workload, config)
-    return program(
-        workload,
-        "depthwise_toeplitz",
-        _source(workload, config, layout),
-        blocks=layout.blocks,
-        threads=32 * config["warps"],
-        words=layout.shared_words,
-    )
+    grid = layout.blocks, 32 * config["warps"], layout.shared_words
+    return program(workload, "depthwise_toeplitz", _source(workload, config, layout), *grid)
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
-    kind, products = ARITHMETICS[config["arithmetic"]]
-    ends = epilogue(workload)
     values = {
-        **ends,
-        "WARPS": config["warps"],
-        "FRAGMENT_ROWS": config["fragment_rows"],
-        "GROUPS": config["groups_per_warp"],
-        "IMAGE_GROUPS": config["image_groups"],
-        "TILES": config["column_tiles"],
-        "PRODUCTS": products,
-        "TYPE": kind,
-        "IS_BF16": int(kind == "bf16"),
+        **knobs(config),
+        **shape(workload),
+        **halves(config["arithmetic"]),
         "IS_HALF": int(workload.dtype != "float32"),
         "HALVED": "true" if config["steps"] == "halved" else "false",
         "SLIDING": "true" if config["taps"] == "sliding" else "false",
         "TAP_ROWS_PER_SUM": layout.tap_rows_per_sum,
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
         "K": workload.kernel[0],
-        "FLIP": workload.is_flipped,
-        "S": workload.stride,
         "WORDS": layout.shared_words,
     }
-    ends |= elements(workload.dtype, "cached", kept=False)
+    ends = {**elements(workload.dtype, "cached", kept=False), **shape(workload)}
     return filled(ends, ELEMENTS, EPILOGUE) + filled(values, HALVES, SOURCE)

@@ -71,7 +71,8 @@ class Steps:
             self.row["kernels"] = {
                 name: profiled(training.step, self._case.device) for name, training in both.items()
             }
-        self._curves(own, tuned, curve, ends)
+        if curve:
+            self._curves(own, tuned, curve, ends)
         if self._case.device == "cuda":
             with self._part("captured"):
                 graphs = {name: each.captured() for name, each in both.items()}

@@ -128,14 +128,19 @@ def _layers(row: dict[str, Any]) -> list[str]:
         "",
         f"Seconds: {took}.",
         "",
-        "| layer | shape | calls | computed by | µs | PyTorch's µs |",
+        "| layer | shape | calls | computed by | µs a call | PyTorch's µs a call |",
         "|---|---|---|---|---|---|",
     ]
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for each in row["report"]["rows"]:
-        times = (_number(each[name]) for name in ("time_us", "pytorch_us"))
+        times = tuple(_number(each[name]) for name in ("time_us", "pytorch_us"))
+        told = (each["shape"], each["template"] or each["by"], *times)
+        alike.setdefault(told, []).append(each)
+    for (shape, *others), layers in alike.items():
+        more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+        calls = sum(each["calls"] for each in layers)
         lines.append(
-            f"| {each['names'][0]} | {each['shape']} | {each['calls']} | "
-            f"{each['template'] or each['by']} | {' | '.join(times)} |"
+            f"| {layers[0]['names'][0]}{more} | {shape} | {calls} | {' | '.join(others)} |"
         )
     return lines
 

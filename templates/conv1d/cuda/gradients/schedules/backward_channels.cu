@@ -7,7 +7,7 @@
 constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, L = @L@, N = @N@, DILATION = @DILATION@, REACH = (N - 1) * DILATION;
 constexpr int RING = REACH + 1;  // places whose samples and sums' gradients are held; that of place e is e % RING
-constexpr int V = @V@, TURN = @TURN@, PLACES = @PLACES@, EXTENT = @EXTENT@, THREADS = @THREADS@, PARTS = @PARTS@;
+constexpr int V = @CHANNELS@, TURN = @TURN@, PLACES = @PLACES@, EXTENT = @EXTENT@, THREADS = @THREADS@, PARTS = @PARTS@;
 constexpr int COUNT = B * PARTS, VECTORS = C / V, WORDS = element_words(V), EACH = N + HAS_BIAS, SLICES = THREADS / 32;
 constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first of them
 constexpr long long ROW = (long long)C * SIZE;

@@ -18,7 +18,7 @@ from templates.conv1d.cuda.gradients.backward_channels import (
 from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, Launch, filled, launched, once
+from templates.kernels.written import ELEMENTS, Launch, filled, knobs, launched, once
 
 SOURCE = Path(__file__).with_name("backward_channels.cu")
 
@@ -45,11 +45,10 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
+        **knobs(config),
         **given(workload, config["stores"], count(workload, config) > 1),
-        "V": config["channels"],
         "TURN": turn(workload, config),
         "PLACES": places(workload, config),
         "EXTENT": Frame.of(workload).extent,
-        "THREADS": config["threads"],
         "PARTS": parts(workload, config),
     }

@@ -6,7 +6,7 @@
 // second launch adds those up. Both add in an order that is fixed.
 constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, L = @L@, N = @N@, DILATION = @DILATION@, REACH = (N - 1) * DILATION;
-constexpr int V = @V@, STEPS = @STEPS@, THREADS = @THREADS@, TILES = @TILES@, PARTS = @PARTS@, COUNT = B * PARTS;
+constexpr int V = @VECTOR@, STEPS = @STEPS@, THREADS = @THREADS@, TILES = @TILES@, PARTS = @PARTS@, COUNT = B * PARTS;
 constexpr int AHEAD = @AHEAD@, RING = AHEAD + 1;  // tiles that are on their way
 constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first of them
 constexpr bool WHOLE = M % V == 0 && L % V == 0 && SAMPLES_AHEAD % V == 0 && OUTPUTS_AHEAD % V == 0;

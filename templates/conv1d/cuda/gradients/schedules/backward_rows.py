@@ -16,7 +16,7 @@ from templates.conv1d.cuda.gradients.backward_rows import (
 )
 from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, Launch, filled, launched, once
+from templates.kernels.written import ELEMENTS, Launch, filled, knobs, launched, once
 
 SOURCE = Path(__file__).with_name("backward_rows.cu")
 
@@ -43,11 +43,8 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
+        **knobs(config),
         **given(workload, config["stores"], count(workload, config) > 1),
-        "V": config["vector"],
-        "STEPS": config["steps"],
-        "AHEAD": config["ahead"],
-        "THREADS": config["threads"],
         "TILES": tiles(workload, config),
         "PARTS": parts(workload, config),
         "COUNT": count(workload, config),

@@ -3,7 +3,7 @@
 // through the taps, some of which meet an output. LAST: channels are last, and neighbouring threads have those.
 constexpr bool FLIP = @FLIP@, LAST = @LAST@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
-constexpr int V = @V@, THREADS = @THREADS@, SEVERAL = F / C, WORDS = element_words(V);
+constexpr int V = @VECTOR@, THREADS = @THREADS@, SEVERAL = F / C, WORDS = element_words(V);
 constexpr int ROW_VECTORS = (M + V - 1) / V;
 constexpr int FIRST = LEFT - (N - 1);                   // the first output that a sample meets, from its own place on
 constexpr int BEFORE = (FIRST % V + V) % V;             // outputs of the first vector that no sample meets

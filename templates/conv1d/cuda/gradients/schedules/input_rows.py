@@ -15,6 +15,7 @@ from templates.kernels.written import (
     derivative,
     elements,
     filled,
+    knobs,
     launched,
     resident,
 )
@@ -33,10 +34,9 @@ def launch(workload: Conv1dWorkload, config: dict[str, Any]) -> Launch:
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),
         **derivative(workload),
         **extents(workload),
         "LAST": workload.layout == "NWC",
-        "V": config["vector"],
-        "THREADS": config["threads"],
     }

@@ -9,7 +9,7 @@ from templates.conv1d.cuda.gradients import products
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES
-from templates.kernels.written import DERIVATIVE, ELEMENTS, derivative, elements, filled
+from templates.kernels.written import DERIVATIVE, ELEMENTS, derivative, elements, filled, knobs
 
 FACTORS, TILE, DIRECT, TENSOR = (
     Path(__file__).with_name(f"products{name}.cu") for name in ("", "_tile", "_direct", "_tensor")
@@ -29,9 +29,11 @@ def text(config: dict[str, Any], values: dict[str, object], source: Path) -> str
 
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
+        **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
-        **products.numbers(config),
+        "TENSOR": config["multiplied_by"] == "warps",
+        "WORDS": products.shared_words(config),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
         "PRODUCTS": 1,
         "LAST": workload.layout == "NWC",

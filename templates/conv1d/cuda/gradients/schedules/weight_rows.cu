@@ -4,7 +4,7 @@
 // parts, a second launch adds those up. Both add in an order that is fixed.
 constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@, LAST = @LAST@;  // channels are last, which lie apart then
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
-constexpr int TILE = @TILE@, TILES = (N + TILE - 1) / TILE, V = @V@, BATCH = @BATCH@, THREADS = @THREADS@, PARTS = @PARTS@;
+constexpr int TILE = @TAPS@, TILES = (N + TILE - 1) / TILE, V = @VECTOR@, BATCH = @BATCH@, THREADS = @THREADS@, PARTS = @PARTS@;
 constexpr int ROW_STEPS = (L + THREADS * V - 1) / (THREADS * V), STEPS = B * ROW_STEPS;
 constexpr int SUMS = TILE + HAS_BIAS, WORDS = element_words(V);
 constexpr int REACH = (V - 1) * STRIDE + (TILE - 1) * DILATION + 1;  // samples that a thread's outputs meet

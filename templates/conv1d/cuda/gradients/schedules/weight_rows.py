@@ -16,6 +16,7 @@ from templates.kernels.written import (
     derivative,
     elements,
     filled,
+    knobs,
     launched,
     once,
 )
@@ -46,15 +47,12 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     several = parts(workload, config) > 1
     return {
+        **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
         "HAS_BIAS": workload.bias,
         **extents(workload),
         "LAST": workload.layout == "NWC",
-        "TILE": config["taps"],
-        "V": config["vector"],
-        "BATCH": config["batch"],
-        "THREADS": config["threads"],
         "PARTS": parts(workload, config),
         "WORDS": shared_words(workload, config),
         "WORKSPACE": "void* __restrict__ workspace, " if several else "",

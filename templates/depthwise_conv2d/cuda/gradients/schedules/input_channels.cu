@@ -8,7 +8,7 @@ constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE =
 constexpr bool PLANES = @PLANES@, FLIP = @FLIP@;
 constexpr int SEVERAL = @SEVERAL@, F = C * SEVERAL;  // kernels of a channel, and channels of the gradient
 constexpr int KH = @KH@, KW = @KW@, KERNEL = KH * KW, TOP = @TOP@, LEFT = @LEFT@;
-constexpr int N = @N@, R = @R@, V = @V@, THREADS = @THREADS@, ACROSS = @ACROSS@;
+constexpr int N = @CHANNELS@, R = @ROWS@, V = @COLUMNS@, THREADS = @THREADS@, ACROSS = @LANES@;
 constexpr int ABOVE = TOP % STRIDE, BEFORE = PLANES ? 0 : LEFT % STRIDE;  // of the first patch, outside the plane
 constexpr int BEHIND = LEFT % STRIDE - BEFORE;  // columns from an output's own element to a patch's first
 constexpr int COLUMN = PLANES ? 1 : F;          // elements of the gradient from a column to the next

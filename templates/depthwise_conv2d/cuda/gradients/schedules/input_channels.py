@@ -7,6 +7,7 @@ from typing import Any
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.input_channels import blocks, shared_words
+from templates.depthwise_conv2d.shape import extents
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.written import (
     DERIVATIVE,
@@ -15,6 +16,7 @@ from templates.kernels.written import (
     derivative,
     elements,
     filled,
+    knobs,
     launched,
     resident,
 )
@@ -34,32 +36,19 @@ def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    height, width = workload.kernel
+    height, _ = workload.kernel
     top, left, _, _ = workload.pads
     turns = ceil_div(height, workload.stride)
     return {
+        **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),
         **derivative(workload),
+        **extents(workload),
         "PLANES": workload.layout == "NCHW",
-        "FLIP": workload.is_flipped,
         "SEVERAL": workload.multiplier,
-        "B": workload.B,
-        "C": workload.C,
-        "H": workload.H,
-        "W": workload.W,
-        "HO": workload.out_height,
-        "WO": workload.out_width,
-        "STRIDE": workload.stride,
-        "DILATION": workload.dilation,
         "KH": height,
-        "KW": width,
         "TOP": top,
         "LEFT": left,
-        "N": config["channels"],
-        "R": config["rows"],
-        "V": config["columns"],
-        "THREADS": config["threads"],
-        "ACROSS": config["lanes"],
         "UNROLLED": turns if turns <= UNROLLED else 1,
         "WORDS": shared_words(workload, config),
     }

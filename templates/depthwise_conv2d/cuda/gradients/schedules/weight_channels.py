@@ -16,7 +16,7 @@ from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import 
 )
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import shared_words, threads, work
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, Launch, filled
+from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 DIRECT = Path(__file__).with_name("weight_direct.cu")
 STAGED = Path(__file__).with_name("weight_staged.cu")
@@ -51,6 +51,7 @@ def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Laun
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
+        **knobs(config),
         **values(work(workload, config), threads(workload, config)),
         "N": config["channels"],
         "ACROSS": config["lanes"],
@@ -58,7 +59,5 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "STAGED": config["inputs"] == "shared",
         "PLANES": workload.layout == "NCHW",
         "TENSOR": False,
-        "STAGES": config.get("stages"),
-        "COPIED_STEPS": config.get("copied_steps"),
         "WORDS": shared_words(workload, config),
     }

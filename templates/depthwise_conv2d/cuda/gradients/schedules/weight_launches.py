@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.depthwise_conv2d.cuda.gradients.weight_work import Work
-from templates.depthwise_conv2d.shape import shape
+from templates.depthwise_conv2d.shape import extents
 from templates.kernels.written import (
     DERIVATIVE,
     Launch,
@@ -46,7 +46,7 @@ def values(work: Work, threads: int) -> dict[str, object]:
     return {
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
-        **shape(workload),
+        **extents(workload),
         "C": workload.out_channels,
         "SEVERAL": workload.multiplier,
         "HAS_BIAS": workload.bias,

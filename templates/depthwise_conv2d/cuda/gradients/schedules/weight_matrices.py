@@ -21,8 +21,8 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
     work,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import HALVES
-from templates.kernels.written import ELEMENTS, Launch, filled
+from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
 SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
@@ -47,9 +47,9 @@ def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Laun
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
     tap = bias_tap(workload)
     return {
+        **knobs(config),
         **values(work(workload, config), threads(workload, config)),
-        "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",
-        "PRODUCTS": 1,
+        **halves(OF_DTYPE[workload.dtype]),
         "N": config["warp_channels"],
         "ACROSS": config["channels"] // config["warp_channels"],
         "OWN": config["warp_channels"],
@@ -57,7 +57,5 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "PLANES": workload.layout == "NCHW",
         "TENSOR": True,
         "BIAS_TAP": -1 if tap is None else tap,
-        "STAGES": config["stages"],
-        "COPIED_STEPS": config["copied_steps"],
         "WORDS": shared_words(workload, config),
     }

@@ -1,0 +1,60 @@
+"""The body of an order: one JSON value, read so that nothing in it is lost.
+
+FastAPI would take the last of two members of the same name, and says of bytes that are no text, or
+of compressed ones, no more than that it can't parse them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.problems.messages import FieldError, shown_name, summary
+from api.problems.problems import Problem
+from templates.members import GivenTwice, each_once
+
+
+class JsonRoute(APIRoute):
+    """A route whose body, if it has one, is such a value."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return handled
+
+
+class _JsonRequest(Request):
+    async def json(self) -> Any:
+        """Raises Problem, and JSONDecodeError for text that is no JSON."""
+        must_be_plain(self)
+        try:
+            return json.loads(await self.body(), object_pairs_hook=each_once)
+        except UnicodeDecodeError as error:
+            raise Problem(
+                "body-not-json",
+                f"the body is no {error.encoding.upper()} text: {error.reason} at byte "
+                f"{error.start}; send JSON in UTF-8",
+            ) from error
+        except GivenTwice as error:
+            wrong = FieldError(
+                field=shown_name(error.name), message="is given more than once; give it once"
+            )
+            raise Problem("invalid-request", summary([wrong]), errors=[wrong]) from error
+
+
+def must_be_plain(request: Request) -> None:
+    """Raises Problem for a body that says to be compressed."""
+    coding = request.headers.get("content-encoding", "")
+    if coding.lower() not in ("", "identity"):
+        raise Problem(
+            "unsupported-media-type",
+            f"content-encoding {coding[:40]} is not taken; send the body as it is, without that "
+            "header",
+        )

@@ -1,0 +1,74 @@
+"""What modules are made with. Each check raises WrongArgument, which names the argument, what was
+given and what may be."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tuner.client.source import Source
+from tuner.errors import WrongArgument
+
+
+def whole(name: str, given: Any, least: int = 1) -> int:
+    number = _index(given)
+    if number is None or number < least:
+        raise WrongArgument(f"{name} is {given!r}, and must be a whole number of {least} or more")
+    return number
+
+
+def sides(given: Any, *names: str) -> tuple[int, ...]:
+    """The zeros on each of these sides."""
+    several = isinstance(given, Sequence) and len(given) == len(names)
+    numbers = [_index(each) for each in given] if several else []
+    zeros = tuple(each for each in numbers if each is not None and each >= 0)
+    if len(zeros) != len(names):
+        raise WrongArgument(
+            f"padding is {given!r}, and must be {len(names)} whole numbers of 0 or more: the zeros "
+            f"({', '.join(names)})"
+        )
+    return zeros
+
+
+def one_of(name: str, given: Any, known: Sequence[Any]) -> None:
+    if given not in known:
+        names = ", ".join(map(str, known))
+        raise WrongArgument(f"{name} is {given!r}, and must be one of {names}")
+
+
+def parameter(name: str, given: Any) -> torch.nn.Parameter:
+    """A parameter as it is, so that a module and its replacement train as one; a plain tensor as a
+    parameter that needs no grad unless the tensor does."""
+    if isinstance(given, torch.nn.Parameter):
+        return given
+    if not isinstance(given, torch.Tensor):
+        raise WrongArgument(
+            f"{name} is a {type(given).__name__}, and must be a tensor: torch.as_tensor makes one"
+        )
+    return torch.nn.Parameter(given.detach(), requires_grad=given.requires_grad)
+
+
+def bias(given: Any, filters: int) -> None:
+    if given is not None and given.numel() != filters:
+        raise WrongArgument(
+            f"bias has shape {tuple(given.shape)}, and must have ({filters},), as the weight has "
+            "so many kernels"
+        )
+
+
+def source(given: Any, *, or_none: str = "") -> None:
+    if not isinstance(given, Source) and not (or_none and given is None):
+        raise WrongArgument(
+            f"source is a {type(given).__name__}, and must be a tuner.client.client.Client or a "
+            f"tuner.client.local.Local{or_none}"
+        )
+
+
+def _index(given: Any) -> int | None:
+    try:
+        return operator.index(given)
+    except TypeError:
+        return None
