@@ -204,8 +204,7 @@ class Conv1dWorkload(WithGradients):
     def is_basic(self) -> bool:
         """Whether it is one signal at stride 1 in one of the modes, without dilation, that is no
         shorter than its kernel."""
-        steps = (self.stride, self.dilation)
-        return self.is_one_signal and steps == (1, 1) and bool(self.mode) and self.N <= self.M
+        return self.is_one_signal and self.is_rows
 
     @property
     def is_plain(self) -> bool:

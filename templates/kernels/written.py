@@ -45,13 +45,13 @@ def knobs(config: Mapping[str, Any]) -> dict[str, object]:
     return {name.upper(): value for name, value in config.items()}
 
 
-def resident(blocks: int) -> str:
+def resident(blocks: int | str) -> str:
     """For the end of a source: a thread may take as many registers as let a unit hold that many
-    blocks at the same time."""
+    blocks at the same time; an expression of a launch's ``threads`` where launches differ."""
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
-def once(name: str, source: str, blocks: int) -> str:
+def once(name: str, source: str, blocks: int | str) -> str:
     """The source for several launches, which a program then has once, with :func:`resident`."""
     return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"
 

@@ -40,9 +40,10 @@ LIBRARIES = {
 EXPECTED = {"numpy.convolve"}.union(*(LIBRARIES[name] for name in LIBRARIES if installed(name)))
 SHAPES = [
     {"M": m, "N": n, "mode": mode, "kind": kind}
-    for m, n in [(1, 1), (33, 8), (5001, 333)]
+    for m, n in [(1, 1), (33, 8), (5001, 333), (8, 33)]
     for mode in ("full", "same", "valid")
     for kind in ("convolve", "correlate")
+    if n <= m or mode != "valid"
 ]
 IMAGE = {"B": 2, "C": 32, "H": 15, "W": 20}
 LARGE = {"M": 1_000_000, "N": 2047, "mode": "valid"}

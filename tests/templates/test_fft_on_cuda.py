@@ -10,6 +10,7 @@ from templates import templates_for
 from templates.conv1d.cuda.fft import LEAST_ERROR, CudaFft, blocks, shared_words, threads
 from templates.conv1d.cuda.partitions import CudaPartitions, workspace
 from templates.conv1d.cuda.schedules import fft, partitions
+from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import Launch, filled
 from tests.templates import emulated
@@ -43,10 +44,10 @@ def assert_right(workload: Conv1dWorkload, config: dict[str, Any], folder: Any) 
 
 
 @st.composite
-def rows(draw: st.DrawFn, least: int, most: int) -> Conv1dWorkload:
+def rows(draw: st.DrawFn, shortest: int, least: int, most: int) -> Conv1dWorkload:
     """Signals, channels and kernels; N > M and padding beyond the kernel too."""
     N = draw(st.integers(least, most))
-    M = draw(st.sampled_from([1, N, 3 * N + 1]) | st.integers(N, 4 * N))
+    M = draw(st.sampled_from([shortest, N, 3 * N + 1]) | st.integers(shortest, 4 * N))
     padded = st.fixed_dictionaries({"padding": st.tuples(*[st.integers(N, N + 40)] * 2)})
     modes = ["full", "same", "causal", *(["valid"] if N <= M else [])]
     C = draw(st.integers(1, 2))
@@ -61,20 +62,40 @@ def rows(draw: st.DrawFn, least: int, most: int) -> Conv1dWorkload:
     )
 
 
-@pytest.mark.parametrize(("name", "least", "most"), [("fft", 48, 700), ("partitions", 2048, 3000)])
+@pytest.mark.parametrize(
+    ("name", "shortest", "least", "most"),
+    [("fft", 1, 48, 700), ("partitions", 2048, 2048, 3000)],
+)
 @BOUNDED
 @given(data=st.data())
 def test_any_configuration_is_right(
     name: str,
+    shortest: int,
     least: int,
     most: int,
     data: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    workload, template = data.draw(rows(least, most)), FORMS[name]
+    workload, template = data.draw(rows(shortest, least, most)), FORMS[name]
     space = template.space(workload, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     assert_right(workload, config, tmp_path_factory.mktemp("cases"))
+
+
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+@pytest.mark.parametrize("mode", ["full", "same", "causal"])
+@pytest.mark.parametrize(("name", "M", "N"), [("fft", 53, 300), ("partitions", 2049, 5100)])
+@pytest.mark.parametrize("B", [1, 2])
+def test_kernels_longer_than_their_signals(
+    name: str, M: int, N: int, mode: str, kind: str, B: int, tmp_path: Any
+) -> None:
+    """If a kernel meets one signal only, that is what is transformed once. Of a causal kernel the
+    taps that meet no sample are left out."""
+    workload = Conv1dWorkload(M=M, N=N, mode=mode, kind=kind, B=B, C=2, F=4)
+    config = FORMS[name].default(workload, H200)
+    assert_right(workload, config, tmp_path)
+    assert roles(workload).swapped is (B == 1 and mode != "causal")
+    assert roles(workload).taps.extent == (N if B == 2 and mode != "causal" else M)
 
 
 @pytest.mark.parametrize("points", [512, 1024, 2048, 3072, 4096, 5120, 6144, 8192])
@@ -98,6 +119,8 @@ def test_parts_of_zeros_are_left_out() -> None:
         ({}, True),
         ({"B": 3, "C": 4, "F": 8, "bias": True, "dtype": "bfloat16"}, True),
         ({"mode": "full", "M": 100}, True),
+        ({"mode": "same", "M": 12_290, "N": 65_536}, False),
+        ({"mode": "same", "M": 12_289, "N": 65_536}, True),
         ({"N": 47}, False),
         ({"stride": 2}, False),
         ({"dilation": 2}, False),

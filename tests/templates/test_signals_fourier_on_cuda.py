@@ -98,6 +98,7 @@ def test_any_configuration_is_right(
     written = filled(
         signals_fourier.values(layer, config),
         HALVES,
+        signals_fourier.RADIX,
         signals_fourier.TAPS,
         signals_fourier.TRANSPOSE,
         signals_fourier.SOURCE,

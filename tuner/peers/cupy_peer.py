@@ -18,7 +18,14 @@ import numpy as np
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.peer import Listing, Peer, in_float32, in_mode, installed, transform_seconds
+from tuner.peers.peer import (
+    Listing,
+    Peer,
+    in_float32,
+    in_mode_of_first,
+    installed,
+    transform_seconds,
+)
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
@@ -26,7 +33,8 @@ PLANS = 64
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
-    known = workload.is_plain and workload.dtype != "bfloat16"  # which it does not have
+    alone = workload.is_one_signal and workload.are_apart and not workload.has_epilogue
+    known = alone and workload.dtype != "bfloat16"  # which it does not have
     if kind != "cuda" or not known or not installed("cupy"):
         return
     cupy = import_module("cupy")
@@ -49,7 +57,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
         ("cupyx.fftconvolve", transforms, reversing(signal.fftconvolve)),
         ("cupyx.oaconvolve", transforms, reversing(signal.oaconvolve)),
     ):
-        yield CupyPeer(name, seconds, in_float32(workload, in_mode(workload, function)))
+        yield CupyPeer(name, seconds, in_float32(workload, in_mode_of_first(workload, function)))
 
 
 class CupyPeer(Peer):

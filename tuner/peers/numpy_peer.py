@@ -36,7 +36,7 @@ class NumpyPeer(Peer):
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
     """``numpy.convolve`` or ``numpy.correlate``, which know one signal."""
-    if not workload.is_basic:
+    if not (workload.is_one_signal and workload.are_apart):
         return
     function = in_mode(workload, getattr(np, workload.kind))
     call = in_float32(workload, in_numpy(workload, function))

@@ -93,6 +93,17 @@ def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any
     return lambda x, w: call(x, w, mode="full")[: workload.length]
 
 
+def in_mode_of_first(
+    workload: Conv1dWorkload, call: Callable[..., Any]
+) -> Callable[[Any, Any], Any]:
+    """The same of a call whose mode same is as long as the first that it is given, where NumPy's
+    is as long as the longer one."""
+    if workload.mode != "same" or workload.N <= workload.M:
+        return in_mode(workload, call)
+    start = workload.N - 1 - workload.left
+    return lambda x, w: call(x, w, mode="full")[start : start + workload.length]
+
+
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:
     """Three real transforms of the whole signal, 2.5 n log2(n) operations each."""
     size = workload.M + workload.span

@@ -27,23 +27,26 @@ FEWEST_TAPS = 64
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
-    long = workload.is_rows and not workload.has_epilogue and workload.N >= FEWEST_TAPS
-    if (workload.is_plain or long) and ready(kind):
+    long = min(workload.N, workload.M) >= FEWEST_TAPS
+    served = workload.are_apart and not workload.has_epilogue
+    if served and (workload.is_one_signal or long) and ready(kind):
         yield OverlapSavePeer(workload, kind)
 
 
 def block_sizes(workload: Conv1dWorkload) -> list[int]:
-    """Powers of two worth trying: from twice the kernel up, and the one that holds it all."""
-    first = max(SMALLEST, _power_of_two(2 * workload.N))
-    whole = max(SMALLEST, _power_of_two(workload.length + workload.N - 1))
+    """Powers of two worth trying: from twice the shorter of kernel and signal up, and the one that
+    holds it all."""
+    taps = min(workload.N, workload.M)
+    first = max(SMALLEST, _power_of_two(2 * taps))
+    whole = max(SMALLEST, _power_of_two(workload.length + taps - 1))
     return [size for size in (first << step for step in range(WIDEST)) if size < whole] + [whole]
 
 
 class OverlapSavePeer(Peer):
     """Blocks of the signals that overlap by ``N - 1`` samples, transformed as one batch, times
-    the transform of the weights, which is part of the call as it is in ``fftconvolve``. Of a few
-    block sizes, on a CPU with all threads or one, the quickest on the inputs at hand is taken;
-    ``block`` says which it was.
+    the transform of the weights, which is part of the call as it is in ``fftconvolve``; of signals
+    that are shorter than their kernels the other way round. Of a few block sizes, on a CPU with all
+    threads or one, the quickest on the inputs at hand is taken; ``block`` says which it was.
     """
 
     block: int
@@ -101,20 +104,28 @@ def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, blo
     """The output, of the workload's shape, by float32 transforms of ``block`` samples."""
     import torch
 
-    C, several = workload.C, workload.multiplier
-    step = block - workload.N + 1
+    B, C, M, N = workload.B, workload.C, workload.M, workload.N
+    rows = signals.float().reshape(B, C, 1, M)
+    kernels = weights.float().reshape(1, C, workload.multiplier, N)
+    correlates = workload.kind == "correlate"
+    if N > M and correlates:
+        kernels, correlates = kernels.flip(-1), False
+    long, short = (kernels, rows) if N > M else (rows, kernels)
+    taps = short.shape[-1]
+    step = block - taps + 1
     blocks = ceil_div(workload.length, step)
-    right = (blocks - 1) * step + block - workload.left - workload.M
-    rows = signals.float().reshape(workload.B, C, 1, workload.M)
-    padded = torch.nn.functional.pad(rows, (workload.left, right))  # right < 0 crops
-    spectrum = torch.fft.rfft(weights.float().reshape(C, several, 1, workload.N), block)
+    left = workload.left + taps - N  # output 0 is of the same samples and taps
+    right = (blocks - 1) * step + block - left - long.shape[-1]
+    padded = torch.nn.functional.pad(long, (left, right))  # below zero crops
+    spectrum = torch.fft.rfft(short, block).unsqueeze(-2)
     # a circular correlation is right at its front, a convolution at its back
-    if workload.kind == "correlate":
+    if correlates:
         spectrum, start = spectrum.conj(), 0
     else:
-        start = workload.N - 1
+        start = taps - 1
     spectra = torch.fft.rfft(padded.unfold(-1, block, step))
-    product = spectra.mul_(spectrum) if several == 1 else spectra * spectrum
+    in_place = spectra.shape == torch.broadcast_shapes(spectra.shape, spectrum.shape)
+    product = spectra.mul_(spectrum) if in_place else spectra * spectrum
     sums = torch.fft.irfft(product, block)[..., start : start + step]
     kept: Tensor = sums.reshape(workload.rows, -1)[:, : workload.length]
     return kept.to(signals.dtype).reshape(workload.output.shape)

@@ -18,7 +18,14 @@ from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.epilogue import in_numpy
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
-from tuner.peers.peer import Listing, Peer, in_float32, in_mode, installed, transform_seconds
+from tuner.peers.peer import (
+    Listing,
+    Peer,
+    in_float32,
+    in_mode_of_first,
+    installed,
+    transform_seconds,
+)
 from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
@@ -31,7 +38,7 @@ Call = Callable[..., Any]
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     if not installed("scipy"):
         return
-    if not workload.is_basic:
+    if not (workload.is_one_signal and workload.are_apart):
         yield from _signals(workload)
         return
     from scipy import signal  # which takes most of a second
@@ -40,14 +47,15 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     whole = transform_seconds(workload, TRANSFORM_FLOPS_PER_SECOND)
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
     for method, seconds in {"direct": workload.flops / FLOPS_PER_SECOND, "fft": whole}.items():
-        call = in_mode(workload, partial(function, method=method))
+        call = in_mode_of_first(workload, partial(function, method=method))
         finished = in_float32(workload, in_numpy(workload, call))
         yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, finished)
 
     def overlap_add(x: Array, w: Array, mode: str) -> Any:
         return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
 
-    blocked = in_float32(workload, in_numpy(workload, in_mode(workload, overlap_add)))
+    call = in_mode_of_first(workload, overlap_add)
+    blocked = in_float32(workload, in_numpy(workload, call))
     yield ScipyPeer("scipy.oaconvolve", blocks, blocked, sorted({1, host_threads()}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import FFT
 from templates.ceil_div import ceil_div
+from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy
@@ -34,12 +35,12 @@ class CudaFft(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "fft"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """For kernels of one input channel each, at stride 1, channels first, that are no longer
-        than three quarters of the longest segment."""
+        than three quarters of the longest segment, or meet one signal that is not."""
         return (
             super().applies(workload, limits)
             and is_served(workload)
@@ -115,7 +116,7 @@ class CudaFft(Template[Conv1dWorkload]):
             "work_per_block": transforms * work,
             "work_per_unit": ceil_div(count, limits.units) * transforms * work,
             "work_per_wave": waves * transforms * work,
-            "read_bytes": size * count * (2 * points * each + workload.N),
+            "read_bytes": size * count * (2 * points * each + roles(workload).taps.extent),
             "padded_share": 2 * points / kept(workload, config),
         }
 
@@ -128,16 +129,16 @@ def is_served(workload: Conv1dWorkload) -> bool:
 
 def kept(workload: Conv1dWorkload, config: Config) -> int:
     """Outputs of a segment."""
-    return int(2 * config["points"] - workload.N + 1)
+    return int(2 * config["points"] - roles(workload).taps.extent + 1)
 
 
 def units(workload: Conv1dWorkload, config: Config) -> int:
     """Segments that a filter meets."""
-    return workload.B * ceil_div(workload.length, kept(workload, config))
+    return roles(workload).signals * ceil_div(workload.length, kept(workload, config))
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return workload.out_channels * ceil_div(units(workload, config), config["segments"])
+    return roles(workload).kernels * ceil_div(units(workload, config), config["segments"])
 
 
 def threads(config: Config) -> int:

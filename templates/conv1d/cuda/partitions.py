@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import FFT
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.fft import LEAST_ERROR, is_served, shared_words, threads
+from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -26,15 +27,16 @@ class CudaPartitions(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "partitions"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """For kernels of one input channel each, at stride 1, channels first."""
+        """For kernels of one input channel each, at stride 1, channels first, unless they meet one
+        signal that is short."""
         return (
             super().applies(workload, limits)
             and is_served(workload)
-            and workload.N >= FEWEST_TAPS
+            and roles(workload).taps.extent >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
             and bool(_points(workload, limits))
         )
@@ -95,7 +97,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    return ceil_div(workload.N, config["points"])
+    return ceil_div(roles(workload).taps.extent, config["points"])
 
 
 def segments(workload: Conv1dWorkload, config: Config) -> int:
@@ -104,17 +106,22 @@ def segments(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def inputs(workload: Conv1dWorkload, config: Config) -> range:
-    """The segments of a row of the input that are not all zeros and meet an output: segment q
-    begins at sample (q - 1) points + N - 1 - left and is 2 points long."""
-    points, shift = config["points"], workload.N - 1 - workload.left
+    """The segments of a row of samples that are not all zeros and meet an output: segment q begins
+    at sample (q - 1) points + taps - 1 - left and is 2 points long."""
+    points, role = config["points"], roles(workload)
+    shift = role.taps.extent - 1 - role.left
     low = max(1 - parts(workload, config), -((points + shift - 1) // points))
-    high = min(segments(workload, config) - 1, (workload.M - shift - 1) // points + 1)
+    high = min(segments(workload, config) - 1, (role.samples.extent - shift - 1) // points + 1)
     return range(low, max(high, low) + 1)
 
 
 def spectra(workload: Conv1dWorkload, config: Config) -> int:
-    rows = workload.B * workload.C * len(inputs(workload, config))
-    return rows + workload.out_channels * parts(workload, config)
+    segments = rows_of_samples(workload) * len(inputs(workload, config))
+    return segments + roles(workload).kernels * parts(workload, config)
+
+
+def rows_of_samples(workload: Conv1dWorkload) -> int:
+    return workload.out_channels if roles(workload).swapped else workload.B * workload.C
 
 
 def rows_of_segments(workload: Conv1dWorkload, config: Config) -> int:
@@ -133,11 +140,12 @@ def words(config: Config) -> int:
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
     """Those of which shared memory and the workspace have room, up to the first that is as long as
-    the kernel."""
+    the taps."""
+    taps = roles(workload).taps.extent
     fitting = [
         p
         for p in POINTS
         if 4 * words({"points": p}) <= limits.shared_memory
         and 4 * workspace(workload, {"points": p, "products": "fused"}) < MAX_WORKSPACE
     ]
-    return [p for p in fitting if p // 2 < workload.N and 64 * p >= workload.N]
+    return [p for p in fitting if p // 2 < taps <= 64 * p]

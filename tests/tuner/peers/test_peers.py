@@ -41,9 +41,10 @@ one_dimensional = pytest.mark.parametrize(
     ("m", "n", "mode", "kind"),
     [
         (m, n, mode, kind)
-        for m, n in [*LENGTHS, (1000, 2), (5000, 333)]
+        for m, n in [*LENGTHS, (1000, 2), (5000, 333), (1, 2), (4, 7), (7, 12)]
         for mode in get_args(Mode)
         for kind in ("convolve", "correlate")
+        if n <= m or mode != "valid"
     ],
 )
 
@@ -256,6 +257,9 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
     [
         ({"B": 3, "C": 4, "M": 500, "N": 500, "mode": "causal", "kind": "correlate"}, True),
         ({"B": 2, "C": 3, "F": 6, "M": 700, "N": 64}, True),
+        ({"B": 2, "C": 3, "F": 6, "M": 300, "N": 700, "kind": "correlate"}, True),
+        ({"B": 1, "C": 3, "M": 64, "N": 901, "mode": "same"}, True),
+        ({"B": 2, "C": 3, "M": 63, "N": 901}, False),
         ({"B": 2, "C": 3, "M": 700, "N": 63}, False),
         ({"B": 2, "C": 3, "M": 700, "N": 64, "stride": 2}, False),
         ({"B": 2, "C": 3, "M": 700, "N": 64, "bias": True}, False),

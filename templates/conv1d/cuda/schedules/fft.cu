@@ -1,7 +1,7 @@
-// Overlap-save: a block transforms a filter, and then EACH of the segments of 2 POINTS samples that the filter meets.
+// Overlap-save: a block transforms a kernel, and then EACH of the segments of 2 POINTS samples that it meets.
 constexpr bool APART = @APART@;  // the taps have a buffer of their own
 constexpr int KEPT = 2 * POINTS - N + 1, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
-constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;  // of a filter, a block
+constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;  // of a kernel, a block
 constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // kept there between segments; else in registers
 constexpr bool EARLY = @EARLY@;  // the first samples are asked for before the taps are transformed
 static_assert(2 * BUFFER * (APART ? 2 : 1) == @WORDS@, "the template's estimate of shared memory");
@@ -31,16 +31,13 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
                                            void* __restrict__ y, word* shared) {
   float2* const buffer = (float2*)shared;
   float2* const taps_buffer = buffer + (APART ? BUFFER : 0);
-  const int filter = blockIdx.x / SHARES, share = blockIdx.x % SHARES, thread = threadIdx.x;
-  const char* const taps = (const char*)w + (long long)filter * N * SIZE;
-  const float offset = epilogue_bias(@BIAS@, filter);
+  const int kernel = blockIdx.x / SHARES, share = blockIdx.x % SHARES, thread = threadIdx.x;
   const char* const residuals = (const char*)@RESIDUAL@;
 
   float2 z[COLUMNS][FIRST];
   auto load = [&](int unit) {
-    const int number = unit / SEGMENTS * FILTERS + filter;
-    const char* const row = (const char*)x + (long long)(number / SEVERAL) * M * SIZE;
-    fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], row, unit % SEGMENTS * KEPT - LEFT, t); });
+    const int row = fft_samples_of(fft_number(kernel, unit / SEGMENTS)), begin = unit % SEGMENTS * KEPT - LEFT;
+    fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   };
   int unit = share * EACH;
   const int end = unit + EACH < UNITS ? unit + EACH : UNITS;
@@ -48,7 +45,7 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
   // The taps first, so that the samples arrive while these are transformed. Their columns begin with the last thread:
   // if there are more threads than columns, the last ones have fewer of the samples.
   float2 g[COLUMNS][FIRST];
-  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_load_taps<N>(g[i], taps, 0, t); });
+  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_load_taps<N>(g[i], x, w, kernel, 0, t); });
   if (EARLY) load(unit);
   const fft_roots_there there = fft_there();
   const fft_roots_back back = fft_back();
@@ -73,7 +70,8 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
       v[k2] = fft_times(v[k2], SHARED_SPECTRUM ? fft_own_places(taps_buffer)[k2] : spectrum[k2]);
     fft_row_back(v, buffer, back.over_k1);
     __syncthreads();
-    const int number = unit / SEGMENTS * FILTERS + filter, first = unit % SEGMENTS * KEPT;
+    const int number = fft_number(kernel, unit / SEGMENTS), first = unit % SEGMENTS * KEPT;
+    const float offset = epilogue_bias(@BIAS@, number % FILTERS);
     fft_columns(thread, [&](int i, int t) {
       fft_column_back(z[i], buffer, t, back.over_ka[i]);
       const int place = first + t - (N - 1);

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.fft import blocks, shared_words, threads
+from templates.conv1d.roles import roles
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
@@ -28,11 +29,29 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
-        **elements(workload.dtype, "cached", kept=False),
-        **shape(workload),
+        **transformed(workload),
         "FIRST": config["points"] // 256,
         "EACH": config["segments"],
         "APART": config["spectrum"] == "shared",
         "EARLY": config["samples"] == "early",
         "WORDS": shared_words(config),
+    }
+
+
+def transformed(workload: Conv1dWorkload) -> dict[str, object]:
+    """What the sources of transforms are filled in with."""
+    role = roles(workload)
+    return {
+        **elements(workload.dtype, "cached", kept=False),
+        **shape(workload),
+        "SWAPPED": role.swapped,
+        "N": role.taps.extent,
+        "M": role.samples.extent,
+        "TAPS_FIRST": role.taps.first,
+        "TAPS_APART": role.taps.apart,
+        "SAMPLES_FIRST": role.samples.first,
+        "SAMPLES_APART": role.samples.apart,
+        "LEFT": role.left,
+        "KERNELS": role.kernels,
+        "SIGNALS": role.signals,
     }

@@ -5,10 +5,21 @@
 // Places j = t + 256 a, t = t0 + 16 t1; frequencies k = ka + FIRST (k1 + 16 k2). A thread transforms a column t over a,
 // then 16 threads a row ka over t1 and over t0; back again over k2, k1 and ka. Rows lie ROW apart in shared memory, and
 // within a row 16 by 16 values lie 17 apart: no two lanes of a half warp meet in a bank.
-constexpr bool FLIP = @FLIP@;
-constexpr int FILTERS = @F@, SEVERAL = @SEVERAL@, SIGNALS = @B@, M = @M@, L = @L@, N = @N@, LEFT = @LEFT@;
+// Each of KERNELS kernels of N taps meets SIGNALS of the signals of M samples. If SWAPPED the kernels are x.
+constexpr bool SWAPPED = @SWAPPED@, FLIP = @FLIP@;
+constexpr int FILTERS = @F@, SEVERAL = @SEVERAL@, L = @L@;
+constexpr int KERNELS = @KERNELS@, SIGNALS = @SIGNALS@, M = @M@, N = @N@, LEFT = @LEFT@;
+constexpr int TAPS_FIRST = @TAPS_FIRST@, SAMPLES_FIRST = @SAMPLES_FIRST@;  // of a row
+constexpr long long TAPS_APART = @TAPS_APART@, SAMPLES_APART = @SAMPLES_APART@;
 constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, THREADS = 16 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
 constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // of a thread
+
+// A row of the output, its row of samples and its kernel.
+__device__ __forceinline__ int fft_number(int kernel, int signal) {
+  return SWAPPED ? kernel * SIGNALS + signal : signal * KERNELS + kernel;
+}
+__device__ __forceinline__ int fft_samples_of(int number) { return SWAPPED ? number % FILTERS : number / SEVERAL; }
+__device__ __forceinline__ int fft_kernel_of(int number) { return SWAPPED ? number / SIGNALS : number % KERNELS; }
 
 // each(i, t) for the columns t = thread + i THREADS.
 template <typename Each>
@@ -102,33 +113,40 @@ __device__ __forceinline__ float fft_element(const char* from, bool inside) {
   return element_at(v, 0);
 }
 
-// Samples from `begin` on, zeros beyond the row.
-__device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const char* row, int begin, int t) {
-  const char* const from = row + (long long)(begin + t) * SIZE;
+// Samples from `begin` on, zeros beyond the row, which is number `row`.
+__device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const void* x, const void* w, int row, int begin,
+                                                 int t) {
+  constexpr bool REVERSED = SWAPPED && !FLIP;
+  constexpr int STEP = REVERSED ? -SIZE : SIZE;
+  const long long first = row * SAMPLES_APART + SAMPLES_FIRST + (REVERSED ? M - 1 : 0);
+  const char* const from = (const char*)(SWAPPED ? w : x) + first * SIZE + (long long)(begin + t) * STEP;
   if (begin >= 0 && begin + 2 * POINTS <= M) {
 #pragma unroll
     for (int a = 0; a < FIRST; ++a) {
-      z[a].x = fft_element(from + 256 * SIZE * a, true);
-      z[a].y = fft_element(from + SIZE * (256 * a + POINTS), true);
+      z[a].x = fft_element(from + 256 * STEP * a, true);
+      z[a].y = fft_element(from + STEP * (256 * a + POINTS), true);
     }
   } else {
     const unsigned at = begin + t;  // below zero beyond M
 #pragma unroll
     for (int a = 0; a < FIRST; ++a) {
-      z[a].x = fft_element(from + 256 * SIZE * a, at + 256 * a < M);
-      z[a].y = fft_element(from + SIZE * (256 * a + POINTS), at + 256 * a + POINTS < M);
+      z[a].x = fft_element(from + 256 * STEP * a, at + 256 * a < M);
+      z[a].y = fft_element(from + STEP * (256 * a + POINTS), at + 256 * a + POINTS < M);
     }
   }
 }
 
 // The taps from `begin` on, MOST of them, divided by POINTS, which a transform back multiplies by.
 template <int MOST>
-__device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const char* taps, int begin, int t) {
-  const char* const from = taps + (FLIP ? begin + t : N - 1 - begin - t) * SIZE;
+__device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const void* x, const void* w, int kernel, int begin,
+                                              int t) {
+  constexpr bool REVERSED = !SWAPPED && !FLIP;
+  const char* const taps = (const char*)(SWAPPED ? x : w) + (kernel * TAPS_APART + TAPS_FIRST) * SIZE;
+  const char* const from = taps + (REVERSED ? N - 1 - begin - t : begin + t) * SIZE;
   const int inside = (MOST < N - begin ? MOST : N - begin) - t;
   auto tap = [&](int place) {
     if (place >= MOST) return 0.0f;
-    return fft_element(from + (FLIP ? place : -place) * SIZE, place < inside) * (1.0f / POINTS);
+    return fft_element(from + (REVERSED ? -place : place) * SIZE, place < inside) * (1.0f / POINTS);
   };
 #pragma unroll
   for (int a = 0; a < FIRST; ++a) z[a] = make_float2(tap(256 * a), tap(256 * a + POINTS));

@@ -2,13 +2,13 @@
 // the sum over the parts p of the spectrum of input segment s - p times that of part p (uniformly partitioned convolution;
 // Stockham, "High-speed convolution and correlation", 1966). Spectra lie in the workspace as threads have them.
 constexpr bool FUSED = @FUSED@;  // products are summed where they are transformed back
-constexpr int PARTS = (N + POINTS - 1) / POINTS, SEGMENTS = (L + POINTS - 1) / POINTS;  // of a filter, of an output row
+constexpr int PARTS = (N + POINTS - 1) / POINTS, SEGMENTS = (L + POINTS - 1) / POINTS;  // of a kernel, of an output row
 // Input segments [LOW, LOW + INPUTS) meet the signal and an output; segment q begins at sample (q - 1) POINTS + SHIFT.
-constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = SIGNALS * FILTERS / SEVERAL;
+constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = @ROWS@;  // of samples
 constexpr int TOGETHER = @TOGETHER@, GROUPS = (SEGMENTS + TOGETHER - 1) / TOGETHER;  // output segments of a thread
-constexpr long long TAPS_AT = (long long)ROWS * INPUTS * POINTS, SUMS_AT = TAPS_AT + (long long)FILTERS * PARTS * POINTS;
+constexpr long long TAPS_AT = (long long)ROWS * INPUTS * POINTS, SUMS_AT = TAPS_AT + (long long)KERNELS * PARTS * POINTS;
 static_assert(2 * BUFFER == @WORDS@, "the template's estimate of shared memory");
-static_assert(2 * (SUMS_AT + (FUSED ? 0 : (long long)SIGNALS * FILTERS * SEGMENTS * POINTS)) == @WORKSPACE@, "its size");
+static_assert(2 * (SUMS_AT + (FUSED ? 0 : (long long)SIGNALS * KERNELS * SEGMENTS * POINTS)) == @WORKSPACE@, "its size");
 
 // Value k2 of this thread in a spectrum of the workspace.
 __device__ __forceinline__ float2* partitions_place(void* workspace, long long spectrum, int k2) {
@@ -21,20 +21,18 @@ __device__ __forceinline__ void partitions_add(float2& sum, float2 a, float2 b) 
   sum.y = fmaf(a.y, b.x, fmaf(a.x, b.y, sum.y));
 }
 
-// A block for each input segment of each row, then for each part of each filter.
+// A block for each input segment of each row, then for each part of each kernel.
 __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, void* __restrict__ workspace, word* shared) {
   float2* const buffer = (float2*)shared;
   const int part = blockIdx.x - ROWS * INPUTS;
   float2 z[COLUMNS][FIRST];
   if (part < 0) {
-    const char* const row = (const char*)x + (long long)(blockIdx.x / INPUTS) * M * SIZE;
-    const int begin = (LOW + (int)(blockIdx.x % INPUTS) - 1) * POINTS + SHIFT;
-    fft_columns(threadIdx.x, [&](int i, int t) { fft_load_samples(z[i], row, begin, t); });
+    const int row = blockIdx.x / INPUTS, begin = (LOW + (int)(blockIdx.x % INPUTS) - 1) * POINTS + SHIFT;
+    fft_columns(threadIdx.x, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   } else {
-    const char* const taps = (const char*)w + (long long)(part / PARTS) * N * SIZE;
-    const int begin = part % PARTS * POINTS;
-    fft_columns(threadIdx.x, [&](int i, int t) { fft_load_taps<POINTS>(z[i], taps, begin, t); });
+    const int kernel = part / PARTS, begin = part % PARTS * POINTS;
+    fft_columns(threadIdx.x, [&](int i, int t) { fft_load_taps<POINTS>(z[i], x, w, kernel, begin, t); });
   }
   const fft_roots_there there = fft_there();
   fft_columns(threadIdx.x, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
@@ -49,9 +47,10 @@ __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const
 __device__ __forceinline__ void conv1d_products(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                 void* __restrict__ y, void* __restrict__ workspace) {
   const int place = blockIdx.x % (POINTS / THREADS) * THREADS + threadIdx.x, line = blockIdx.x / (POINTS / THREADS);
-  const int number = line / GROUPS, first = line % GROUPS * TOGETHER, filter = number % FILTERS;
-  const float2* const inputs = (const float2*)workspace + (long long)(number / SEVERAL) * INPUTS * POINTS + place;
-  const float2* const taps = (const float2*)workspace + TAPS_AT + (long long)filter * PARTS * POINTS + place;
+  const int number = line / GROUPS, first = line % GROUPS * TOGETHER;
+  const float2* const spectra = (const float2*)workspace + place;
+  const float2* const inputs = spectra + (long long)fft_samples_of(number) * INPUTS * POINTS;
+  const float2* const taps = spectra + TAPS_AT + (long long)fft_kernel_of(number) * PARTS * POINTS;
   float2* const sums = (float2*)workspace + SUMS_AT + (long long)number * SEGMENTS * POINTS + place;
   auto input = [&](int q) {
     const int at = q - LOW;
@@ -90,7 +89,7 @@ __device__ __forceinline__ void partitions_leave(const float2 (&z)[FIRST], int l
 __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                             void* __restrict__ y, void* __restrict__ workspace, word* shared) {
   float2* const buffer = (float2*)shared;
-  const int number = blockIdx.x / SEGMENTS, segment = blockIdx.x % SEGMENTS, filter = number % FILTERS;
+  const int number = blockIdx.x / SEGMENTS, segment = blockIdx.x % SEGMENTS;
   const char* const residuals = (const char*)@RESIDUAL@;
   float2 v[16];
   if (FUSED) {
@@ -103,8 +102,8 @@ __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const vo
       float2 a[16], b[16];
 #pragma unroll
       for (int k2 = 0; k2 < 16; ++k2) {
-        a[k2] = *partitions_place(workspace, (long long)(number / SEVERAL) * INPUTS + at, k2);
-        b[k2] = *partitions_place(workspace, (long long)ROWS * INPUTS + (long long)filter * PARTS + p, k2);
+        a[k2] = *partitions_place(workspace, (long long)fft_samples_of(number) * INPUTS + at, k2);
+        b[k2] = *partitions_place(workspace, (long long)ROWS * INPUTS + (long long)fft_kernel_of(number) * PARTS + p, k2);
       }
 #pragma unroll
       for (int k2 = 0; k2 < 16; ++k2) partitions_add(v[k2], a[k2], b[k2]);
@@ -115,7 +114,7 @@ __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const vo
       v[k2] = *partitions_place((float2*)workspace + SUMS_AT, (long long)number * SEGMENTS + segment, k2);
   }
   const fft_roots_back back = fft_back();
-  const float offset = epilogue_bias(@BIAS@, filter);
+  const float offset = epilogue_bias(@BIAS@, number % FILTERS);
   fft_row_back(v, buffer, back.over_k1);
   __syncthreads();
   fft_columns(threadIdx.x, [&](int i, int t) {

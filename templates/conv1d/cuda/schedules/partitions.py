@@ -9,20 +9,19 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.fft import threads
 from templates.conv1d.cuda.partitions import (
     inputs,
+    rows_of_samples,
     rows_of_segments,
     segments,
     spectra,
     words,
     workspace,
 )
-from templates.conv1d.cuda.schedules.fft import TRANSFORMS
-from templates.conv1d.shape import shape
+from templates.conv1d.cuda.schedules.fft import TRANSFORMS, transformed
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     ELEMENTS,
     EPILOGUE,
     Launch,
-    elements,
     filled,
     launched,
     once,
@@ -54,13 +53,13 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     met = inputs(workload, config)
     return {
-        **elements(workload.dtype, "cached", kept=False),
-        **shape(workload),
+        **transformed(workload),
         "FIRST": config["points"] // 256,
         "FUSED": config["products"] == "fused",
         "TOGETHER": config.get("together", 1),
         "LOW": met.start,
         "INPUTS": len(met),
+        "ROWS": rows_of_samples(workload),
         "WORDS": words(config),
         "WORKSPACE": workspace(workload, config),
     }

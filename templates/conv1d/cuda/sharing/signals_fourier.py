@@ -23,8 +23,10 @@ LEAST_ERROR = 1e-3
 """Numbers are rounded to half precision five times on their way. Errors were 5.7e-4 of the largest
 output at most, measured on every 16th of 64 signals of 768 channels of 8192 samples, and 8e-4 of
 one channel, simulated."""
-TAPS_WORDS = {block: 2 * 512 + 2 * 8 * 16 * block + 528 for block in BLOCK}
-"""Of shared memory, for the launch that transforms the taps."""
+TAPS_THREADS, TAPS_RESIDENT = 256, 3
+TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK}
+"""Of the launch that transforms the taps: threads of a block, blocks of a unit at the same time,
+words of shared memory."""
 MAX_WORKSPACE = 2**33  # bytes, as all tensors of a workload
 
 
@@ -36,7 +38,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
     operator = "conv1d"
     name = "signals_fourier"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = FFT_IN_HALVES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from templates.conv1d.cuda.schedules.fft import TRANSFORMS
 from templates.conv1d.cuda.schedules.signals_toeplitz import TRANSPOSE
 from templates.conv1d.cuda.sharing.signals_fourier import (
+    TAPS_RESIDENT,
+    TAPS_THREADS,
     TAPS_WORDS,
     THREADS,
     blocks,
@@ -26,22 +29,25 @@ from templates.kernels.written import (
 )
 
 SOURCE = Path(__file__).with_suffix(".cu")
+RADIX, *_ = TRANSFORMS
 TAPS = Path(__file__).with_name("signals_fourier_taps.cu")
 MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TAPS, TRANSPOSE, SOURCE)
+    files = ELEMENTS, EPILOGUE, MATRIX, RADIX, TAPS, TRANSPOSE, SOURCE
+    source = filled(values(workload, config), *files)
     return launched(
         workload,
-        once("CONV1D_SIGNALS_FOURIER", source, 1),
+        once("CONV1D_SIGNALS_FOURIER", source, f"threads == {TAPS_THREADS} ? {TAPS_RESIDENT} : 1"),
         launches(workload, config),
         workspace(workload, config),
     )
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    taps = Launch("conv1d_tap_spectra", workload.out_channels, THREADS, TAPS_WORDS[config["block"]])
+    memory = TAPS_WORDS[config["block"]]
+    taps = Launch("conv1d_tap_spectra", workload.out_channels, TAPS_THREADS, memory)
     signals = blocks(workload, config), THREADS, shared_words(config)
     return [taps, Launch("conv1d_signals_fourier", *signals)]
 
@@ -51,6 +57,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),
         "BLOCK": config["block"],
+        "TAPS_THREADS": TAPS_THREADS,
         "ITEMS": config["items"],
         "WORDS": shared_words(config),
         "WORKSPACE": workspace(workload, config),
