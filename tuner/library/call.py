@@ -1,8 +1,7 @@
 """The call of a library, written out for its arguments.
 
 It takes some two microseconds, which loops over the arguments would lengthen by a quarter. So its
-source is made for their names, as ``collections.namedtuple`` makes its own. PyTorch's tensors that
-look like those of the last call are recognised in one step.
+source is made for their names, as ``collections.namedtuple`` makes its own.
 """
 
 from __future__ import annotations
@@ -23,16 +22,6 @@ def call(self, {given}, out=None, *, cast=False):
     if out is None:
         out = self._fresh({first})
     {unpacked}
-    alike = self._alike
-    if alike is not None and alike({given}, {outs}) and not active(self._torch):
-        sizes = self._bytes
-        {starts}
-        if {apart}:
-            try:
-                self._on_tensors({given}, {outs})
-                return out
-            except (TypeError, ValueError, RuntimeError, BufferError):
-                pass
     arguments = {given}, {outs}
     # most calls are of arrays with their own memory: to be asked in a function costs a third
     if not (
@@ -41,8 +30,6 @@ def call(self, {given}, out=None, *, cast=False):
         and {others}
     ):
         arguments = at_once(arguments, {count}, self._bytes, plain_and_apart)
-        if arguments is not None and type({first}) is not ARRAY:
-            self._recognise(*arguments)
     if arguments is not None:
         try:  # the library checks shapes, types and devices in a tenth of the time
             self._run(*arguments)

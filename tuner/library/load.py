@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
-from tuner.library import addresses, bfloat16, openmp, tensors, torch_transforms, trust, workspace
+from tuner.library import addresses, bfloat16, openmp, tensors, trust, workspace
 from tuner.library import manifest as manifests
 from tuner.library.call import call
 from tuner.library.manifest import Manifest
@@ -73,7 +73,6 @@ class Library:
             openmp.use_pytorchs(self._module, self.threads)
         self._main = self._module["main"]
         self._workspace = workspace.elements(self._module)
-        self._alike: Callable[..., bool] | None = None  # of PyTorch's tensors, those of a call
         self._run = self._main if self.kind == "cpu" else self._on_gpu
         if any(argument.dtype == bfloat16.NAME for argument in self.arguments):
             self._taken, self._run = self._run, self._from_numpy
@@ -136,12 +135,6 @@ class Library:
             tensors.viewed(self.arguments[0], first, self.kind)  # its faults first
             raise
         return made[0] if len(made) == 1 else tuple(made)
-
-    def _recognise(self, *arguments: Any) -> None:
-        """Have calls like one on these arguments, of which nothing is lost, known at once."""
-        if tensors.is_torch(arguments[-1]):
-            self._torch = sys.modules["torch"]
-            self._alike = torch_transforms.alike(*arguments)
 
     def _unpacked(self, out: Any) -> tuple[Any, ...]:
         """Of several outputs, those that are given. Raises WrongArgument."""

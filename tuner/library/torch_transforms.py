@@ -4,7 +4,6 @@ PyTorch does not see that it is called."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,20 +16,6 @@ def active(torch: ModuleType) -> bool:
         or native._is_tracing()
         or torch.autograd.forward_ad._current_level >= 0
     )
-
-
-def alike(*tensors: Any) -> Callable[..., bool]:
-    """PyTorch's native check, made for the graphs that it compiles, of whether tensors look like
-    these: class, dtype, device, shape and strides, and all that PyTorch dispatches by: gradients,
-    negated views, autocast. Not what is :func:`active`."""
-    from torch._C._dynamo import guards
-
-    sizes: Any = [list(each.shape) for each in tensors]
-    strides: Any = [list(each.stride()) for each in tensors]
-    made: Callable[..., bool] = guards.TensorGuards(
-        *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-    ).check
-    return made
 
 
 def quiet(torch: ModuleType) -> bool:

@@ -15,7 +15,7 @@ import torch
 from torch._C._dynamo import guards
 
 from tuner.library.load import Library
-from tuner.library.torch_transforms import active, alike
+from tuner.library.torch_transforms import active
 
 Order = tuple[int, ...]
 _empty: Any = vars(guards)["_empty_strided_cpu"]
@@ -34,7 +34,13 @@ class Shortcut:
         orders: tuple[Order, Order] | None,
     ) -> None:
         """After a call on these tensors that gave that output, while no gradients are recorded."""
-        self._alike = alike(*tensors)
+        # class, dtype, device, shape, strides, and all that PyTorch dispatches by: autocast,
+        # transforms, subclasses, negated views
+        sizes: Any = [list(each.shape) for each in tensors]
+        strides: Any = [list(each.stride()) for each in tensors]
+        self._alike = guards.TensorGuards(
+            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+        ).check
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
         self._at = library.at

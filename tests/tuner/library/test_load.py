@@ -300,18 +300,11 @@ def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("calls", [0, 1], ids=["at first", "after a call like it"])
-def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path], calls: int) -> None:
+def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
     import torch
 
     library = load(libraries["same-serial"])
     x, w = torch.from_numpy(X), torch.from_numpy(W)
-    for _ in range(calls):
-        library(x, w)
-    with pytest.raises(WrongLayout, match="output must not share memory with input"):
-        library(x, w, out=x)
-    with pytest.raises(WrongLayout, match="input is a negated view"):
-        library(torch._neg_view(x), w)
     for wrong, kind, says in (
         (x.double(), WrongDtype, "input must be float32, but is float64"),
         (x[1:], WrongShape, "input must have shape"),
