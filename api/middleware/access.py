@@ -49,7 +49,7 @@ def _refusal(request: Request, problem: Problem) -> Response:
     here = f"{asked.path}?{asked.query}" if asked.query else asked.path
     back = here if request.method in SAFE else "/"
     page = render(request, "key.html", problem.status, problem=problem, wrong=False, back=back)
-    page.headers.update(problem.headers)
+    page.headers.update(problem.headers or {})
     return page
 
 

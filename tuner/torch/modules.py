@@ -321,7 +321,8 @@ class DepthwiseConv2d(Tuned):
     def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
         """Zeros at the top, left, bottom and right of that input."""
         if self._padding != "same":
-            return self._padding
+            given: tuple[int, int, int, int] = self._padding
+            return given
         height, width = (
             max(0, (taps - 1) * self._dilation - (size - 1) % self._stride)
             for size, taps in zip(x.shape[-2:], self.size, strict=True)

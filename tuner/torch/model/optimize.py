@@ -176,7 +176,8 @@ def _most(layers: list[Layer]) -> float:
     works: list[Any] = [
         workload_for(layer, call.input, "forward") for layer in layers for call in layer.calls
     ]
-    return 100 * max(work.max_error for work in works if not isinstance(work, str))
+    most: float = max(work.max_error for work in works if not isinstance(work, str))
+    return 100 * most
 
 
 def _check(
