@@ -87,15 +87,17 @@ class Runner:
             seed,
             timeout=REFERENCE_SECONDS,
         )
-        if self.overlaps_builds:
-            self._thread.submit(self._get_ready)
+        self._ready = (
+            self._thread.submit(self._get_ready) if self.overlaps_builds else self._written
+        )
         for process in self._peers.values():
             if templates.parse_key(workload_key).bytes <= AHEAD_MEMORY * device.memory_bytes:
                 process.compile(workload_key, self._written, Path(self._folder.name))
 
     def order(self, library: Path) -> RunOrder:
-        """The order to measure a library. Waits for the cases."""
+        """The order to measure a library. Waits for the cases, and for the GPU."""
         result_of(self._written)
+        result_of(self._ready)
         return RunOrder(
             self._workload_key,
             library,

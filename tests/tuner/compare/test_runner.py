@@ -185,6 +185,19 @@ def test_a_gpu_that_was_not_ready_is_tried_again(
         assert runner.submit(libraries["right"]).result().status == "ok"
 
 
+def test_a_library_waits_for_a_gpu_that_is_made_ready(
+    device: Device,
+    as_on_a_gpu: None,
+    libraries: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A farm's server and a ladder measure in a thread of their own."""
+    monkeypatch.setattr(room, "get_ready", remote.take_a_while)
+    with Runner(WORKLOAD.key, device) as runner:
+        measured = runner.measure(libraries["right"])
+        assert (measured.status, measured.error) == ("ok", None)
+
+
 @pytest.mark.parametrize("started", [False, True])
 def test_closing_does_not_wait_for_the_inputs(
     device: Device, monkeypatch: pytest.MonkeyPatch, started: bool

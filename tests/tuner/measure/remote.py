@@ -37,6 +37,10 @@ def tensors() -> int:
     return trial._tensors.cache_info().currsize
 
 
+def take_a_while(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
+    time.sleep(0.5)
+
+
 def get_no_device(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
     raise OSError("no device")
 
