@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from api.problems.messages import FieldError, shown_name, summary
 from api.problems.problems import Problem
-from templates.members import GivenTwice, each_once
+from templates.records.members import GivenTwice, each_once
 
 
 class JsonRoute(APIRoute):

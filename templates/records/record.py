@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault, first_refused
-from templates.members import GivenTwice, each_once
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
+from templates.records.members import GivenTwice, each_once
 from templates.records.trace import Trace
 from templates.spaces.knob import quoted
 from templates.workload import Workload

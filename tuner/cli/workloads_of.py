@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from templates.members import GivenTwice, each_once
+from templates.records.members import GivenTwice, each_once
 from tuner.cli.common import say
 from tuner.errors import BadOrder, MissingRuntime, UnusableFile, UnusableModel
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -20,11 +18,12 @@ from db.contract.job import Shown
 from db.contract.order import PREDICTED, PREDICTION
 from templates.errors import TemplateError
 from templates.workload import in_text
+from tuner.client import connection
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
 from tuner.client.listening import LOOK_SECONDS, Listening, told
 from tuner.client.models import ModelCalls
-from tuner.client.parsed import ENCODINGS, parsed, pieces, read, refusal, stranger
+from tuner.client.parsed import parsed, pieces, read, refusal, stranger
 from tuner.client.source import Source
 from tuner.errors import (
     JobFailed,
@@ -32,7 +31,6 @@ from tuner.errors import (
     NotTuned,
     ServiceUnreachable,
     StillRunning,
-    WrongArgument,
 )
 from tuner.job.order import listed, sendable, split, taking_terms
 from tuner.library import trust
@@ -46,12 +44,7 @@ if TYPE_CHECKING:
 
 TRIALS_PER_PAGE = 1000
 NOT_MODIFIED = 304
-MOST_SECONDS = 86_400
-"""Of a timeout: a day."""
 KINDS = ("cpu", "cuda")
-SCHEMES = ("http", "https")
-UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
-"""This machine: a proxy that the environment names has another loopback."""
 
 A = TypeVar("A", bound=Shown)
 
@@ -76,25 +69,9 @@ class Client(ModelCalls, Source):
         signers: Collection[str] | None = None,
     ) -> None:
         self._named = trust.named(signers)
-        _must_be_seconds(timeout)
-        key = os.environ.get("TUNER_API_KEY") if key is None else key
-        headers = {"Accept-Encoding": ENCODINGS[1]}
-        if key:
-            _must_be_key(key)
-            headers["Authorization"] = f"Bearer {key}"
-        try:
-            self._http = httpx2.Client(
-                base_url=url, timeout=timeout, headers=headers, mounts=UNPROXIED
-            )
-        except httpx2.InvalidURL as error:
-            raise ServiceUnreachable(_without_password(url), str(error)) from error
-        except (ValueError, ImportError, OSError) as error:  # of proxies and certificates
-            why = f"{error}; look at the environment's proxies (ALL_PROXY) and SSL_CERT_FILE"
-            raise ServiceUnreachable(_without_password(url), why) from error
+        self._http = connection.opened(url, timeout, key)
         self._timeout = timeout
-        self.url = str(self._http.base_url.copy_with(userinfo=b""))  # it stands in messages
-        if self._http.base_url.scheme not in SCHEMES:
-            raise ServiceUnreachable(self.url, "a url begins with http:// or https://")
+        self.url = connection.shown(self._http)  # it stands in messages
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
@@ -362,27 +339,6 @@ class Client(ModelCalls, Source):
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
-
-
-def _without_password(url: str) -> str:
-    return re.sub("//[^/]*@", "//", url)
-
-
-def _must_be_seconds(timeout: float) -> None:
-    """Raises WrongArgument."""
-    if not isinstance(timeout, int | float) or not 0 < timeout <= MOST_SECONDS:
-        raise WrongArgument(
-            f"timeout is {timeout!r:.80}: give seconds, more than 0 and at most {MOST_SECONDS}"
-        )
-
-
-def _must_be_key(key: str) -> None:
-    """Raises WrongArgument, which does not show it."""
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise WrongArgument(
-            "the API key has a space, a line's end or another character that no key has; look at "
-            "key= or TUNER_API_KEY"
-        )
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
