@@ -25,7 +25,6 @@ class CpuBackward(Template[Conv1dWorkload]):
     ``lanes`` places or channels. Sums of at most 512 products are added up first, those of 32
     tiles next, and those of the parts last, in a fixed order."""
 
-    operator = "conv1d"
     name = "backward"
     kind = "cpu"
     version = 1

@@ -18,7 +18,6 @@ class CpuDirect(Template[Conv1dWorkload]):
     """A task covers ``tiles_per_task`` tiles of ``vectors`` vector registers of ``lanes`` outputs;
     each tap is broadcast and multiplied into all registers of a tile."""
 
-    operator = "conv1d"
     name = "direct"
     kind = "cpu"
     version = 3

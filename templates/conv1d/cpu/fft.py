@@ -28,7 +28,6 @@ class CpuFft(Template[Conv1dWorkload]):
     place among them. One signal that is shorter than its kernel changes places with it.
     """
 
-    operator = "conv1d"
     name = "fft"
     kind = "cpu"
     version = 3

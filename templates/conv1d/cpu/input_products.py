@@ -15,7 +15,6 @@ class CpuInputProducts(Template[Conv1dWorkload]):
     """Channels by samples, summed over filters and the taps that meet a sample, by the knobs of
     ``products.py``. Samples of a task leave the same remainder when divided by the stride."""
 
-    operator = "conv1d"
     name = "input_products"
     kind = "cpu"
     version = 1

@@ -17,7 +17,6 @@ class CpuInputSignals(Template[Conv1dWorkload]):
     input and output channels of the weight in each other's place: ``signals`` of that form, which
     orders the weights anyway, and multiplies by an activation's derivative as it stages."""
 
-    operator = "conv1d"
     name = "input_signals"
     kind = "cpu"
     version = FORWARD.version

@@ -29,7 +29,6 @@ class CpuSignals(Template[Conv1dWorkload]):
     samples that staging them would fill the memory, they are read where they lie; and so they are
     by all tiles but those at a signal's ends, if they lie as they would be staged."""
 
-    operator = "conv1d"
     name = "signals"
     kind = "cpu"
     version = 4

@@ -13,7 +13,6 @@ from templates.template import Config, Template
 class CpuWeightProducts(Template[Conv1dWorkload]):
     """Filters by channels and taps, summed over all outputs, by the knobs of ``products.py``."""
 
-    operator = "conv1d"
     name = "weight_products"
     kind = "cpu"
     version = 1

@@ -32,7 +32,6 @@ class CudaFft(Template[Conv1dWorkload]):
     whether the first ones are asked for before the taps are transformed (early) or after, which
     takes fewer registers. ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "fft"
     kind = "cuda"
     version = 3

@@ -24,7 +24,6 @@ class CudaPartitions(Template[Conv1dWorkload]):
     spectra; if ``products`` are apart, another sums those of ``together`` output segments a
     thread; the last transforms back. ``resident`` blocks at least have room on a unit."""
 
-    operator = "conv1d"
     name = "partitions"
     kind = "cuda"
     version = 3

@@ -22,7 +22,6 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
     The weights are first brought into the order in which they are used.
     """
 
-    operator = "depthwise_conv2d"
     name = "channels"
     kind = "cpu"
     version = 3

@@ -39,7 +39,6 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
     neighbouring columns of the staged rows, one after the other as one long row. It serves what no
     forward template can: strides, several kernels for a channel, and activations."""
 
-    operator = "depthwise_conv2d"
     name = "input_pieces"
     kind = "cpu"
     version = 1

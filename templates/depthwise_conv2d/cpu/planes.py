@@ -29,7 +29,6 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     the taps of neighbouring outputs are neighbours as with stride 1.
     """
 
-    operator = "depthwise_conv2d"
     name = "planes"
     kind = "cpu"
     version = 3

@@ -19,7 +19,6 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
     ``rows`` by ``vectors`` vector registers of ``lanes`` outputs at a time, and broadcasts each
     tap."""
 
-    operator = "depthwise_conv2d"
     name = "tiled"
     kind = "cpu"
     version = 2

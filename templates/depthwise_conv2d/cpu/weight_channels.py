@@ -19,7 +19,6 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
     ``tap_rows`` rows of up to ``tap_columns`` taps at a time in registers. Sums of a row are added
     to those of the image, and these to those of the batch."""
 
-    operator = "depthwise_conv2d"
     name = "weight_channels"
     kind = "cpu"
     version = 1

@@ -37,7 +37,6 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
     of places of the staged rows, one after the other as one long row. The parts are added up last,
     in a fixed order."""
 
-    operator = "depthwise_conv2d"
     name = "weight_pieces"
     kind = "cpu"
     version = 1

@@ -35,7 +35,6 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
     spectrum for each frequency (``schedules/signals_fourier.cu``); one launch makes those
     spectra. Threads keep 256 / ``block`` signals in shared memory at a time, ``items`` times."""
 
-    operator = "conv1d"
     name = "signals_fourier"
     kind = "cuda"
     version = 2
