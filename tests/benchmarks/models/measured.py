@@ -19,7 +19,7 @@ from tuner.client.local import Local
 from tuner.torch import capture, optimize_
 
 OURS = "optimize_"
-HOW = ("eager", "compiled", "max-autotune")
+HOW = ("eager", "compiled", "frozen", "max-autotune")
 
 
 def measured(case: Case, layout: str, hows: Collection[str], source: Local) -> dict[str, Any]:

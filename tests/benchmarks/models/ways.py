@@ -20,10 +20,11 @@ Call = Callable[[], Any]
 
 
 def compiled(model: nn.Module, how: str) -> Any:
-    """The model as ``torch.compile`` makes it: by default, or with max-autotune. CUDA graphs are
-    left to :func:`ready`, which captures every way alike."""
+    """The model as ``torch.compile`` makes it: by default, frozen, with its weights as constants,
+    or with max-autotune. CUDA graphs are left to :func:`ready`, which captures every way alike."""
     mode = "max-autotune-no-cudagraphs" if how == "max-autotune" else None
-    return torch.compile(model, mode=mode, fullgraph=True, dynamic=False)
+    options: dict[str, Any] | None = {"freezing": True} if how == "frozen" else None
+    return torch.compile(model, mode=mode, options=options, fullgraph=True, dynamic=False)
 
 
 def ready(call: Call, device: str) -> Call:
