@@ -169,7 +169,10 @@ class Runner:
         return Comparison({name: entry(name, 1.0, 1e-7) for name in names}, {})
 
 
-LIBRARIES = {name: Path(name) for name in ("empty", "finalist 0", "default")}
+BUILDS: Any = {
+    name: SimpleNamespace(status="ok", order=SimpleNamespace(library=Path(name)))
+    for name in ("empty", "finalist 0", "default")
+}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_what_takes_a_gpu_s_round_down_is_named(
     crashing: tuple[str, ...], measured: set[str], dropped: set[str]
 ) -> None:
     runner: Any = Runner(*crashing)
-    found = _measured(runner, LIBRARIES, {"finalist 0": {}}, ["device"], ())
+    found = _measured(runner, BUILDS, {}, {"finalist 0": {}}, ["device"], ())
     assert (found.entries.keys(), found.dropped.keys()) == (measured, dropped)
     assert all("signal 11" in reason for reason in found.dropped.values())
 
