@@ -84,14 +84,16 @@ def test_any_configuration_is_right(
 
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize("mode", ["full", "same", "causal"])
-@pytest.mark.parametrize(("name", "M", "N"), [("fft", 53, 300), ("partitions", 2049, 5100)])
+@pytest.mark.parametrize(
+    ("name", "M", "N", "C"), [("fft", 53, 300, 2), ("partitions", 2049, 5100, 1)]
+)
 @pytest.mark.parametrize("B", [1, 2])
 def test_kernels_longer_than_their_signals(
-    name: str, M: int, N: int, mode: str, kind: str, B: int, tmp_path: Any
+    name: str, M: int, N: int, C: int, mode: str, kind: str, B: int, tmp_path: Any
 ) -> None:
     """If a kernel meets one signal only, that is what is transformed once. Of a causal kernel the
     taps that meet no sample are left out."""
-    workload = Conv1dWorkload(M=M, N=N, mode=mode, kind=kind, B=B, C=2, F=4)
+    workload = Conv1dWorkload(M=M, N=N, mode=mode, kind=kind, B=B, C=C, F=2 * C)
     config = FORMS[name].default(workload, H200)
     assert_right(workload, config, tmp_path)
     assert roles(workload).swapped is (B == 1 and mode != "causal")
