@@ -74,7 +74,9 @@ def _head(result: dict[str, Any]) -> list[str]:
         "",
         "Networks of timm's with random weights, for inference, their batch norms folded before "
         "anything is timed. Every way to run a network is captured in a CUDA graph on a GPU, and "
-        "all are timed in turns in one process, 20 turns. The output of the optimised network "
+        "all are timed in turns in one process, 20 turns. Frozen is compiled with its weights as "
+        'constants, `torch.compile(model, options={"freezing": True})`. '
+        "The output of the optimised network "
         "differs from PyTorch's by so much of its largest value, where it was measured on "
         "weights that let layers matter. The layers' share is the sum of their times over the "
         "whole's, before and after. The last columns say how long the jobs took that tuned "
