@@ -1,12 +1,15 @@
-"""The Fourier form's machine code for a CPU with masks."""
+"""The Fourier form on a CPU: kernels longer than signals, and machine code with masks."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.workload import Conv1dWorkload
+from tests.templates.cases_of import cases_of
+from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
 from tuner.build.compile import BuildOrder, assembly, program_of
 
@@ -27,3 +30,14 @@ def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_pat
     )
     assert "zmm" in source
     assert not MASKED_MOVE.findall(source)
+
+
+@pytest.mark.parametrize("kind", ["convolve", "correlate"])
+@pytest.mark.parametrize(("M", "N"), [(53, 300), (1000, 2300)])
+def test_taps_that_meet_no_sample_leave_no_errors(M: int, N: int, kind: Any) -> None:
+    """The largest of them, in a kernel that decays, would leave more than others may err."""
+    workload = Conv1dWorkload(M=M, N=N, mode="causal", kind=kind)
+    template = CpuFft()
+    compiled = Compiled(template, workload, template.default(workload, CPU))
+    for case in cases_of(workload):
+        assert max(compiled.errors(case).values()) <= workload.max_error, case.name

@@ -30,7 +30,7 @@ class CpuFft(Template[Conv1dWorkload]):
 
     name = "fft"
     kind = "cpu"
-    version = 3
+    version = 4
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -50,6 +50,8 @@ class _Program:
             # with u for the taps in the order in which they meet the samples, the sum over t of
             # x[i + t - left] u[t] is that over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s]
             self.M, self.N, self.left = self.N, self.M, self.M - self.N + self.left
+        # samples that no output meets would leave their rounding errors
+        self.met = min(self.M, workload.length + self.N - 1 - self.left)
         self.backwards = self.swapped and workload.kind == "correlate"
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
         self.n = self.points // self.lanes
@@ -249,22 +251,21 @@ class _Program:
         if self.backwards:
             self._first_copied(start, target, edge)
             return
-        with ir.If(ir.And(start >= 0, start <= self.M - self.new - self.points)):
+        with ir.If(ir.And(start >= 0, start <= self.met - self.new - self.points)):
             with ir.Then():
                 self._forward(0, self.n, self._block(self.x, self.into + start, self.new), target)
             with ir.Else():
                 self._first_copied(start, target, edge)
 
     def _first_copied(self, start: Any, target: Rows, edge: Any) -> None:
-        M = self.M
         with ir.serial(0, 2 * self.points) as i:
             ir.buffer_store(edge, tirx.const(0.0, "float32"), [i])
         with ir.serial(0, 2) as block:
             first = ir.Bind(start + block * self.new)
             before = ir.Bind(_within(-first, self.points))
-            with ir.serial(0, _within(M - first, self.points) - before) as i:
+            with ir.serial(0, _within(self.met - first, self.points) - before) as i:
                 p = first + before + i
-                value = self.x[self.into + (M - 1 - p if self.backwards else p)]
+                value = self.x[self.into + (self.M - 1 - p if self.backwards else p)]
                 ir.buffer_store(edge, value.astype("float32"), [block * self.points + before + i])
         self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
