@@ -177,6 +177,17 @@ def test_a_graph_that_is_compiled_afterwards_is_right(source: Local, x: Any) -> 
     torch.compiler.reset()
 
 
+def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:
+    model, own = Block(usual).eval(), Block(usual).eval()
+    optimize_(model, x, source=source)
+    frozen = torch.compile(model, options={"freezing": True}, fullgraph=True)
+    with torch.no_grad():
+        assert close(frozen(x), outputs(own, x))
+        assert close(frozen(2 * x), outputs(own, 2 * x))
+    assert model.conv.used == "tuned"
+    torch.compiler.reset()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -219,18 +219,6 @@ def test_it_is_compiled_without_a_break(source: Local, x: Any, with_grad: bool) 
     torch.compiler.reset()
 
 
-@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
-def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:
-    model, own = Block(usual).eval(), Block(usual).eval()
-    optimize_(model, x, source=source)
-    frozen = torch.compile(model, options={"freezing": True}, fullgraph=True)
-    with torch.no_grad():
-        assert close(frozen(x), outputs(own, x))
-        assert close(frozen(2 * x), outputs(own, 2 * x))
-    assert model.conv.used == "tuned"
-    torch.compiler.reset()
-
-
 def test_parametrised_weights_are_folded_as_they_are(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     parametrizations.weight_norm(model.conv)
