@@ -11,3 +11,20 @@ def x() -> Any:
 
     torch.manual_seed(1)
     return torch.randn(2, 6, 7, 9).to(memory_format=torch.channels_last)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each shortcut that is asked knows the call."""
+    from tuner.torch.shortcut import Shortcut
+
+    said: list[bool] = []
+    ask = Shortcut.__call__
+
+    def told(shortcut: Shortcut, *given: Any) -> Any:
+        y = ask(shortcut, *given)
+        said.append(y is not None)
+        return y
+
+    monkeypatch.setattr(Shortcut, "__call__", told)
+    return said

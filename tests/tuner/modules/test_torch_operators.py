@@ -16,7 +16,6 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import tuner.torch  # noqa: E402
-from tuner.torch.shortcut import Shortcut  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -156,21 +155,6 @@ def _same_padded(name: str, x: Any, w: Any) -> Any:
     if name == "rows":
         return functional.conv1d(x, w, padding=3)
     return functional.conv2d(x, w, padding=1, groups=3)
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each shortcut that is asked knows the call."""
-    said: list[bool] = []
-    ask = Shortcut.__call__
-
-    def told(shortcut: Shortcut, *given: Any) -> Any:
-        y = ask(shortcut, *given)
-        said.append(y is not None)
-        return y
-
-    monkeypatch.setattr(Shortcut, "__call__", told)
-    return said
 
 
 @pytest.mark.parametrize("name", ["images", "last", "sides", "strided"])

@@ -11,7 +11,6 @@ from tuner.client.local import Local
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from tuner.torch import module_operator  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
-from tuner.torch.shortcut import Shortcut  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -30,21 +29,6 @@ def module(source: Local, x: Any) -> Any:
 
 def plain(module: Any, x: Any) -> Any:
     return torch.nn.functional.conv2d(x, module.weight, module.bias, padding=1, groups=6)
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call that follows took the shortcut."""
-    said: list[bool] = []
-    call = Shortcut.__call__
-
-    def told(shortcut: Shortcut, *given: Any) -> Any:
-        y = call(shortcut, *given)
-        said.append(y is not None)
-        return y
-
-    monkeypatch.setattr(Shortcut, "__call__", told)
-    return said
 
 
 def test_it_computes_what_the_whole_way_does(module: Any, x: Any, asked: list[bool]) -> None:
