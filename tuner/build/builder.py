@@ -7,12 +7,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+import structlog
 
 from tuner.build import kept
 from tuner.build.compile import BuildOrder, Built, assembly, build, ready
@@ -32,6 +33,8 @@ COMPILER = ("tvm.s_tir", "tuner.build.compile")
 """What a process that builds imports."""
 
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 """Nothing that is built asks the GPU anything. Each process that sees one has TVM make a context
@@ -96,11 +99,14 @@ class Builder:
     def sourced(self, built: Built) -> Built:
         """The same with its source. The assembly for a CPU takes LLVM a quarter of a build's time,
         and is only wanted of what is stored. None is no reason to lose that."""
-        if not built.source:
-            with suppress(ChildFailed):
-                source = self.call(assembly, built.order, timeout=self._timeout)
-                return replace(built, source=source)
-        return built
+        if built.source:
+            return built
+        try:
+            source = self.call(assembly, built.order, timeout=self._timeout)
+        except ChildFailed as error:
+            log.warning("source_not_written", reason=str(error))
+            return built
+        return replace(built, source=source)
 
     def _drop(self, folder: Path) -> None:
         submitted = self._submitted.copy().items()

@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
@@ -58,6 +60,10 @@ def test_a_configuration_becomes_a_library(
     assert built.seconds is not None
     assert sorted(built.seconds) == ["build", "schedule"]
     assert all(seconds > 0 for seconds in built.seconds.values())
+    unknown = replace(built, order=replace(asked, config={"template": "direct"}))
+    with capture_logs() as logged:
+        assert builder.sourced(unknown) == unknown
+    assert [each["event"] for each in logged] == ["source_not_written"]
 
 
 @pytest.mark.parametrize(
