@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
 from tuner.torch.model import missing  # noqa: E402
-from tuner.torch.model.timing import difference  # noqa: E402
+from tuner.torch.model.outputs import difference  # noqa: E402
 
 
 def test_the_report(source: Local, x: Any) -> None:

@@ -1,7 +1,10 @@
 """What takes a layer's output unseen, or asks for its class, shows in the example's output, and is
 left as it is."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,6 +53,56 @@ def test_nothing_is_taken_in_if_the_output_is_another_one(source: Local, x: Any,
     assert report.error < 1e-5
     said = "conv: BatchNorm2d and ReLU6 stay, because with them in kernels the example's output is"
     assert said in str(report)
+
+
+@dataclass
+class Given:
+    features: Any
+    of: Any = None
+
+
+class Slotted:
+    __slots__ = ("features", "unset")
+
+    def __init__(self, features: Any) -> None:
+        self.features = features
+
+
+class Listed(list[Any]):
+    pass
+
+
+GIVING: list[Callable[[Any], Any]] = [
+    Given,
+    Slotted,
+    lambda y: Listed([y]),
+    lambda y: SimpleNamespace(parts={"features": [y]}),
+    lambda y: {"features": Given(3, of=(None, y))},
+    lambda y: y.sum().item(),
+]
+
+
+@pytest.mark.parametrize("give", GIVING)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_an_output_of_any_class_is_compared(
+    source: Local, x: Any, give: Callable[[Any], Any], mode: Any
+) -> None:
+    model = of(lambda block, y: give(in_another_thread(block, y)))
+    report = optimize_(model, x, source=source, mode=mode)
+    assert all(row.takes_in == [] for row in report.rows)
+    assert report.tuned == 1
+    assert report.error is not None
+
+
+def test_an_output_that_holds_itself_and_its_model_is_compared(source: Local, x: Any) -> None:
+    def call(block: Block, y: Any) -> Any:
+        given = SimpleNamespace(features=usual(block, y), model=block, kind=Block)
+        given.given = given
+        return given
+
+    report = optimize_(of(call), x, source=source)
+    assert report.error is not None
+    assert report.error < 1e-5
 
 
 def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:

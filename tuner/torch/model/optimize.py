@@ -21,10 +21,11 @@ from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
 from tuner.torch.model.dataflow import Called, run
 from tuner.torch.model.missing import OnMissing, Wanted
+from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row
 from tuner.torch.model.survey import FUSE, Filter, Layer, Mode, Terms, survey, uncalled
 from tuner.torch.model.swap import restore_, swaps_of
-from tuner.torch.model.timing import difference, in_turns, step
+from tuner.torch.model.timing import in_turns, step
 
 
 def optimize_(
