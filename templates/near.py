@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-SHOWN, LONGEST = 3, 60
+SHOWN, LONGEST, MOST_WORDS = 3, 60, 4
 _WORD = re.compile(r"\w{4,}")
 
 
@@ -33,13 +33,13 @@ def near(kind: Any, path: Sequence[Any]) -> str:
 
 
 def _like(name: str, fields: dict[str, FieldInfo]) -> list[str]:
-    """Those of a name like it; or else those whose descriptions say such a word before they go
-    into details."""
+    """Those of a name like it; or else those that are described by such a word and few others,
+    before it comes to details."""
     by_name = {field.casefold(): [field] for field in fields}
     by_word: dict[str, list[str]] = {}
     for field, info in fields.items():
         said = re.split("[;:(]", info.description or "")[0].casefold()
-        for word in set(_WORD.findall(said)):
+        for word in set(_WORD.findall(said)) if len(said.split()) <= MOST_WORDS else ():
             by_word.setdefault(word, []).append(field)
     for known in (by_name, by_word) if len(name) <= LONGEST else ():
         for like in get_close_matches(name.casefold(), known, n=1, cutoff=0.75):
