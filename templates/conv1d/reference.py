@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from templates.conv1d import sums_exact
 from templates.conv1d.sums_exact import blocks, channels_first, in_order, sums, window_of
 from templates.conv1d.workload import Conv1dWorkload
+from templates.exact.by_transforms import correlated
 from templates.kernels.epilogue_exact import finished, gradient_of_sums
-from templates.kernels.transform import smooth
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
@@ -139,7 +139,5 @@ def _met_by_each(workload: Conv1dWorkload, window: Array, gradients: Array) -> A
     else:
         spread = np.zeros((*apart.shape[:2], reach))
         spread[..., ::s] = apart
-        size = smooth(window.shape[1])
-        product = np.fft.rfft(window, size)[:, None] * np.fft.rfft(spread, size).conj()
-        result = np.fft.irfft(product, size)[..., : workload.span : d]
+        result = correlated(window[:, None], spread, axes=1)[..., : workload.span : d]
     return result.reshape(len(gradients), 1, workload.N)

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from templates.conv1d.workload import Conv1dWorkload
+from templates.exact.by_transforms import correlated
 from templates.exact.in_threads import in_threads
 from templates.kernels.transform import smooth
 
@@ -115,9 +116,7 @@ def _sums_of_each(
             else:
                 spread = np.zeros((rows, workload.span))
                 spread[:, ::d] = kernels
-                size = smooth(window.shape[1])
-                product = np.fft.rfft(window, size) * np.fft.rfft(spread, size).conj()
-                sums = np.fft.irfft(product, size)[:, :reach:s]
+                sums = correlated(window, spread, axes=1)[:, :reach:s]
             result[row : row + rows, first : first + outputs] = sums
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from templates.depthwise_conv2d import sums_exact
 from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.by_transforms import correlated
 from templates.exact.in_threads import in_threads
 from templates.kernels.epilogue_exact import finished, gradient_of_sums
-from templates.kernels.transform import smooth
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
@@ -129,10 +129,7 @@ def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> 
 def _met_by_transforms(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
     """The same; what wraps around lies beyond the taps."""
     s, d = workload.stride, workload.dilation
-    shape = [smooth(extent) for extent in window.shape[2:]]
     spread = np.zeros((*g.shape[:2], *((n - 1) * s + 1 for n in g.shape[2:])))
     spread[:, :, ::s, ::s] = g
-    product = (np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()).sum(axis=0)
     height, width = ((taps - 1) * d + 1 for taps in workload.near)
-    result: Array = np.fft.irfft2(product, shape)[:, :height:d, :width:d]
-    return result
+    return correlated(window, spread, axes=2, over=(0,))[:, :height:d, :width:d]

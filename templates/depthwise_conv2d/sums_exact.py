@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.by_transforms import correlated
 from templates.exact.in_threads import in_threads
-from templates.kernels.transform import smooth
 
 DIRECT_TAPS = 80
 """Taps up to which they are summed one by one; above, the transform is quicker."""
@@ -105,8 +105,5 @@ def _transformed(
     stride, step = workload.stride, workload.dilation
     spread = np.zeros((len(taps), *(each.span for each in workload.used)))
     spread[:, ::step, ::step] = taps
-    shape = [smooth(extent) for extent in window.shape[2:]]
-    product = np.fft.rfft2(window, shape) * np.fft.rfft2(spread, shape).conj()
     height, width = ((extent - 1) * stride + 1 for extent in size)
-    result: Array = np.fft.irfft2(product, shape)[:, :, :height:stride, :width:stride]
-    return result
+    return correlated(window, spread, axes=2)[:, :, :height:stride, :width:stride]

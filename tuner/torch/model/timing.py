@@ -41,7 +41,8 @@ def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> lis
     parameters = [each for each in model.parameters() if each.requires_grad]
     if not real or not parameters:
         return output
-    loss = torch.stack([each.float().square().mean() for each in real]).sum()
+    with torch.enable_grad():  # under the caller's no_grad, too
+        loss = torch.stack([each.float().square().mean() for each in real]).sum()
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     return [each.detach() for each in output] + list(gradients)
 
