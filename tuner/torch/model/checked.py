@@ -39,8 +39,11 @@ def _computed(
     tuned: Any = layer.tuned
     y = Tuned.computed(tuned, x, weight, bias, residual)
     if tuned.used == "tuned":
-        with torch.no_grad():
-            apart, scale = _apart(tuned, y, x, weight, bias)
+        try:
+            with torch.no_grad():
+                apart, scale = _apart(tuned, y, x, weight, bias)
+        except torch.OutOfMemoryError:
+            return y  # a GPU that the model fills has no room for what it is compared with
         most = ROUNDINGS * max(tuned.max_error or 0, USUAL_ERROR[DTYPES[x.dtype]])
         if scale.isfinite() and not apart <= most * scale:
             wrong[id(layer)] = (
