@@ -19,12 +19,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from templates.near import near
+
 SHOWN_INPUT = 60
 
-_NOT_SHOWN = {"missing", "extra_forbidden", "union_tag_not_found", "too_short", "too_long"}
+_NOT_SHOWN = {"missing", "union_tag_not_found", "too_short", "too_long"}
 _SENTENCES = {
     "missing": "is required",
-    "extra_forbidden": "is not a field of this request; remove it or correct its name",
+    "extra_forbidden": "is not a field of this request",
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be at most {le}",
@@ -115,16 +117,18 @@ class UnknownTemplate(TemplateError):
         )
 
 
-def first_refused(error: ValidationError) -> tuple[str, str]:
-    """The first field at fault, with dots between the steps to it, and what is wrong with it."""
+def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
+    """The first field at fault, with dots between the steps to it, and what is wrong with it;
+    ``of`` is the model that was to be made, or a union with others whose fields may be meant."""
     first = error.errors(include_url=False)[0]
     *within, last = first["loc"] or ("",)
     last = first.get("ctx", {}).get("field", last)
-    return ".".join(map(str, [*within, last])), sentence(first, str(last))
+    return ".".join(map(str, [*within, last])), sentence(first, str(last), near(of, first["loc"]))
 
 
-def sentence(error: Mapping[str, Any], field: str) -> str:
-    """What one of pydantic's errors says of the field, whose name it goes on from."""
+def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
+    """What one of pydantic's errors says of the field, whose name it goes on from; ``meant`` asks
+    which one was, of a field that there is not."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -134,6 +138,8 @@ def sentence(error: Mapping[str, Any], field: str) -> str:
     said = _SENTENCES[kind].format(**context)
     if kind == "string_pattern_mismatch":
         said = _without(error["input"], context["pattern"]) or said
+    if kind == "extra_forbidden":
+        return f"{said}; {meant or 'remove it or correct its name'}"
     if kind in _NOT_SHOWN:
         return said
     given = error["input"]

@@ -126,10 +126,15 @@ class NoCompiler(TunerError):
 
 
 class NoLinker(TunerError):
-    """Install a C++ compiler (g++ or clang++), or name one in CXX."""
+    """Install a C++ compiler (g++ or clang++) and its linker, or name one in CXX."""
 
-    def __init__(self) -> None:
-        super().__init__("no C++ compiler to link with: install g++ or clang++, or name one in CXX")
+    def __init__(self, compiler: str = "", said: str = "") -> None:
+        super().__init__(
+            f"{compiler} can't link a library ({said}): install binutils and the C library's files "
+            "(libc6-dev), or name another compiler in CXX"
+            if compiler
+            else "no C++ compiler to link with: install g++ or clang++, or name one in CXX"
+        )
 
 
 class NoDiskSpace(TunerError):

@@ -10,10 +10,11 @@ from pydantic.fields import FieldInfo
 from starlette.datastructures import QueryParams
 
 from api.answers.given_once import repeated
-from api.problems.messages import FieldError, field_errors, summary
+from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summary
 from api.problems.problems import Problem
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
+from templates.near import near
 from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -99,13 +100,15 @@ def _is_list(schema: dict[str, Any]) -> bool:
 
 
 def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
-    fields = operator.workload.model_fields
-    known = ", ".join([*fields, *BestFilters.model_fields])
-    return [
-        FieldError(field=name, message=f"is not known for {operator.name}; known are {known}")
-        for name in given
-        if name not in fields
-    ]
+    fields, found = operator.workload.model_fields, list[FieldError]()
+    known = f"known are {', '.join([*fields, *BestFilters.model_fields])}"
+    for name in given:
+        if name not in fields:
+            listed = len(found) < LISTED_ERRORS
+            meant = near(operator.workload | BestFilters, [name]) if listed else ""
+            message = f"is not known for {operator.name}; {meant or known}"
+            found.append(FieldError(field=name, message=message))
+    return found
 
 
 def _unknown_templates(filters: BestFilters, operator: Operator) -> list[FieldError]:

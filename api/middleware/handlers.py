@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api.problems.messages import FieldError, field_errors, summary
+from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summary
 from api.problems.problems import Problem
 from db.sql import errors as storage
 from templates.errors import InvalidRecords, UnknownOperator
@@ -38,7 +38,6 @@ _FIELDS = {
         field="cursor", message="was not made by this list; start again without one"
     ),
 }
-LISTED_ERRORS = 50  # a body has room for thousands
 QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
 _UNKNOWN = {
     "/jobs/": "unknown-job",
@@ -77,9 +76,16 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
             "unsupported-media-type",
             "the body must be JSON and say so; send it with content-type: application/json",
         )
-    fields = field_errors(found)
+    fields = field_errors(found, of=_types(request))
     kind = "body-not-json" if any(e["type"] == "json_invalid" for e in found) else "invalid-request"
     return Problem(kind, summary(fields), errors=fields[:LISTED_ERRORS])
+
+
+def _types(request: Request) -> dict[str, Any]:
+    """What the route takes, by its place in the request."""
+    taken = request.scope["route"].dependant
+    places = {"body": taken.body_params, "query": taken.query_params}
+    return {place: each[0].field_info.annotation for place, each in places.items() if each}
 
 
 def _invalid_records(request: Request, error: InvalidRecords) -> Problem:

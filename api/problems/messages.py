@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from templates import operators
 from templates.errors import sentence
+from templates.near import near
 
 SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
 SHOWN_ERRORS = 5
+LISTED_ERRORS = 50  # a body has room for thousands
 GOES_ON = frozenset({"must", "is", "are", "has", "can't"})
 """A message that begins so has its field as its subject."""
 
@@ -23,11 +26,19 @@ class FieldError(BaseModel):
     message: str = Field(examples=["must be at least 1, but is 0"])
 
 
-def field_errors(errors: Iterable[Mapping[str, Any]], place: str | None = None) -> list[FieldError]:
+def field_errors(
+    errors: Iterable[Mapping[str, Any]],
+    place: str | None = None,
+    of: Mapping[str, Any] = MappingProxyType({}),
+) -> list[FieldError]:
     """Pydantic's errors as fields in the caller's own words; ``place`` is where they came from,
-    where that is not the first step of each error's location."""
+    where that is not the first step of each error's location. ``of`` has the type that stands in a
+    place."""
     placed = [{**e, "loc": e["loc"] if place is None else (place, *e["loc"])} for e in errors]
-    return [FieldError(field=_field(error), message=_message(error)) for error in placed]
+    return [
+        FieldError(field=_field(error), message=_message(error, of if at < LISTED_ERRORS else {}))
+        for at, error in enumerate(placed)
+    ]
 
 
 def summary(errors: list[FieldError]) -> str:
@@ -67,7 +78,8 @@ def shown_name(step: str) -> str:
     return step if len(step) <= SHOWN_NAME else f"{step[:SHOWN_NAME]}…"
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any], of: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return f"is no JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
-    return sentence(error, _field(error).rpartition(".")[2])
+    place, *path = error["loc"]
+    return sentence(error, _field(error).rpartition(".")[2], near(of.get(place), path))

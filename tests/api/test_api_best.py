@@ -146,6 +146,8 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
         ("M=" + "9" * 5000 + "&N=4", "M", "integer"),
         ("M=100&M=200&N=4", "M", "once"),
         ("M=100&N=4&K=3", "K", "known are"),
+        ("M=100&N=4&strde=2", "strde", "did you mean stride?"),
+        ("M=100&N=4&tagret=cpu", "tagret", "did you mean target?"),
         ("M=100&N=4&kind=mirror", "kind", "'convolve' or 'correlate'"),
         ("M=100&N=4&max_error=much", "max_error", "number"),
         ("M=100&N=4&max_error=nan", "max_error", "0.1"),

@@ -40,6 +40,26 @@ def test_a_small_one_is_sent_as_it_is(client: TestClient) -> None:
     assert "content-encoding" not in client.get("/healthz", headers=ASKED).headers
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_compressed"),
+    [
+        ("gzip;q=0", False),
+        ("br, GZIP ; q=0.000", False),
+        ("identity", False),
+        ("identity, gzip;q=0.5", False),
+        ("", False),
+        ("deflate, gzip;q=0.2", True),
+        ("identity;q=0.1, gzip;q=0.2", True),
+        ("identity, gzip", True),
+        ("gzip;level=9", True),
+    ],
+)
+def test_what_is_asked_for_by_weight(client: TestClient, asked: str, is_compressed: bool) -> None:
+    answer = client.get("/openapi.json", headers={"accept-encoding": asked})
+    assert ("content-encoding" in answer.headers) == is_compressed
+    assert "accept-encoding" in answer.headers["vary"].lower()
+
+
 def test_head_says_what_get_would(client: TestClient) -> None:
     told = client.head("/openapi.json", headers=ASKED)
     assert told.headers["content-encoding"] == "gzip"

@@ -18,6 +18,8 @@ from tests.benchmarks.limits.shapes import Shape
 from tests.benchmarks.tuned import Bench, JobFailed, bench, provenance
 from tuner.device.device import Device
 
+RowOf = Callable[[Bench, Shape, Namespace], Row]
+
 
 def add_arguments(parser: ArgumentParser, trials: int) -> None:
     parser.add_argument("--target", default="auto")
@@ -54,12 +56,22 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def searched(tuning: Bench, shape: Shape, options: Namespace) -> Row:
+    """A row with what the search of ``options`` finds, of which a line is printed. Raises
+    JobFailed."""
+    tuned = tuning.tune(shape.operator, shape.fields, options.trials, options.seed)
+    row = asdict(tuned) | {"delivered": tuning.delivered(tuned)}
+    print(f"{shape.name}: {warm_us(row):.2f} µs, {tuned.job_seconds:.0f} s", flush=True)
+    return row
+
+
 def measured(
     shapes: Iterable[Shape],
     device: Device,
     command: str,
     options: Namespace,
     grown: Callable[[dict[str, Any]], object],
+    row_of: RowOf = searched,
 ) -> dict[str, Any]:
     """A part: a row for each shape that is not in ``options.skip``, for as long as
     ``options.seconds`` allow. ``grown`` is given the part after each row."""
@@ -71,6 +83,7 @@ def measured(
         if "error" not in row
     }
     part: dict[str, Any] = {"runs": [provenance(command, device)], "rows": []}
+    left = 0
     # by templates: the processes of each new worker import TVM again
     chosen = sorted(
         (shape for shape in shapes if shape.name not in known), key=lambda shape: shape.only or ()
@@ -79,11 +92,15 @@ def measured(
         with bench(device, only) as tuning:
             for shape in together:
                 if options.seconds and time.monotonic() - begun > options.seconds:
-                    print(f"{shape.name}: left, the time is over", flush=True)
+                    left += 1
                     continue
-                part["rows"].append(_row(tuning, shape, options.trials, options.seed))
+                part["rows"].append(
+                    {"name": shape.name, "run": 0} | _or_error(tuning, shape, options, row_of)
+                )
                 # what is there already outlives an early end
                 grown(part)
+    if left:
+        print(f"the time is over, {left} shapes are left", flush=True)
     return part
 
 
@@ -91,12 +108,9 @@ def most_trials(rows: Iterable[Row]) -> int:
     return max((row["trials"] for row in rows if "error" not in row), default=0)
 
 
-def _row(tuning: Bench, shape: Shape, trials: int, seed: int | None) -> Row:
+def _or_error(tuning: Bench, shape: Shape, options: Namespace, row_of: RowOf) -> Row:
     try:
-        tuned = tuning.tune(shape.operator, shape.fields, trials, seed)
+        return row_of(tuning, shape, options)
     except JobFailed as failed:
         print(failed, flush=True)
-        return {"name": shape.name, "run": 0, "error": str(failed)}
-    row = {"name": shape.name, "run": 0} | asdict(tuned)
-    print(f"{shape.name}: {warm_us(row):.2f} µs, {tuned.job_seconds:.0f} s", flush=True)
-    return row
+        return {"error": str(failed)}

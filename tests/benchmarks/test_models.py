@@ -64,6 +64,7 @@ def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
     model, x = Scaled(), torch.randn(4, 3, 8, 8)
     settle_(model, x)
     assert not model.layers[1].training
+    assert model.layers[1].momentum == nn.BatchNorm2d(3).momentum  # a training's step is as usual
     with torch.no_grad():
         before = model(x)
         normal = (before - x) / model.gamma / model.layers[1].weight[:, None, None]

@@ -10,7 +10,8 @@ import pytest
 from templates.errors import InvalidConfig
 from templates.spaces.space import ConfigSpace
 from templates.spaces.union import UnionSpace
-from tests.benchmarks.predicted.known import SAMPLES, extents, others
+from tests.benchmarks.predicted.known import SAMPLES, others
+from tests.benchmarks.predicted.shapes import extents
 from tests.benchmarks.strategies.compare import ALONE, ALONE_WARM, GUIDED, WARM, compared
 from tests.benchmarks.strategies.page import AT_MOST, markdown, mean_curves
 from tests.benchmarks.strategies.picture import picture

@@ -6,6 +6,7 @@ import json
 import logging
 import platform
 import tempfile
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from sqlalchemy.engine import Engine
 import templates
 from db import queue
 from db.contract.job import Job
-from db.contract.order import Baselines, JobOrder
+from db.contract.order import PREDICTION, Baselines, JobOrder
 from db.results import best as bests
 from db.results import trials
 from db.results.trials import Trial
@@ -49,12 +50,23 @@ class Tuned:
     by_template: dict[str, float]  # each template's fastest trial, warm median in µs
     trials: int
     failed: dict[str, int]  # trials without a time, by status
-    found_at: int | None  # the winner's trial, from 1; None: the default, which was not among them
+    found_at: int | None  # the winner's trial, from 1; None: it was not among them
     trials_per_second: float
     seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
     phases: dict[str, float]  # seconds up to the first trial, of the search, of the finals
     job_seconds: float
-    delivered: dict[str, Any] | None  # the call in a process that loads the library, on a CPU
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One shape's answer to ``match=predicted``; ``seconds`` are those from order to answer."""
+
+    config: dict[str, Any]
+    time_us: float
+    trials: int
+    failed: dict[str, int]
+    phases: dict[str, float]
+    seconds: float
 
 
 class Bench:
@@ -74,10 +86,9 @@ class Bench:
     ) -> Tuned:
         """The shape's job from its first trial to its best. Raises JobFailed."""
         workload = templates.operator(operator).workload.model_validate(shape)
-        kind, key = self._device.kind, workload.key
         order = JobOrder.of(
             workload,
-            target=kind,
+            target=self._device.kind,
             trials=count,
             search=SEARCH,
             on_existing="retune",
@@ -85,15 +96,10 @@ class Bench:
             baselines=baselines,
             warm_start=False,  # the shapes before it are in the same database
         )
-        job, _ = queue.submit(self._engine, order)
-        claimed = queue.claim(self._engine, self._worker.name, (kind,), job_id=job.id)
-        assert claimed is not None
-        self._worker.take(claimed)
-        ended = queue.get(self._engine, job.id)
-        if ended.state != "succeeded":
-            raise JobFailed(f"{key}: {ended.error}")
-        best = bests.lookup(self._engine, key, kind=kind)[0]
-        stored = trials.list_trials(self._engine, job.id, limit=count).items
+        ended, best = self._ended(order)
+        stored = trials.list_trials(self._engine, ended.id, limit=count).items
+        if not stored:
+            raise JobFailed(f"{workload.key}: every configuration was known before the search")
         phases = _phases(ended, stored)
         numbers = [trial.number for trial in stored if trial.config == best.config]
         return Tuned(
@@ -116,8 +122,35 @@ class Bench:
             *pace(stored),
             phases,
             sum(phases.values()),
-            fresh(self._url, operator, order.workload) if kind == "cpu" else None,
         )
+
+    def predict(self, operator: str, shape: dict[str, Any]) -> Predicted:
+        """The answer for a shape without a best. Raises JobFailed."""
+        begun = time.perf_counter()
+        workload = templates.operator(operator).workload.model_validate(shape)
+        ended, best = self._ended(JobOrder.of(workload, target=self._device.kind, **PREDICTION))
+        seconds = time.perf_counter() - begun
+        stored = trials.list_trials(self._engine, ended.id).items
+        phases = _phases(ended, stored)
+        return Predicted(best.config, best.time_us, len(stored), _failed(stored), phases, seconds)
+
+    def delivered(self, tuned: Tuned) -> dict[str, Any] | None:
+        """The best's call in a process that has only loaded its library, on a CPU."""
+        if self._device.kind != "cpu":
+            return None
+        return fresh(self._url, tuned.operator, tuned.workload)
+
+    def _ended(self, order: JobOrder) -> tuple[Job, bests.Best]:
+        """The order's job, run to its end, and the workload's best then. Raises JobFailed."""
+        kind = self._device.kind
+        job, _ = queue.submit(self._engine, order)
+        claimed = queue.claim(self._engine, self._worker.name, (kind,), job_id=job.id)
+        assert claimed is not None
+        self._worker.take(claimed)
+        ended = queue.get(self._engine, job.id)
+        if ended.state != "succeeded":
+            raise JobFailed(f"{order.workload_key}: {ended.error}")
+        return ended, bests.lookup(self._engine, order.workload_key, kind=kind)[0]
 
 
 @contextmanager

@@ -134,6 +134,33 @@ def test_tensors_say_the_same_by_either_way(
     assert len(tensors._kept) == (0 if short else arrays)
 
 
+@pytest.mark.parametrize("short", [False, True])
+def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> None:
+    workload = DepthwiseConv2dWorkload.model_validate(
+        {"B": 13, "C": 96, "H": 91, "W": 93, "K": 3, "layout": "NHWC", "dtype": "bfloat16"}
+    )
+    cases.write(workload, tmp_path, seed=7)
+    tensors = Tensors(workload, "cuda")
+    if short:
+        tensors._room = 0
+    known = cases.read(workload, tmp_path)
+    assert [len(case.given[0]) for case in known] == [13, *[cases.DISTINCT] * 4]
+    for case in known:
+        tensors.fill(case)
+        for tensor, array, argument in zip(tensors.given, case.given, workload.given, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), np.resize(array, argument.shape))
+        assert np.isnan(tensors.errors(case)["output"])
+        exact = case.references["output"]
+        y = np.resize(exact, workload.output.shape).astype(in_numpy(workload.dtype))
+        for place in (0, len(exact) - 1, len(exact), -1):
+            wrong = y.copy()
+            wrong[place, 5, 7, 3] += 3 * case.scales["output"]
+            tensors.outputs[0].copyfrom(wrong)
+            found = tensors.errors(case)["output"]
+            assert found == relative_error(wrong, exact)
+            assert found == pytest.approx(3, abs=1)
+
+
 @DTYPES
 def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
     """Of 38 million elements; to the host and back to NumPy it is a tenth of a second."""

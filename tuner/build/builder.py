@@ -17,7 +17,7 @@ import structlog
 
 from tuner.build import kept
 from tuner.build.compile import BuildOrder, Built, assembly, build, ready
-from tuner.build.linker import linker
+from tuner.build.linker import must_link
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
@@ -48,7 +48,7 @@ class Builder:
         self, workers: int, timeout: float = BUILD_SECONDS, keep: Path | None = None
     ) -> None:
         """What lies in the folder ``keep`` is not compiled again."""
-        linker()
+        must_link()
         if keep is not None:
             kept.make_room(keep)
         self.workers = workers

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tuner.errors import NoLinker
 
@@ -20,6 +22,19 @@ def linker() -> str:
         if path:
             return path
     raise NoLinker
+
+
+def must_link() -> None:
+    """Raises NoLinker if there is no compiler, or if it lacks an assembler, a linker or the C
+    library's files: each job would fail, one candidate after the other."""
+    compiler = linker()
+    with TemporaryDirectory() as folder:
+        to = ["-o", f"{folder}/empty.so", *LIBRARIES]
+        command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise NoLinker(compiler, said[0])
 
 
 def identity() -> str:

@@ -15,7 +15,7 @@ from db.sql.errors import StorageError
 from db.sql.schema import check_schema
 from db.sql.url import without_passwords
 from tuner import config
-from tuner.build.linker import linker
+from tuner.build.linker import linker, must_link
 from tuner.client import cache
 from tuner.device import cpu_facts, cuda_facts
 from tuner.errors import NoLinker, UnusableFile
@@ -61,8 +61,9 @@ def _compiler() -> Finding:
 
 def _linker() -> Finding:
     try:
+        must_link()
         return Finding("C++ compiler", "ok", linker())
-    except NoLinker as error:
+    except (NoLinker, OSError) as error:
         return Finding("C++ compiler", "missing", str(error))
 
 

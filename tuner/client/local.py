@@ -22,7 +22,7 @@ from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
 from db.sql.url import without_passwords
 from templates.workload import Workload
-from tuner.build.linker import linker
+from tuner.build.linker import must_link
 from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
@@ -153,7 +153,7 @@ class Local(Source):
         """Run an order to its end; the kind of device that it ran on."""
         if not structlog.is_configured():
             logs.quietly(self.settings.log_format)
-        linker()
+        must_link()
         device = detect(how.target)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
             job = ordered_here(self._engine, self.settings, ordered(wanted, how, device.kind))
@@ -176,7 +176,7 @@ class Local(Source):
         how = terms_of_order(only_terms(terms))
         if not structlog.is_configured():
             logs.quietly(self.settings.log_format)
-        linker()
+        must_link()
         device = detect(how.target)
         order = model_ordered(name, workloads, how, device.kind)
         with interruptible():

@@ -25,7 +25,7 @@ def model_ordered(
     try:
         sent = SentModel.model_validate(body | sendable(terms_of(how)))
     except ValidationError as error:
-        raise BadOrder(*first_refused(error)) from error
+        raise BadOrder(*first_refused(error, SentModel)) from error
     layers = []
     for place, each in enumerate(sent.workloads):
         try:

@@ -27,7 +27,7 @@ def terms(given: Mapping[str, Any]) -> Terms:
     try:
         return SentTerms.model_validate(sendable(given))
     except ValidationError as error:
-        raise _refusal(error) from error
+        raise _refusal(error, SentTerms) from error
 
 
 def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,15 +99,16 @@ def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
     """The workload of those fields, a later mapping's before an earlier one's. Raises BadOrder."""
     fields = {name: value for each in given if each for name, value in each.items()}
     try:
-        return templates.operator(str(operator)).workload.model_validate(plain(fields))
+        model = templates.operator(str(operator)).workload
+        return model.model_validate(plain(fields))
     except UnknownOperator as error:
         raise BadOrder("operator", str(error)) from error
     except ValidationError as error:
-        raise _refusal(error) from error
+        raise _refusal(error, model | SentTerms) from error
 
 
-def _refusal(error: ValidationError) -> BadOrder:
-    field, why = first_refused(error)
+def _refusal(error: ValidationError, of: Any) -> BadOrder:
+    field, why = first_refused(error, of)
     given = error.errors()[0]["input"]
     if field == "search" and isinstance(given, str):
         return UnknownStrategy(given, STRATEGIES)

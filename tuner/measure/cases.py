@@ -22,6 +22,11 @@ CASES = ("normal", "positive", "impulse", "decaying", "offset")
 FEW = 32
 """An output with more numbers than this always has a large one."""
 
+LARGE = 2**24
+"""Bytes of a workload whose cases but the first have only so many :data:`DISTINCT` signals."""
+DISTINCT = 5
+"""A prime: what takes another signal of a batch than it should takes another one of these."""
+
 SPREAD = np.float32(4)
 """Of sums before an activation, which turns at up to 6."""
 STEEP = 5.0
@@ -45,7 +50,8 @@ References = Callable[..., Mapping[str, NDArray[np.float64]]]
 @dataclass(frozen=True)
 class Case:
     """One check: what is given, in the workload's order, and the exact outputs by their names,
-    rounded once."""
+    rounded once. An array with fewer signals than the workload's argument stands for them again
+    and again."""
 
     name: str
     given: tuple[Array, ...]
@@ -66,9 +72,13 @@ def kept_in(workload: Workload) -> str:
 
 def size(workload: Workload) -> int:
     """Bytes of the files that :func:`write` makes, but for their headers."""
-    outputs = sum(output.elements for output in workload.outputs)
-    exact = outputs * np.dtype(kept_in(workload)).itemsize
-    return len(CASES) * (sum(argument.bytes for argument in workload.given) + exact)
+    itemsize = np.dtype(kept_in(workload)).itemsize
+    written = [_distinct(workload, name) for name in CASES]
+    return sum(
+        sum(argument.bytes for argument in each.given)
+        + sum(output.elements * itemsize for output in each.outputs)
+        for each in written
+    )
 
 
 def write(workload: Workload, directory: Path, seed: int) -> None:
@@ -81,9 +91,47 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
             given = draw(workload, name, rng)
         for argument, array in zip(workload.given, given, strict=True):
             np.save(directory / f"{name}.{argument.name}.npy", array)
-        for output, exact in references(workload, *given).items():
+        for output, exact in _exact(workload, _distinct(workload, name), given).items():
             kept = exact.astype(kept_in(workload), copy=False)
             np.save(directory / f"{name}.{output}.npy", kept)
+
+
+def _distinct(workload: Workload, name: str) -> Workload:
+    """The workload of the signals that a case has: of large batches the first case alone has all
+    of them. To draw as many for each would take longer than a search."""
+    signals = _signals(workload)
+    few = any(output.elements <= FEW for output in workload.outputs)
+    if name == CASES[0] or signals <= DISTINCT or workload.bytes < LARGE or few:
+        return workload
+    return type(workload).model_validate(workload.model_dump() | {"B": DISTINCT})
+
+
+def _signals(workload: Workload) -> int:
+    """Of a batch."""
+    return getattr(workload, "B", 1)
+
+
+def _exact(
+    workload: Workload, distinct: Workload, given: Sequence[Array]
+) -> dict[str, NDArray[np.float64]]:
+    """The outputs for what is ``given`` for the ``distinct`` signals of a workload: of each signal,
+    or, if they are sums over all signals, with each as often as it comes."""
+    references = operator(workload.operator).references
+    exact = references(distinct, *given)
+    whole = [
+        sums.name
+        for sums, own in zip(workload.outputs, distinct.outputs, strict=True)
+        if distinct != workload and sums.shape == own.shape
+    ]
+    if whole:
+        often = np.bincount(np.arange(_signals(workload)) % _signals(distinct)).astype(np.float64)
+        weighted = (
+            (array.T * often).T if argument.role == "gradient" else array
+            for argument, array in zip(distinct.given, given, strict=True)
+        )
+        sums = references(distinct, *weighted)
+        exact |= {name: sums[name] for name in whole}
+    return exact
 
 
 def read(workload: Workload, directory: Path) -> list[Case]:
@@ -110,21 +158,27 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
     second, which begins with a spike and decays: no other product averages a rounding error out.
     ``offset`` has a tiny first argument on a large constant, and a large second. All are drawn in
     float32 and rounded to their dtype."""
-    return tuple(_drawn(workload, argument, name, rng) for argument in workload.given)
+    arguments = _distinct(workload, name).given
+    return tuple(
+        _drawn(workload, argument, place, name, rng) for place, argument in enumerate(arguments)
+    )
 
 
-def _drawn(workload: Workload, argument: Argument, name: str, rng: np.random.Generator) -> Array:
+def _drawn(
+    workload: Workload, argument: Argument, place: int, name: str, rng: np.random.Generator
+) -> Array:
+    """``place`` is the argument's among those of the workload that are given."""
     if name == "positive":
         values = _filled(
             argument.shape, rng, lambda own, out: own.random(out=out, dtype=np.float32)
         )
         values += np.float32(0.5)
-        if argument in workload.given[1:2]:
+        if place == 1:
             values *= _headroom(workload)
-    elif name == "impulse" and argument == workload.given[0]:
+    elif name == "impulse" and place == 0:
         values = _corners(argument)
-    elif name in ("decaying", "offset") and argument in workload.given[:2]:
-        values = _extreme(workload, argument, name, rng)
+    elif name in ("decaying", "offset") and place < 2:
+        values = _extreme(workload, argument, name, rng, is_first=place == 0)
     else:
         values = _normal(argument.shape, rng)
         if argument.role == "sums":
@@ -177,11 +231,11 @@ def _corners(argument: Argument) -> NDArray[np.float32]:
 
 
 def _extreme(
-    workload: Workload, argument: Argument, name: str, rng: np.random.Generator
+    workload: Workload, argument: Argument, name: str, rng: np.random.Generator, *, is_first: bool
 ) -> NDArray[np.float32]:
     """Of the size that makes sums no larger than on normal input, times a power of the range."""
     values = _normal(argument.shape, rng)
-    range_of, is_first = RANGE[workload.dtype], argument == workload.given[0]
+    range_of = RANGE[workload.dtype]
     if name == "decaying":
         if not is_first:
             extent = argument.shape[-1]

@@ -93,6 +93,12 @@ class InPlace(torch.nn.Module):
             )
         super().__setattr__(name, value)
 
+    def stand_alone(self) -> None:
+        """Compute the convolution alone, and all of its output."""
+        self.taken_in = None
+        vars(self).update(vars(self).pop("whole", {}))
+        self.take_in(None, "none")
+
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def part(self) -> None:
         """Compute the convolution alone from now on. What was taken in computes itself."""
@@ -101,9 +107,7 @@ class InPlace(torch.nn.Module):
             return
         why = taken.why(self)
         taken.end()
-        self.taken_in = None
-        vars(self).update(self.whole)
-        self.take_in(None, "none")
+        self.stand_alone()
         warnings.warn(
             f"{type(self).__name__} takes nothing in any more: {why}. Its model computes what it "
             "should, but what was taken in by itself: call optimize_ again",

@@ -137,7 +137,7 @@ class LooksUp(torch.nn.Module):
 
     @property
     def _has_bias(self) -> bool:
-        return self._norm is not None or self._current("bias") is not None
+        return self.norm is not None or self._current("bias") is not None
 
     @abstractmethod
     def _fields(self, x: Any) -> dict[str, Any] | str:

@@ -80,7 +80,7 @@ class Tuned(InPlace, LooksUp):
         self.max_error = max_error
         self.activation = activation
         self.bias_in_kernel = True
-        self._norm: BatchNorm | None = None
+        self.norm: BatchNorm | None = None
         self.used_backward = {}
         self._number = module_operator.numbered(self)
         self.said = Said()
@@ -102,7 +102,7 @@ class Tuned(InPlace, LooksUp):
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute what stands behind the convolution in a model too: a batch norm, an activation.
         They keep their places, and must pass on there what comes."""
-        self._norm, self.activation = norm, activation  # which forgets what was found
+        self.norm, self.activation = norm, activation  # which forgets what was found
 
     def __getstate__(self) -> dict[str, Any]:
         # what was found is of this process
@@ -140,7 +140,7 @@ class Tuned(InPlace, LooksUp):
         if torch.compiler.is_compiling():
             return self._compiled(x, weight, bias, residual)
         kind = x.device.type
-        if self._norm is None and autocast.is_on(kind):
+        if self.norm is None and autocast.is_on(kind):
             given: Any = autocast.cast(kind, x, weight, bias, residual)
             with torch.autocast(kind, enabled=False):
                 return self.computed(*given)
@@ -149,7 +149,7 @@ class Tuned(InPlace, LooksUp):
     @property
     def only_plain(self) -> bool:
         """Whether its gradients are all PyTorch's."""
-        return self._norm is not None
+        return self.norm is not None
 
     def _compiled(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
@@ -158,8 +158,8 @@ class Tuned(InPlace, LooksUp):
         given = there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
-        normed = self._norm is not None and (
-            self._norm.training
+        normed = self.norm is not None and (
+            self.norm.training
             or (torch.is_grad_enabled() and self._needs_grad(given))
             or torch.is_autocast_enabled(x.device.type)
         )
@@ -170,8 +170,8 @@ class Tuned(InPlace, LooksUp):
     def plain(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """The output by PyTorch alone."""
         y = self.convolved(x, weight, bias)
-        if self._norm is not None:
-            y = self._norm.normalised(y)
+        if self.norm is not None:
+            y = self.norm.normalised(y)
         if residual is not None:
             y = y + residual
         return activations.applied(self.activation, y)
@@ -221,7 +221,7 @@ class Tuned(InPlace, LooksUp):
             asked.append((False, "backward_weight"))
         if x.requires_grad and weight.requires_grad:
             asked.append((False, "backward"))
-        if self._norm is not None:
+        if self.norm is not None:
             return NORM_NEEDS_GRAD
         if not any(self.found_for(x, x.device, *each).library for each in asked):
             return NEEDS_GRAD
@@ -257,7 +257,7 @@ class Tuned(InPlace, LooksUp):
         if (
             torch.is_grad_enabled()
             or not self.is_dense(x)
-            or self._norm is not None
+            or self.norm is not None
             or (work.bias, work.activation) != (bias is not None, self.activation)
             or weight.shape != second.shape
         ):
@@ -291,8 +291,8 @@ class Tuned(InPlace, LooksUp):
         self, library: Library, x: Any, weight: Any, bias: Any, residual: Any, last: Activation
     ) -> Any:
         """What the library was tuned without is done to its output."""
-        if self._norm is not None:
-            weight, bias = self._norm.folded(weight, bias)
+        if self.norm is not None:
+            weight, bias = self.norm.folded(weight, bias)
         work: Any = library.workload
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
         taken = [self.taken(x, first), weight]
@@ -319,7 +319,7 @@ class Tuned(InPlace, LooksUp):
     @property
     def _extra(self) -> str:
         """What is computed behind the convolution, for :meth:`extra_repr`."""
-        norm = "" if self._norm is None else ", batch norm"
+        norm = "" if self.norm is None else ", batch norm"
         return norm + ("" if self.activation == "none" else f", activation={self.activation}")
 
     def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
@@ -334,15 +334,15 @@ class Tuned(InPlace, LooksUp):
 
     def _needs_grad(self, given: Sequence[Any]) -> bool:
         return any(each.requires_grad for each in given) or (
-            self._norm is not None and self._norm.needs_grad
+            self.norm is not None and self.norm.needs_grad
         )
 
     def _unready(self, x: Any) -> str | None:
         """Why no library may be called now."""
-        if self._norm is not None:
-            if self._norm.needs_grad and torch.is_grad_enabled():
+        if self.norm is not None:
+            if self.norm.needs_grad and torch.is_grad_enabled():
                 return NORM_NEEDS_GRAD
-            if self._norm.training:
+            if self.norm.training:
                 return "its batch norm normalises by what comes, as in training mode; call eval()"
         if autocast.is_on(x.device.type):
             return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import inf
@@ -98,6 +99,11 @@ def judged(bar: Bar, rows: list[Row], kind: str, device: str) -> Verdict:
             values[name] = value
     if len(values) < len(wanted):
         return Verdict(bar, f"not measured ({len(values)} of {len(wanted)} shapes)")
+    return held(bar, values)
+
+
+def held(bar: Bar, values: Mapping[str, float]) -> Verdict:
+    """The verdict on the figures of these shapes."""
     worst = max if bar.at == "most" else min
     of = None if bar.mean or len(values) == 1 else worst(values, key=lambda name: values[name])
     value = geometric_mean(values.values()) if bar.mean else worst(values.values())

@@ -47,7 +47,7 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
     rows = {row["name"]: row for row in result["rows"]}
     measured = [row for row in rows.values() if "error" not in row]
     lines = [f"# Limits: {device['name']}", "", *origin(result, measured), ""]
-    lines += [_protocol(device["name"]), "", *_bars(verdicts)]
+    lines += [_protocol(device["name"]), "", *bars(verdicts)]
     for group, shapes in groupby(SHAPES[device["kind"]], key=lambda shape: shape.group):
         found = [rows[shape.name] for shape in shapes if shape.name in rows]
         if found:
@@ -103,7 +103,8 @@ def _protocol(device: str) -> str:
     )
 
 
-def _bars(verdicts: list[Verdict]) -> list[str]:
+def bars(verdicts: list[Verdict]) -> list[str]:
+    """Each, and whether it is reached."""
     lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
     for verdict in verdicts:
         value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"

@@ -83,12 +83,15 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
     with torch.no_grad():
         for scale in (*scales, *(norm.weight for norm in norms if norm.affine)):
             scale.uniform_(0.5, 1.5)
+        usual = [norm.momentum for norm in norms]
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # all that was seen counts alike
             norm.train()
         if norms:
             model(x)
+        for norm, momentum in zip(norms, usual, strict=True):
+            norm.momentum = momentum
     model.eval()
 
 

@@ -1,10 +1,15 @@
-"""The rankers of ``match=predicted``: trials recorded, rankers trained on them, and judged.
+"""The rankers of ``match=predicted``: trials recorded, rankers trained on them, and judged, on
+recordings and live.
 
 python -m tests.benchmarks.predicted record --target cuda --trials 40 --builders 14 \
     --write tests/benchmarks/predicted/recordings/h200.json.gz
 python -m tests.benchmarks.predicted gather
 python -m tests.benchmarks.predicted train
 python -m tests.benchmarks.predicted judge --write docs/benchmarks/predicted
+python -m tests.benchmarks.predicted live --target cuda --seconds 400 --write part1
+python -m tests.benchmarks.predicted live --target cuda --skip part1.json --write part2
+python -m tests.benchmarks.predicted live --merge part1.json part2.json \
+    --write docs/benchmarks/predicted-live
 """
 
 from __future__ import annotations
@@ -14,14 +19,17 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from templates import operators
+from tests.benchmarks.parts import add_arguments, read
+from tests.benchmarks.predicted import live, live_page
 from tests.benchmarks.predicted.finalists import gathered
 from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.known import known, known_gradients
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
-from tests.benchmarks.predicted.shapes import to_learn
+from tests.benchmarks.predicted.shapes import RECORDED, to_learn
 from tests.benchmarks.predicted.train import Example, train
 from tests.benchmarks.predicted.trials import FOLDER
 from tests.benchmarks.strategies.recording import load, names, samples
@@ -40,7 +48,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     recording = commands.add_parser("record", help="measure trials of shapes to learn from")
     recording.add_argument("--target", choices=KINDS, required=True)
-    recording.add_argument("--shapes", type=int, default=48)
+    recording.add_argument("--shapes", type=int, default=RECORDED)
     recording.add_argument("--trials", type=int, default=32, help="of each shape")
     recording.add_argument("--seconds", type=float, default=3600.0, help="at most")
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
@@ -53,6 +61,11 @@ def main() -> None:
     judging = commands.add_parser("judge", help="judge them on shapes that are left out")
     judging.add_argument("--write", type=Path, help="path without suffix: .json and .md are made")
     judging.set_defaults(run=_judge)
+    living = commands.add_parser("live", help="compare answers with searches of the same shapes")
+    add_arguments(living, trials=256)
+    living.add_argument("--shapes", type=int, default=40)
+    living.add_argument("--seed", type=int, default=1, help="of each search")
+    living.set_defaults(run=_live)
     options = parser.parse_args()
     options.run(options)
 
@@ -117,6 +130,21 @@ def _judge(options: argparse.Namespace) -> None:
     print(text)
     if options.write:
         write(options.write, {"command": command, "trained": trained, "rows": rows}, text)
+
+
+def _live(options: argparse.Namespace) -> None:
+    def told(part: dict[str, Any]) -> str:
+        result = live.merged([part])
+        text = live_page.markdown(result)
+        if options.write:
+            bars = [each.to_json() for each in live_page.verdicts(result)]
+            write(options.write, result | {"bars": bars}, text)
+        return text
+
+    if options.merge:
+        print(told(live.merged(read(options.merge))))
+    else:
+        print(told(live.live(detect(options.target), options, told)))
 
 
 if __name__ == "__main__":

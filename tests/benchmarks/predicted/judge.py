@@ -11,7 +11,7 @@ import numpy as np
 
 import templates
 from templates.limits import DeviceLimits
-from tests.benchmarks.predicted.known import extents
+from tests.benchmarks.predicted.shapes import extents
 from tests.benchmarks.predicted.train import Example, train
 from tests.benchmarks.predicted.trials import Config
 from tests.benchmarks.strategies.recording import Recording

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from templates.workload import Workload
 from tests.benchmarks.predicted.finalists import is_judged
+from tests.benchmarks.predicted.shapes import extents
 from tests.benchmarks.predicted.train import Example, examples
 from tests.benchmarks.predicted.trials import FOLDER, Recordings
 
@@ -17,7 +17,6 @@ SAMPLES = Path(__file__).parents[1] / "strategies/samples"
 GRADIENTS = Path(__file__).parents[1] / "training/recordings"
 """Of the templates that only gradients have: what was measured for the page of gradients, and, on
 the same device, what a ranker expected to be fast for batches of 128 and planes."""
-EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
 
 
 def known(operator: str, kind: str) -> list[Example]:
@@ -35,12 +34,6 @@ def others(workload: Workload, kind: str) -> list[Example]:
     """All trials of shapes that are not like a workload."""
     found = (_of(folder, workload.operator, kind) for folder in (FOLDER, SAMPLES))
     return [each for each in chain(*found) if extents(each.shape.shape) != extents(workload)]
-
-
-def extents(workload: Workload) -> tuple[Any, ...]:
-    """What makes shapes alike, whatever their batch, layout, dtype and epilogue."""
-    fields = workload.model_dump()
-    return tuple(fields.get(name) for name in EXTENTS[workload.operator])
 
 
 @cache

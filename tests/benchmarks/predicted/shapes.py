@@ -1,4 +1,4 @@
-"""Shapes to learn from, drawn by a seed."""
+"""Shapes to learn from and shapes to judge by, drawn by seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import templates
 from templates.workload import Workload
 from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
-SEED = 1
+SEED, LIVE_SEED = 1, 2
+RECORDED = 48
+"""So many are recorded if nothing else is said, and no shape to judge by is like one of them."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
 """A shape must be checked and timed in a fraction of a second."""
@@ -20,6 +22,7 @@ LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
 """Those that other pages report on are drawn by no seed."""
+EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
 
 Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 
@@ -27,7 +30,22 @@ Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 def to_learn(kind: str, count: int) -> list[Workload]:
     """Different ones for that kind of device, the operators in turn; the first of more are the
     same."""
-    rng = np.random.default_rng([SEED, len(kind)])
+    return _drawn(kind, count, SEED, set())
+
+
+def to_judge(kind: str, count: int) -> list[Workload]:
+    """The same, none like those to learn from."""
+    return _drawn(kind, count, LIVE_SEED, {*map(extents, to_learn(kind, RECORDED))})
+
+
+def extents(workload: Workload) -> tuple[Any, ...]:
+    """What makes shapes alike, whatever their batch, layout, dtype and epilogue."""
+    fields = workload.model_dump()
+    return workload.operator, *(fields.get(name) for name in EXTENTS[workload.operator])
+
+
+def _drawn(kind: str, count: int, seed: int, unlike: set[tuple[Any, ...]]) -> list[Workload]:
+    rng = np.random.default_rng([seed, len(kind)])
     found: dict[str, Workload] = {}
     turn = 0
     while len(found) < count:
@@ -38,7 +56,7 @@ def to_learn(kind: str, count: int) -> list[Workload]:
         except ValidationError:  # a kernel longer than its signal, say
             continue
         small = workload.flops <= MOST_FLOPS[kind] and workload.bytes <= MOST_BYTES[kind]
-        if small and not _is_a_layer(fields):
+        if small and not _is_a_layer(fields) and extents(workload) not in unlike:
             found[workload.key] = workload
             turn += 1
     return list(found.values())

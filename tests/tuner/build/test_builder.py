@@ -21,8 +21,11 @@ from tests.tuner.measure.planted import PlantedBuild
 from tests.tuner.measure.remote import gone
 from tuner.build.builder import Builder
 from tuner.build.compile import BuildOrder, program_of
+from tuner.build.linker import linker
+from tuner.cli.doctor import examine
 from tuner.device.device import Device
 from tuner.errors import NoLinker
+from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
 
@@ -199,3 +202,16 @@ def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NoLinker, match="install g"):
         Builder(workers=1)
+
+
+def test_a_compiler_without_its_linker_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container has it that brings no binutils."""
+    (tmp_path / "g++").symlink_to(Path(linker()).resolve())
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoLinker, match=r"can't link a library \(.*: install binutils"):
+        Builder(workers=1)
+    (found,) = [each for each in examine(Settings()) if each.what == "C++ compiler"]
+    assert (found.state, "binutils" in found.detail) == ("missing", True)

@@ -44,6 +44,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"M": 10**5000}, "M", "larger than any field"),
     ({"M": 10**300}, "M", "must be at most 16777216"),
     ({"Q": 3}, "Q", "is not a field of this request"),
+    ({"strid": 3}, "strid", "did you mean stride?"),
+    ({"trails": 3}, "trails", "did you mean trials?"),
 ]
 
 

@@ -1,7 +1,10 @@
 """What takes a layer's output unseen, or asks for its class, shows in the example's output, and is
 left as it is."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tuner.torch import optimize_  # noqa: E402
+from tuner.torch.modules import Tuned  # noqa: E402
 
 
 def in_another_thread(block: Block, y: Any) -> Any:
@@ -48,8 +52,135 @@ def test_nothing_is_taken_in_if_the_output_is_another_one(source: Local, x: Any,
     assert model.conv.used == "tuned"
     assert report.error is not None
     assert report.error < 1e-5
-    said = "conv: BatchNorm2d and ReLU6 stay, because with them in kernels the example's output is"
+    said = "conv: BatchNorm2d and ReLU6 stay, because with them in its kernel the example's output"
     assert said in str(report)
+
+
+def test_only_that_layer_is_kept_from_it(source: Local, x: Any) -> None:
+    model = nn.Sequential(of(usual), of(in_another_thread), of(usual), of(by_its_forward)).eval()
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source)
+    taken = [row.takes_in for row in report.rows]
+    assert taken == [["BatchNorm2d", "ReLU6"], [], ["BatchNorm2d", "ReLU6"], []]
+    assert [row.by for row in report.rows] == ["tuned"] * 4
+    assert close(outputs(model, x), plain)
+
+
+def test_what_is_cut_off_is_computed_if_it_is_taken_unseen(source: Local) -> None:
+    model, x = Whole().eval(), torch.randn(2, 4, 61)
+    plain = outputs(model, x)
+    (row,) = optimize_(model, x, source=source).rows
+    assert (row.by, row.takes_in) == ("pytorch", [])
+    assert " full " in row.shape
+    assert close(outputs(model, x), plain)
+
+
+class Whole(nn.Module):
+    """What it cuts off of its convolution's output is used, and no mode is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv1d(4, 4, 4, groups=4, padding=3), nn.SiLU()
+
+    def forward(self, x: Any) -> Any:
+        y = self.conv(x)
+        with torch._C.DisableTorchFunction():
+            ends = y[..., -61:].sum()
+        return self.act(y[..., : x.shape[-1]]) + ends
+
+
+def test_what_is_small_or_rounded_roughly_is_found(source: Local, x: Any) -> None:
+    def call(block: Block, y: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            other = torch.sigmoid(y)
+        return usual(block, y) + 1e-4 * other
+
+    assert optimize_(of(call), x, source=source).rows[0].takes_in == []
+    rough = Rough().eval().bfloat16()
+    signal = torch.randn(1, 1, 1001).bfloat16()
+    (row,) = optimize_(rough, signal, source=source).rows
+    assert (row.by, row.takes_in) == ("tuned", [])
+
+
+class Rough(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.ReLU()
+
+    def forward(self, x: Any) -> Any:
+        y = self.conv(x)
+        with torch._C.DisableTorchFunction():
+            other = 0.1 * y
+        return self.act(y) + other
+
+
+@dataclass
+class Given:
+    features: Any
+    of: Any = None
+
+
+class Slotted:
+    __slots__ = ("features", "unset")
+
+    def __init__(self, features: Any) -> None:
+        self.features = features
+
+
+class Listed(list[Any]):
+    pass
+
+
+GIVING: list[Callable[[Any], Any]] = [
+    Given,
+    Slotted,
+    lambda y: Listed([y]),
+    lambda y: SimpleNamespace(parts={"features": [y]}),
+    lambda y: {"features": Given(3, of=(None, y))},
+    lambda y: y.sum().item(),
+]
+
+
+@pytest.mark.parametrize("give", GIVING)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_an_output_of_any_class_is_compared(
+    source: Local, x: Any, give: Callable[[Any], Any], mode: Any
+) -> None:
+    model = of(lambda block, y: give(in_another_thread(block, y)))
+    report = optimize_(model, x, source=source, mode=mode)
+    assert all(row.takes_in == [] for row in report.rows)
+    assert report.tuned == 1
+    assert report.error is not None
+
+
+def test_an_output_that_holds_itself_and_its_model_is_compared(source: Local, x: Any) -> None:
+    def call(block: Block, y: Any) -> Any:
+        given = SimpleNamespace(features=usual(block, y), model=block, kind=Block)
+        given.given = given
+        return given
+
+    report = optimize_(of(call), x, source=source)
+    assert report.error is not None
+    assert report.error < 1e-5
+
+
+def test_a_layer_whose_kernel_gives_something_else_is_left(
+    source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Sequential(of(usual), of(usual)).eval()
+    plain = outputs(model, x)
+    by_kernel: Any = Tuned.by_kernel
+
+    def off(layer: Any, *given: Any) -> Any:
+        y = by_kernel(layer, *given)
+        return y * 1.01 if layer.weight is model[0].conv.weight else y
+
+    monkeypatch.setattr(Tuned, "by_kernel", off)
+    report = optimize_(model, x, source=source)
+    assert [row.by for row in report.rows] == ["pytorch", "tuned"]
+    assert "0.conv: its kernel's output is not PyTorch's" in str(report)
+    assert [type(block.conv) is nn.Conv2d for block in model] == [True, False]
+    assert close(outputs(model, x), plain)
 
 
 def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:
@@ -81,7 +212,66 @@ def test_no_layer_is_replaced_if_the_output_is_another_one(source: Local, x: Any
     assert type(model.conv) is nn.Conv2d
     (row,) = report.rows
     assert (row.by, report.tuned, report.error, report.after_ms) == ("pytorch", 0, None, None)
-    assert "conv: with tuned layers the example's output is another one" in str(report)
+    assert "conv: with a tuned layer the example's output is another one" in str(report)
+
+
+def takes_only_what_it_has(block: Block, y: Any) -> Any:
+    if isinstance(block.conv, nn.Conv2d):
+        return usual(block, y)
+    raise TypeError("not a convolution,\nbut another layer")
+
+
+def asks_for_what_it_set(block: Block, y: Any) -> Any:
+    return usual(block, y) * block.conv.gain
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (takes_only_what_it_has, "TypeError: not a convolution,"),
+        (asks_for_what_it_set, "AttributeError: 'DepthwiseConv2d' object has no attribute 'gain'"),
+    ],
+)
+def test_no_layer_is_replaced_if_the_call_fails_then(
+    source: Local, x: Any, call: Any, error: str
+) -> None:
+    model = nn.Sequential(of(call), of(usual)).eval()
+    model[0].conv.gain = 2.0
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source)
+    assert close(outputs(model, x), plain)
+    assert type(model[0].conv) is nn.Conv2d
+    assert [row.by for row in report.rows] == ["pytorch", "tuned"]
+    assert f"0.conv: with a tuned layer the example's call fails ({error}): " in str(report)
+
+
+class AsksHowItLies(nn.Module):
+    """PyTorch's signals have their samples beside each other on a CPU, whatever the input's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(4, 6, 5, padding=2, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return self.conv(x.mT).view(2, -1)
+
+
+def test_so_it_is_if_it_asks_how_an_output_lies(source: Local) -> None:
+    model, signals = AsksHowItLies().eval(), torch.randn(2, 61, 4)
+    plain = outputs(model, signals)
+    report = optimize_(model, signals, source=source)
+    assert torch.equal(outputs(model, signals), plain)
+    assert "fails (RuntimeError: view size is not compatible" in str(report)
+
+
+def test_only_those_that_it_asks_stay(source: Local, x: Any) -> None:
+    asks = AsksForItsClass(usual)
+    asks.conv.bias = nn.Parameter(torch.randn(6))
+    model = nn.Sequential(of(usual), asks, of(usual)).eval()
+    plain = outputs(model, x)
+    report = optimize_(model, x, source=source)
+    assert [row.by for row in report.rows] == ["tuned", "pytorch", "tuned"]
+    assert close(outputs(model, x), plain)
 
 
 def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> None:

@@ -37,7 +37,7 @@ def worker(
     build here and measure on the devices of other machines."""
     import structlog
 
-    from tuner.build.linker import linker
+    from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.device.gpus import chosen
     from tuner.library.signing_key import own_key
@@ -48,7 +48,7 @@ def worker(
 
     settings = Settings()
     logs.configure(settings.log_format)
-    linker()
+    must_link()
     own_key(settings.signing_key)
     if gpus is not None:
         if target is Target.cpu:

@@ -25,7 +25,7 @@ def ladder(
 ) -> None:
     """Build, check and time every rung here, beside the tuned best and the peers; store the table.
     Without a shape it is the document's own, or the first document's."""
-    from tuner.build.linker import linker
+    from tuner.build.linker import must_link
     from tuner.config import can_be_written
     from tuner.device.detect import detect
     from tuner.errors import TunerError
@@ -46,7 +46,7 @@ def ladder(
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
     if svg is not None and not can_be_written(svg):
         raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
-    linker()
+    must_link()
     device = detect(target.value)
     stop_on_signals()
     try:

@@ -112,7 +112,7 @@ def tune(
 
 def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
     from db import models
-    from tuner.build.linker import linker
+    from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.job.model_order import model_ordered
     from tuner.process import logs
@@ -124,7 +124,7 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
 
     settings = Settings()
     logs.quietly(settings.log_format)
-    linker()
+    must_link()
     device = detect(how.target)
     stop_on_signals()
     order = model_ordered(name, workloads, how, device.kind)

@@ -50,7 +50,7 @@ def tune(
 def tuned(workload: Workload, how: Terms) -> Best:
     """The best of that order, run in this process."""
     from db.results import best as bests
-    from tuner.build.linker import linker
+    from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.process import logs
     from tuner.settings import Settings
@@ -60,7 +60,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
 
     settings = Settings()
     logs.quietly(settings.log_format)
-    linker()
+    must_link()
     device = detect(how.target)
     stop_on_signals()
     order = ordered(workload, how, device.kind)

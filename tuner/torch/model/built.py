@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 from tuner.errors import BadOrder, MissingRuntime, UnusableModel
 from tuner.torch.model.capture import Captured, capture
 from tuner.torch.model.dataflow import run
+from tuner.torch.model.report import in_a_line
 from tuner.torch.model.survey import Mode
 
 TIMM = "timm"
@@ -56,7 +57,7 @@ def workloads_of(
     except Exception as error:
         given = "x".join(map(str, (batch, *shape)))
         raise UnusableModel(
-            name, f"its call fails on an input of {given}: {_in_a_line(error)}"
+            name, f"its call fails on an input of {given}: {in_a_line(error)}"
         ) from error
     if not found:
         raise UnusableModel(name, "it calls no conv1d and no depthwise conv2d")
@@ -85,7 +86,7 @@ def _made(name: str, module: str, path: str) -> nn.Module:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        raise UnusableModel(name, f"{module} can't be imported: {_in_a_line(error)}") from error
+        raise UnusableModel(name, f"{module} can't be imported: {in_a_line(error)}") from error
     make: Any = found
     for part in path.split("."):
         make = getattr(make, part, None)
@@ -98,7 +99,7 @@ def _called(name: str, make: Callable[[], Any]) -> nn.Module:
     try:
         model = make()
     except Exception as error:
-        raise UnusableModel(name, f"it can't be built: {_in_a_line(error)}") from error
+        raise UnusableModel(name, f"it can't be built: {in_a_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise UnusableModel(
             name, f"it makes a {type(model).__name__}, and must make a torch.nn.Module"
@@ -133,8 +134,3 @@ def _last(x: torch.Tensor) -> torch.Tensor:
     if x.ndim == 4:
         return x.to(memory_format=torch.channels_last)
     return x.mT.contiguous().mT
-
-
-def _in_a_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

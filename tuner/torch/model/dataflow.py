@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from tuner.torch.functional import activations, autocast
 from tuner.torch.model.functions import CONVOLVING, AsFunction, form_of
+from tuner.torch.model.outputs import tensors
 from tuner.torch.tuned_module import Tuned
 
 _LOOKS = (
@@ -74,12 +75,12 @@ class _Output:
 class Dataflow:
     """``calls`` of each convolution, and of each that a module calls as a function; how often each
     other module was called at all, and how many functions of PyTorch's it called in all of these;
-    ``output`` is the model's."""
+    ``output`` has the tensors of the model's."""
 
     calls: dict[nn.Module | AsFunction, list[Called]] = field(default_factory=dict)
     times: Counter[nn.Module] = field(default_factory=Counter)
     functions: Counter[nn.Module] = field(default_factory=Counter)
-    output: Any = None
+    output: list[torch.Tensor] = field(default_factory=list)
 
 
 def run(
@@ -111,8 +112,8 @@ def watched(
     with watch.hooked(), watch.told_of_scripts(), watch, warnings.catch_warnings():
         # a compiled module's own hooks are called twice, which does no harm here
         warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
-        watch.flow.output = run(model, given, named, with_grad)
-    watch.end()
+        output = tensors(run(model, given, named, with_grad))
+    watch.end(output)
     return watch.flow
 
 
@@ -260,9 +261,11 @@ class _Watch(TorchFunctionMode):
     def _is_inside(self, tensor: torch.Tensor) -> bool:
         return any(entered == id(tensor) for _, entered in self._inside)
 
-    def end(self) -> None:
-        """Cut what is behind each call where an output has a second use, or is kept."""
-        self.flow.output = pytree.tree_map(self._returned, self.flow.output)
+    def end(self, returned: list[torch.Tensor]) -> None:
+        """Cut what is behind each call where an output has a second use, or is kept. What the model
+        returned is cleared: the graph of its gradients keeps outputs too."""
+        self.flow.output = [self._used(tensor) for tensor in returned]
+        returned.clear()
         if any(output.follower for output in self._outputs.values()):
             gc.collect()
         kept = {id(output) for output in self._outputs.values()}
@@ -274,10 +277,9 @@ class _Watch(TorchFunctionMode):
                 output.call.apart = f"{type(follower).__name__} stays, because {why}"
                 del output.call.behind[output.place :]
 
-    def _returned(self, leaf: Any) -> Any:
-        """What the model returns, without the graph of its gradients, which keeps outputs too."""
-        self._use(leaf, None)
-        return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+    def _used(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._use(tensor, None)
+        return tensor.detach()
 
 
 def may_follow(module: nn.Module) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import inf
 from typing import Any, get_args
@@ -21,10 +19,12 @@ from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
 from tuner.torch.model.dataflow import Called, run
 from tuner.torch.model.missing import OnMissing, Wanted
+from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row
 from tuner.torch.model.survey import FUSE, Filter, Layer, Mode, Terms, survey, uncalled
 from tuner.torch.model.swap import restore_, swaps_of
-from tuner.torch.model.timing import difference, in_turns, step
+from tuner.torch.model.timing import in_turns, step
+from tuner.torch.model.unseen import refused, settle
 
 
 def optimize_(
@@ -62,10 +62,10 @@ def optimize_(
 
     Keys of the ``state_dict`` stay, and so do parameters and the modes of modules; :func:`restore_`
     undoes it. A model that is optimised already is restored first. If the example's output is
-    another one with what a kernel takes in, or with tuned layers at all, the model keeps that, and
-    the report says so. A layer with a batch norm in it computes by PyTorch while gradients are
-    needed, or the norm is in training mode. Raises WrongArgument for an argument that can't be, and
-    what the model's call raises.
+    another one with what a layer takes in, or with a tuned layer at all, the model keeps that, and
+    so it does if a kernel's output is not PyTorch's; the report says so. A layer with a batch norm
+    in it computes by PyTorch while gradients are needed, or the norm is in training mode. Raises
+    WrongArgument for an argument that can't be, and what the model's call raises.
     """
     terms = Terms(source, fuse, filter_fn, max_error, mode)
     _check(model, source, on_missing, budget_seconds, example_inputs)
@@ -73,79 +73,20 @@ def optimize_(
     if example_inputs is None:
         return _at_first_call(model, terms)
     given, named = _inputs(example_inputs)
-    by_example = partial(_by_example, model, given, named, on_missing, budget_seconds)
-    try:
-        return by_example(terms)
-    except _AnotherOutput as found:
-        other = found
-    if any(row.takes_in for row in other.report.rows):
-        taken = {tuple(row.names): row.takes_in for row in other.report.rows}
-        try:
-            report = by_example(replace(terms, fuse=[each for each in fuse if each == "bias"]))
-        except _AnotherOutput as found:
-            other = found
-        else:
-            for row in report.rows:
-                if inside := taken.get(tuple(row.names)):
-                    stay, them = ("stays", "it") if len(inside) == 1 else ("stay", "them")
-                    row.apart = (
-                        f"{' and '.join(inside)} {stay}, because with {them} in kernels {other}: "
-                        "something else takes the layer's output, and is not seen"
-                    )
-            return report
-    for row in other.report.rows:
-        if row.by == "tuned":
-            row.leave(f"with tuned layers {other}: the model may ask for its layers' classes")
-    return Report(other.report.rows, training=model.training, mode=mode)
-
-
-class _AnotherOutput(Exception):
-    """Of a model that gives the same in two calls, and something else with tuned layers, even if
-    these compute by PyTorch: so it is no rounding, over which an output jumps."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(
-            f"the example's output is another one, by {report.error:.1e} of its largest value"
-        )
-        self.report = report
-
-
-def _by_example(
-    model: nn.Module,
-    given: tuple[Any, ...],
-    named: dict[str, Any],
-    on_missing: OnMissing,
-    budget_seconds: float | None,
-    terms: Terms,
-) -> Report:
-    """Raises _AnotherOutput; the model is as it was then."""
-    source: Any = terms.source
     layers, before = survey(model, given, named, terms)
-    served = _Served(source, terms.mode)
+    call = partial(step if mode == "training" else run, model, given, named)
+    settle(model, layers, call, before := call() if mode == "training" else before)
+    served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
-    tuned = {id(row.layer) for row in rows if row.by == "tuned"}
-    replaced = [layer for layer in layers if id(layer) in tuned]
-    swaps = swaps_of(model, replaced)
-    report = Report(rows, training=model.training, mode=terms.mode)
+    report = Report(rows, training=model.training, mode=mode)
+    swaps = swaps_of(model, _right(model, rows, call))
     if not swaps:
         return report
-    call = partial(step if terms.mode == "training" else run, model, given, named)
-    before = call() if terms.mode == "training" else before
     try:
         for swap in swaps:
             swap.apply()
         report.error = difference(before, call())
-        if not _within(report.error, most := _most(replaced)):
-            with _plainly(replaced):
-                plainly = difference(before, call())
-            for swap in swaps:
-                swap.undo()
-            again = difference(before, call())
-            if again is not None and _within(again, most) and not _within(plainly, most):
-                raise _AnotherOutput(report)
-            for swap in swaps:
-                swap.apply()
         report.before_ms, report.after_ms = in_turns(call, swaps)
     except BaseException:
         restore_(model)
@@ -153,31 +94,16 @@ def _by_example(
     return report
 
 
-@contextmanager
-def _plainly(layers: list[Layer]) -> Iterator[None]:
-    """Tuned layers compute all that they do by PyTorch, without the rounding of kernels."""
-    own = [vars(layer.tuned) for layer in layers]
-    for layer, its in zip(layers, own, strict=True):
-        its["computed"] = layer.tuned.plain  # type: ignore[union-attr]
-    try:
-        yield
-    finally:
-        for its in own:
-            del its["computed"]
-
-
-def _within(error: float | None, most: float) -> bool:
-    return error is None or error <= most
-
-
-def _most(layers: list[Layer]) -> float:
-    """By how much rounding in the layers may change the output, of its largest value. What
-    follows a layer makes its errors larger: networks' outputs differ by up to 13 times them."""
-    works: list[Any] = [
-        workload_for(layer, call.input, "forward") for layer in layers for call in layer.calls
-    ]
-    most: float = max(work.max_error for work in works if not isinstance(work, str))
-    return 100 * most
+def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[Layer]:
+    """The tuned layers whose kernels give what PyTorch does. The others' rows are left to it."""
+    found = {id(row.layer): row.layer for row in rows if row.by == "tuned" and row.layer}
+    while left := refused(model, list(found.values()), call):
+        for layer, why in left:
+            del found[id(layer)]
+            for row in rows:
+                if row.layer is layer:
+                    row.leave(why)
+    return list(found.values())
 
 
 def _check(

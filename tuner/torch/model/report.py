@@ -201,3 +201,9 @@ def _in_words(workload: Workload) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
+
+
+def in_a_line(error: Exception) -> str:
+    """An error of a model's own, by its class and the first line of what it says."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

@@ -1,0 +1,104 @@
+"""Shapes that nobody has tuned: what ``match=predicted`` answers, then the search of the same shape
+by the same worker. The search's last round has the prediction, its best and PyTorch's peers."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from templates.workload import Workload
+from tests.benchmarks.limits.figures import Row, peers
+from tests.benchmarks.limits.shapes import Shape
+from tests.benchmarks.parts import joined, measured
+from tests.benchmarks.predicted.shapes import to_judge
+from tests.benchmarks.tuned import Bench, JobFailed, knobs
+from tuner.device.device import Device
+
+PYTORCH = "pytorch*"
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One result of several from one kind of device, the worst prediction first."""
+    result = joined(parts)
+    result["shapes"] = max(part["shapes"] for part in parts)
+    result["rows"].sort(key=lambda row: 0.0 if "error" in row else as_fast_as_tuned(row))
+    return result
+
+
+def live(
+    device: Device, options: Namespace, grown: Callable[[dict[str, Any]], object]
+) -> dict[str, Any]:
+    """A part, as :func:`tests.benchmarks.parts.measured`."""
+    drawn = [
+        Shape(_name(each), each.operator, each.operator, each.told)
+        for each in to_judge(device.kind, options.shapes)
+    ]
+    command = (
+        f"python -m tests.benchmarks.predicted live --target {device.kind} "
+        f"--shapes {options.shapes} --trials {options.trials} --seed {options.seed}"
+    )
+    told = {"shapes": options.shapes}
+    return told | measured(drawn, device, command, options, lambda part: grown(told | part), _row)
+
+
+def as_fast_as_tuned(row: Row) -> float:
+    """How many times as fast as what the search found the prediction is."""
+    return float(tuned(row)["median_us"]) / predicted_us(row)
+
+
+def tuned(row: Row) -> dict[str, Any]:
+    """The fastest of the search's last round. On a CPU another may be the best, as it is delivered
+    in a process of its own."""
+    return _finalists(row)[0]
+
+
+def predicted_us(row: Row) -> float:
+    """The prediction in that round."""
+    return _in_the_round(row, row["predicted"]["config"])
+
+
+def as_fast_as_pytorch(row: Row) -> float | None:
+    """How many times as fast as the fastest of PyTorch's peers the prediction is, None if none was
+    timed. Beside a peer that is called from Python, the prediction's call is taken to cost as much
+    more than its kernel as the best's."""
+    slower = predicted_us(row) - _in_the_round(row, row["best"]["config"])
+    return min(
+        (
+            peer["time_us"] / (peer["time_us"] / peer["speedup"] + slower)
+            for peer in peers(row, PYTORCH)
+        ),
+        default=None,
+    )
+
+
+def _row(tuning: Bench, shape: Shape, options: Namespace) -> Row:
+    predicted = tuning.predict(shape.operator, shape.fields)
+    found = tuning.tune(
+        shape.operator, shape.fields, options.trials, options.seed, baselines="pytorch"
+    )
+    row = asdict(found) | {"predicted": asdict(predicted)}
+    if not any(each["config"] == predicted.config for each in _finalists(row)):
+        raise JobFailed(f"{shape.name}: the search's last round dropped {predicted.config}")
+    beside = as_fast_as_pytorch(row)
+    print(
+        f"{shape.name}: {as_fast_as_tuned(row):.2f} of the tuned speed, "
+        f"{'no' if beside is None else f'{beside:.2f}'} × PyTorch, "
+        f"answer {predicted.seconds:.1f} s, job {found.job_seconds:.0f} s",
+        flush=True,
+    )
+    return row
+
+
+def _name(workload: Workload) -> str:
+    return f"{workload.operator} {knobs(workload.told)}"
+
+
+def _in_the_round(row: Row, config: dict[str, Any]) -> float:
+    found = (each["median_us"] for each in _finalists(row) if each["config"] == config)
+    return float(next(found))
+
+
+def _finalists(row: Row) -> list[dict[str, Any]]:
+    return list(row["best"]["timing"]["finalists"])

@@ -1,0 +1,78 @@
+"""Shapes of live predictions, and the page on them from made-up figures."""
+
+from typing import Any
+
+import pytest
+
+from templates import operators
+from tests.benchmarks.limits.shapes import Shape
+from tests.benchmarks.predicted.__main__ import KINDS
+from tests.benchmarks.predicted.known import known
+from tests.benchmarks.predicted.live import as_fast_as_pytorch, as_fast_as_tuned, merged
+from tests.benchmarks.predicted.live_page import markdown, verdicts
+from tests.benchmarks.predicted.shapes import extents, to_judge
+from tests.benchmarks.test_limits import RUN, row
+
+TUNED, PREDICTED = ({"template": "made", "knob": knob} for knob in (1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(kind: str) -> None:
+    learnt = {
+        extents(example.shape.shape)
+        for operator in operators()
+        for each in KINDS
+        for example in known(operator.name, each)
+    }
+    judged = to_judge(kind, 40)
+    assert len({each.key for each in judged}) == 40
+    assert {each.operator for each in judged} == {each.name for each in operators()}
+    assert learnt
+    assert not learnt & {*map(extents, judged)}
+
+
+def test_the_prediction_is_compared_in_the_searchs_round() -> None:
+    one = found("one", tuned_us=10, predicted_us=12.5, pytorch_NCW=20)
+    assert as_fast_as_tuned(one) == pytest.approx(0.8)
+    assert as_fast_as_pytorch(one) == pytest.approx(20 / 12.5)
+    one["best"]["baselines"][0]["speedup"] = 20 / 14  # of a call: 4 µs more than the kernel
+    assert as_fast_as_pytorch(one) == pytest.approx(20 / 16.5)
+
+
+def test_bars_are_of_all_shapes_that_were_drawn() -> None:
+    rows = [
+        found("one", tuned_us=10, predicted_us=10, pytorch_NCW=20),
+        found("two", tuned_us=10, predicted_us=12.5, pytorch_NCW=11),
+    ]
+    parts = [{"shapes": 2, "runs": [RUN], "rows": [each]} for each in rows]
+    result = merged(parts)
+    assert [each["name"] for each in result["rows"]] == ["two", "one"]
+    mean, least = verdicts(result)
+    assert (mean.state, mean.value) == ("reached", pytest.approx(0.8**0.5))
+    assert (least.state, least.of) == ("**not reached**", "two")
+    text = markdown(result)
+    assert (
+        "| `template=made knob=2` | **12.50** | `template=made knob=1` | 10.00 | **0.80** |" in text
+    )
+    assert "| pytorch NCW | 11.00 | 0.88 | 4 | 1.5 |" in text
+
+
+def test_what_failed_is_told_and_counts_as_missing() -> None:
+    rows = [
+        found("one", tuned_us=10, predicted_us=10, pytorch_NCW=20),
+        {"name": "two", "run": 0, "error": "nothing worked"},
+    ]
+    result = merged([{"shapes": 2, "runs": [RUN], "rows": rows}])
+    assert [each.state for each in verdicts(result)] == ["reached by 1 of 2 shapes"] * 2
+    assert "- two: not measured. nothing worked" in markdown(result)
+
+
+def found(name: str, *, tuned_us: float, predicted_us: float, **peers: float) -> dict[str, Any]:
+    made = row(Shape(name, "conv1d", "conv1d", {"M": 64, "N": 3}), tuned_us, **peers)
+    made["best"]["config"] = TUNED
+    made["best"]["timing"]["finalists"] = [
+        {"config": TUNED, "median_us": tuned_us},
+        {"config": PREDICTED, "median_us": predicted_us},
+    ]
+    answer = {"config": PREDICTED, "trials": 4, "seconds": 1.5}
+    return made | {"predicted": answer}

@@ -1,0 +1,140 @@
+"""Cases of large batches, which but for the first repeat a few signals."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import templates
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
+from tuner.measure import cases
+from tuner.measure.cases import Case
+from tuner.measure.check import CHUNK, WrongAnswer, check, relative_error
+from tuner.measure.kernel import Tensors
+
+LAYER = {"B": 12, "C": 19, "H": 13, "W": 11, "K": 3, "layout": "NHWC"}
+SIGNALS = {"B": 13, "C": 35, "M": 51, "N": 4, "mode": "causal", "kind": "correlate"}
+LEAST = 50_000
+"""Bytes of what is large here."""
+BATCHES: list[Workload] = [
+    DepthwiseConv2dWorkload.model_validate(LAYER | fields)
+    for fields in (
+        {"bias": True, "residual": True, "activation": "silu", "multiplier": 2},
+        {"direction": "backward_input", "layout": "NCHW", "stride": 2},
+        {"direction": "backward_weight", "bias": True, "activation": "gelu"},
+    )
+] + [
+    Conv1dWorkload.model_validate(SIGNALS | fields)
+    for fields in (
+        {"layout": "NWC", "bias": True},
+        {"direction": "backward_weight", "groups": 1, "F": 8},
+        {"direction": "backward", "bias": True, "activation": "silu"},
+    )
+]
+
+
+def told(workload: Workload) -> str:
+    return f"{workload.operator} {' '.join(map(str, workload.told.values()))}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def large() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "LARGE", LEAST)
+        yield
+
+
+@pytest.fixture(scope="module", params=BATCHES, ids=told)
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Workload, list[Case], Path]:
+    workload: Workload = request.param
+    assert workload.bytes > cases.LARGE
+    folder = tmp_path_factory.mktemp("cases")
+    cases.write(workload, folder, seed=5)
+    return workload, cases.read(workload, folder), folder
+
+
+def whole(workload: Workload, case: Case) -> list[Any]:
+    """All that is given."""
+    pairs = zip(case.given, workload.given, strict=True)
+    return [np.resize(array, argument.shape) for array, argument in pairs]
+
+
+def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
+    workload, known, _ = written
+    for case in known:
+        references = templates.operator(workload.operator).references
+        exact = references(workload, *whole(workload, case))
+        for output in workload.outputs:
+            kept = np.resize(case.references[output.name], output.shape)
+            assert relative_error(kept, exact[output.name]) < 1e-13
+
+
+def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
+    workload, (first, *others), folder = written
+    shapes = [argument.shape for argument in workload.given]
+    assert [array.shape for array in first.given] == shapes
+    for case in others:
+        for array, shape in zip(case.given, shapes, strict=True):
+            batch = cases.DISTINCT if shape[0] == workload.model_dump()["B"] else shape[0]
+            assert array.shape == (batch, *shape[1:])
+    files = list(folder.iterdir())
+    assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], short: bool) -> None:
+    workload, known, _ = written
+    tensors = Tensors(workload, "cpu")
+    if short:
+        tensors._room = 0
+    for case in known:
+        tensors.fill(case)
+        for tensor, array in zip(tensors.given, whole(workload, case), strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), array)
+        for output, tensor in zip(workload.outputs, tensors.outputs, strict=True):
+            right = np.resize(case.references[output.name], output.shape)
+            tensor.copyfrom(right.astype(np.float32))
+        assert max(tensors.errors(case).values()) < 1e-7
+
+
+@pytest.mark.parametrize("signals", [1, cases.DISTINCT])
+def test_what_takes_another_signal_is_wrong(signals: int, tmp_path: Path) -> None:
+    """Also one that the few of later cases can't tell from the right one."""
+    workload = DepthwiseConv2dWorkload.model_validate(LAYER)
+    cases.write(workload, tmp_path, seed=5)
+
+    def errors(case: Case) -> Mapping[str, float]:
+        y = np.resize(case.references["output"], workload.output.shape)
+        y[signals:] = y[:-signals].copy()
+        return {"output": relative_error(y, case.references["output"])}
+
+    known = cases.read(workload, tmp_path)
+    with pytest.raises(WrongAnswer, match="on normal input"):
+        check(errors, known, workload.max_error)
+    wrong = [case.name for case in known[1:] if errors(case)["output"] > workload.max_error]
+    assert wrong == (["positive", "decaying", "offset"] if signals == 1 else [])
+
+
+@pytest.mark.parametrize("known", [7, CHUNK + 1])
+@pytest.mark.parametrize("place", [0, 6, 7, -1])
+def test_an_error_is_found_wherever_a_reference_stands_again(known: int, place: int) -> None:
+    exact = np.linspace(1, 2, known)
+    y = np.resize(exact, 3 * known + 4)
+    assert relative_error(y, exact) == 0
+    y[place] += 0.5
+    assert relative_error(y, exact) == pytest.approx(0.25)
+
+
+def test_an_output_with_few_numbers_needs_all_signals() -> None:
+    """Its sums could cancel."""
+    gradient = {"B": 64, "M": 500, "N": 5, "mode": "same", "direction": "backward_weight"}
+    workload = Conv1dWorkload.model_validate(gradient | {"kind": "correlate"})
+    assert workload.bytes > cases.LARGE
+    given = cases.draw(workload, "positive", np.random.default_rng(0))
+    assert [array.shape for array in given] == [argument.shape for argument in workload.given]

@@ -1,0 +1,149 @@
+"""What a model does with its layers unseen: it uses an output in another thread, in C++ or in a
+module's own forward, or asks for a layer's class. That shows if tuned layers stand in it, even if
+they compute by PyTorch, without the rounding of kernels: the output is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, partial
+from math import isnan
+from typing import Any
+
+import torch
+from torch import nn
+
+from templates.dtypes import USUAL_ERROR
+from tuner.torch.looks_up import DTYPES
+from tuner.torch.model.checked import checked
+from tuner.torch.model.outputs import difference
+from tuner.torch.model.report import in_a_line
+from tuner.torch.model.survey import Layer
+from tuner.torch.model.swap import swaps_of
+
+
+def settle(
+    model: nn.Module, layers: list[Layer], call: Callable[[], Any], before: list[torch.Tensor]
+) -> None:
+    """Take nothing into those layers with which the output is another one than ``before``, or the
+    call fails, and leave them to PyTorch if it still does."""
+    trial = _Trial(model, call, before, layers, _plainly)
+    while blamed := trial.blamed([layer for layer in layers if layer.tuned is not None]):
+        taking = [(layer, why) for layer, why in blamed if _takes(layer)]
+        for layer, why in taking:
+            _stand_alone(layer, why)
+        for layer, why in [] if taking else blamed:
+            layer.tuned, layer.reason = None, _asks(why)
+
+
+def refused(
+    model: nn.Module, layers: list[Layer], call: Callable[[], Any]
+) -> list[tuple[Layer, str]]:
+    """Those of the layers with whose kernels the call fails, or else those whose kernels give
+    something else than PyTorch, and why."""
+    wrong: dict[int, str] = {}
+    found = _Trial(model, call, None, layers, partial(checked, wrong)).blamed(layers)
+    failing = [(layer, _asks(why)) for layer, why in found]
+    return failing or [(layer, wrong[id(layer)]) for layer in layers if id(layer) in wrong]
+
+
+def _asks(why: str) -> str:
+    return (
+        f"with a tuned layer {why}: the model may ask for its layers' classes, or how their "
+        "outputs lie in memory"
+    )
+
+
+def _takes(layer: Layer) -> bool:
+    tuned: Any = layer.tuned
+    return bool(layer.passing or tuned.whole)
+
+
+def _stand_alone(layer: Layer, why: str) -> None:
+    inside = [type(module).__name__ for module in layer.passing] or ["what is cut off"]
+    stay, them = ("stays", "it") if len(inside) == 1 else ("stay", "them")
+    without = f"with {them} in its kernel" if layer.passing else "without it"
+    layer.calls[0].apart = (
+        f"{' and '.join(inside)} {stay}, because {without} {why}: something else takes the layer's "
+        "output, and is not seen"
+    )
+    layer.passing = []
+    tuned: Any = layer.tuned
+    tuned.stand_alone()
+
+
+class _Trial:
+    """Calls of a model with tuned layers, ``within`` a context for those. If there is a ``before``,
+    the output is compared with it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        call: Callable[[], Any],
+        before: list[torch.Tensor] | None,
+        layers: list[Layer],
+        within: Callable[[list[Layer]], AbstractContextManager[None]],
+    ) -> None:
+        self._model, self._call, self._before, self._within = model, call, before, within
+        dtypes = {DTYPES.get(each.input.dtype, "float32") for of in layers for each in of.calls}
+        self._rounding = max((USUAL_ERROR[dtype] for dtype in dtypes), default=0.0)
+
+    def blamed(self, layers: list[Layer]) -> list[tuple[Layer, str]]:
+        """Those with each of which the output is another one or the call fails, and why; all, if
+        with none of them alone."""
+        why = self._other(layers) if layers else ""
+        if not why:
+            return []
+        middle = len(layers) // 2
+        halves = (layers[:middle], layers[middle:]) if middle else ()
+        found = [each for half in halves for each in self.blamed(half)]
+        return found or [(layer, why) for layer in layers]
+
+    def _other(self, layers: list[Layer]) -> str:
+        """What is another with these layers; nothing if all is what it was."""
+        swaps = swaps_of(self._model, layers)
+        with self._within(layers):
+            try:
+                for swap in swaps:
+                    swap.apply()
+                after = self._call()
+            except Exception as error:
+                failure = f"the example's call fails ({in_a_line(error)})"
+            else:
+                failure = ""
+            finally:
+                for swap in swaps:
+                    swap.undo()
+        if failure:
+            self._again  # noqa: B018  # raises, if the model's own layers do
+            return failure
+        return "" if self._before is None else self._differs(after)
+
+    def _differs(self, after: Any) -> str:
+        apart = difference(self._before, after)
+        if apart is not None and apart <= self._rounding:
+            return ""
+        if apart is None:
+            return "" if self._again is None else "the example's output has another shape"
+        most = self._rounding + 4 * (self._again or 0.0)
+        if apart <= most or isnan(most):
+            return ""
+        return f"the example's output is another one, by {apart:.1e} of its largest value"
+
+    @cached_property
+    def _again(self) -> float | None:
+        """How much the output of the model's own layers differs from call to call."""
+        return difference(self._before, self._call())
+
+
+@contextmanager
+def _plainly(layers: list[Layer]) -> Iterator[None]:
+    """Tuned layers compute all that they do by PyTorch, without the rounding of kernels."""
+    own = [vars(layer.tuned) for layer in layers]
+    for layer, its in zip(layers, own, strict=True):
+        its["computed"] = layer.tuned.plain  # type: ignore[union-attr]
+    try:
+        yield
+    finally:
+        for its in own:
+            del its["computed"]
