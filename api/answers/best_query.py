@@ -14,7 +14,7 @@ from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summa
 from api.problems.problems import Problem
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
-from templates.near import near
+from templates.errors.near import near
 from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)

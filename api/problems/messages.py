@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from templates import operators
 from templates.errors import sentence
-from templates.near import near
+from templates.errors.near import near
 
 SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
 SHOWN_ERRORS = 5

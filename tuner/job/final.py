@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -35,6 +36,9 @@ NAIVE = "naive"
 PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
 """Above these, one call of the naive schedule takes more than a second."""
+NAIVE_MAX_TAPS = {"cpu": math.inf, "cuda": 1e5}
+"""The same of the terms of one output, which a GPU's thread adds up one after the other: 1.6 µs
+each on an H200, and eleven calls check it. A gradient of a weight has millions."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,9 @@ def _of_use(winners: list[Winner]) -> list[Winner]:
 def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
     """What may win beside the finalists, by name."""
     found = {DEFAULT: plan.default()}
-    if naive and plan.workload.flops <= NAIVE_MAX_FLOPS[plan.device.kind]:
+    workload, kind = plan.workload, plan.device.kind
+    few = workload.flops <= NAIVE_MAX_FLOPS[kind] and workload.taps <= NAIVE_MAX_TAPS[kind]
+    if naive and few:
         found[NAIVE] = naive
     return found
 

@@ -12,8 +12,10 @@ import pytest
 from db.results.peer_times import PeerTimes
 from templates import templates_for
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.limits import DeviceLimits
 from templates.template import Template
+from tests.templates.devices import H200
 from tests.tuner.measure.planted import Planted
 from tuner.build.compile import BuildOrder, Built
 from tuner.compare.comparison import Comparison, Entry
@@ -322,3 +324,15 @@ def test_what_the_search_kept_is_neither_built_nor_measured_again(tmp_path: Path
     assert {*runner.looked_at} == {*early, "final-finalist-0"}
     assert (found.config, found.library) == (CHOSEN[1], b"as it was measured")
     assert found.built.source == "its source"
+
+
+@pytest.mark.parametrize(("batch", "naive"), [(128, False), (1, True)])
+def test_what_adds_up_millions_one_after_the_other_is_left_out(
+    batch: int, naive: bool, tmp_path: Path
+) -> None:
+    layer = {"B": batch, "C": 32, "H": 112, "W": 112, "K": 3, "dtype": "bfloat16"}
+    weight = DepthwiseConv2dWorkload.model_validate(layer | {"direction": "backward_weight"})
+    target = {"kind": "cuda", "arch": "sm_90"}
+    device = Device("cuda", "a GPU", "sm_90", 2**37, "580", H200, target)
+    begun = begin(Plan(weight, device, "grid", 1), Builder(), tmp_path, naive=True)  # type: ignore[arg-type]
+    assert ("naive" in begun) == naive

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from templates.near import near
+from templates.errors.near import near
 
 SHOWN_INPUT = 60
 
