@@ -19,12 +19,11 @@ from tuner.errors import ChildTimeout
 from tuner.measure.confined import ENVIRONMENT, LIMITED
 from tuner.peers import IMPORTED, beside_kernels, here, import_libraries
 from tuner.process.child import Child
-from tuner.process.imports import of_pytorch
 from tuner.process.stopping import LOOK_SECONDS, check_stopped, pause, result_of
 
 RUNTIME = ("tvm", "tuner.compare.stage")
 """What a process that runs libraries is forked with. One with peers on the host has what their
-users import, and nothing else: PyTorch's is forked with it."""
+users import, and nothing else."""
 ON_A_GPU = (*RUNTIME, "torch")
 """The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
 BEGIN_SECONDS = 120.0
@@ -167,5 +166,4 @@ def child_of(kind: str, group: str) -> Child:
     """A new process for the peers of a group, which on a GPU are timed beside the kernels."""
     if beside_kernels(group, kind):
         return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)
-    alone = all(map(of_pytorch, IMPORTED[group]))
-    return Child(confinement=LIMITED, importing=IMPORTED[group] if alone else ())
+    return Child(confinement=LIMITED, importing=IMPORTED[group])

@@ -24,7 +24,6 @@ from tuner.process import channel
 from tuner.process.channel import Malformed
 from tuner.process.confine import Confinement
 from tuner.process.fork_server import Forked, ForkServer
-from tuner.process.imports import of_pytorch
 from tuner.process.stopping import check_stopped
 
 START_SECONDS = 60.0
@@ -34,6 +33,9 @@ READ_AT_IMPORT = ("TVM_USE_RUNTIME_LIB",)
 """Variables that a module reads when it is imported. Children that differ in others only are forked
 from one process."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+PEERS = ("scipy", "torch")
+"""What has its users' threads if nothing else is beside it. It makes them anew in a child that has
+work for them."""
 SECRET = ("TUNER_", "PG")
 """Variables that begin so stay here: a candidate is not told where the database is."""
 
@@ -222,8 +224,7 @@ def _environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _server(modules: tuple[str, ...], read: tuple[tuple[str, str | None], ...]) -> ForkServer:
-    # threads of linear algebra would not survive a fork; PyTorch makes its own when it has work
-    alone = bool(modules) and all(map(of_pytorch, modules))
+    alone = bool(modules) and all(name.partition(".")[0] in PEERS for name in modules)
     environment = _environment({} if alone else ONE_THREAD)
     environment |= {name: value for name, value in read if value is not None}
     return ForkServer(("tuner.process.child_main", *modules), environment)

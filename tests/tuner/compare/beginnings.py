@@ -16,12 +16,8 @@ def ticking(workload_key: str, cases: Path, kind: str, group: str) -> None:
             time.sleep(0.01)
 
 
-def nothing(group: str) -> None:
-    """In place of what imports the libraries."""
-
-
 def for_ever(group: str) -> None:
-    """Likewise, and it never has done so."""
+    """In place of what imports the libraries: it never has done so."""
     remote.hang()
 
 
@@ -29,6 +25,15 @@ def pytorchs_threads() -> int:
     import torch
 
     return int(torch.get_num_threads())
+
+
+def threads_of_a_product() -> int:
+    """Of this process, which has made those of linear algebra for it."""
+    import numpy as np
+
+    square = np.ones((512, 512))
+    assert (square @ square == 512).all()
+    return len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
 
 def crash(workload_key: str, cases: Path, kind: str, group: str) -> None:

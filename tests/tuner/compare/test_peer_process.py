@@ -29,6 +29,7 @@ from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.measure.trial import RunOrder, write_cases
 from tuner.peers import DEVICE, HOST, LAYERS, PYTORCH
+from tuner.process.child import ONE_THREAD
 from tuner.settings import Settings
 
 WORKLOAD = Conv1dWorkload(M=100, N=7, mode="same", kind="correlate")
@@ -46,12 +47,6 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
         built = build(order, Settings().build_cache)
         assert built.status == "ok", built.error
     return found
-
-
-@pytest.fixture
-def empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes import no library: SciPy takes half a second of each."""
-    monkeypatch.setattr(peer_process, "import_libraries", beginnings.nothing)
 
 
 @pytest.fixture
@@ -89,7 +84,7 @@ def test_it_compiles_once_and_is_the_process_of_the_round(
 
 
 def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
-    empty: None, process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     ticks = tmp_path / "ticks"
@@ -109,7 +104,7 @@ def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
 
 
 def test_a_pause_does_not_count_against_its_limit(
-    empty: None, process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     process.wait()
@@ -132,7 +127,6 @@ def test_a_pause_does_not_count_against_its_limit(
     ],
 )
 def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
-    empty: None,
     device: Device,
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +147,7 @@ def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
 
 
 def test_a_runner_s_peers_pause_while_a_library_is_measured_and_end_with_it(
-    empty: None, device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
     sizes: list[tuple[int, int]] = []
@@ -199,7 +193,7 @@ def test_peers_compile_meanwhile_if_there_is_memory_for_it(
         assert recorded.compiled == compiled
 
 
-def test_a_spare_process_is_the_next_job_s(empty: None) -> None:
+def test_a_spare_process_is_the_next_job_s() -> None:
     processes = PeerProcesses("cpu")
     with closing(processes):
         processes.renew()
@@ -218,7 +212,7 @@ def test_a_spare_process_is_the_next_job_s(empty: None) -> None:
         assert gone(pid)
 
 
-def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked(empty: None) -> None:
+def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
     with closing(PeerProcesses("cuda")) as processes:
         first = processes.take([HOST])[HOST]
         ((second, third),) = processes._spare.values()
@@ -235,7 +229,7 @@ def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked(empty: Non
         second.close()
 
 
-def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker(empty: None) -> None:
+def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
     processes.renew()
@@ -272,7 +266,7 @@ def test_a_program_that_ends_waits_for_none() -> None:
 
 
 def test_they_end_with_a_runner_that_can_not_begin(
-    empty: None, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = started()
     with closing(PeerProcess("cpu", HOST)) as process:
@@ -284,9 +278,7 @@ def test_they_end_with_a_runner_that_can_not_begin(
         assert started() <= before
 
 
-def test_a_group_that_is_not_here_has_no_process(
-    empty: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_process, "here", lambda group: group != PYTORCH)
     with closing(PeerProcesses("cpu")) as processes:
         taken = processes.take([HOST, PYTORCH])
@@ -299,8 +291,25 @@ def test_a_gpu_s_peers_have_what_the_kernels_beside_them_need() -> None:
     beside, apart = (peer_process.child_of("cuda", group) for group in (DEVICE, HOST))
     assert "tvm" in beside._server._modules
     assert beside._environment["TVM_USE_RUNTIME_LIB"] == "1"
-    assert apart._server._modules == ("tuner.process.child_main",)
+    assert apart._server._modules == ("tuner.process.child_main", "scipy.signal")
     assert apart._environment.get("TVM_USE_RUNTIME_LIB") == os.environ.get("TVM_USE_RUNTIME_LIB")
+
+
+THREADS = """
+from contextlib import closing
+from tests.tuner.compare.beginnings import threads_of_a_product
+from tuner.compare.peer_process import child_of
+with closing(child_of("cpu", "host")) as child:
+    print(child.call(threads_of_a_product, timeout=20) - threads_of_a_product())
+"""
+
+
+def test_the_hosts_process_has_the_threads_of_who_imports_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    assert fresh.run(THREADS) == "0"
 
 
 @pytest.mark.torch
