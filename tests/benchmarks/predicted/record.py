@@ -111,12 +111,12 @@ def record(
                 shape = _Shape(workload, device, builder, folder, strategy, batches, settle_seconds)
                 stack.callback(shape.close)
                 shapes.append(shape)
+            if not shapes:
+                break
             for shape in [each for each in shapes if not each.builds and not each.ask()]:
                 shapes.remove(shape)
                 shape.close()
                 made.append(_told(shape))
-            if not shapes:
-                break
             _measure_some(shapes, device.kind, until)
             if time.monotonic() - kept > KEEP_SECONDS:
                 keep(made + [Recorded.of(shape.workload, shape.trials) for shape in shapes])
