@@ -35,7 +35,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
 
 
 _document: dict[str, Any] = {}
-"""That of all applications of a process, which have the same routes. To make it takes half a second."""
+"""That of all applications of a process, which have the same routes: it takes half a second."""
 _making = Lock()
 
 

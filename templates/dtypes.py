@@ -16,7 +16,8 @@ USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 4e-3}
 """``max_error`` where none is given."""
 LEAST_ERROR = {"float16": 5e-4, "bfloat16": 2e-3}
 """Rounding an output to float16 changes it by up to 2^-11, and to bfloat16 by up to 2^-8; if it is
-just below a power of two, by half of that. The rest is for its sum in float32."""
+just below a power of two, by half of that. The rest is for its sum in float32. So on most draws of
+a job's inputs no program keeps less than 2^-8 for bfloat16."""
 
 
 def in_numpy(dtype: str) -> np.dtype[Any]:

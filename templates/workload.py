@@ -127,9 +127,10 @@ class Workload(BaseModel, ABC):
             raise PydanticCustomError(
                 "max_error_under_rounding",
                 "max_error must be at least {least} for {dtype}, to which outputs are rounded, "
-                "but it is {max_error}; allow that much, or take dtype float32",
+                "but it is {max_error}; allow {usual}, or take dtype float32",
                 {
                     "least": least,
+                    "usual": USUAL_ERROR[self.dtype],
                     "dtype": self.dtype,
                     "max_error": self.max_error,
                     "field": "max_error",

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summary
+from api.problems.messages import FieldError, field_errors, summary
 from api.problems.problems import Problem
 from db.sql import errors as storage
 from templates.errors import InvalidRecords, UnknownOperator
@@ -78,7 +78,7 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
         )
     fields = field_errors(found, of=_types(request))
     kind = "body-not-json" if any(e["type"] == "json_invalid" for e in found) else "invalid-request"
-    return Problem(kind, summary(fields), errors=fields[:LISTED_ERRORS])
+    return Problem(kind, summary(fields), errors=fields)
 
 
 def _types(request: Request) -> dict[str, Any]:

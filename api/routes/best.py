@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.answers.best_query import BestFilters
 from api.answers.conditional import matches, weak_etag
+from api.answers.given_once import GIVEN_ONCE
 from api.answers.job_views import job_view
 from api.answers.json_body import JsonRoute
 from api.answers.nearest import nearest, verification
@@ -84,6 +85,7 @@ async def get_best(operator: str, request: Request) -> Response:
     status_code=201,
     summary="Have the nearest configuration verified",
     responses=_ORDERED,
+    dependencies=[GIVEN_ONCE],
 )
 def verify_nearest(
     order: Annotated[NearestOrder, Body(discriminator="operator", openapi_examples=EXAMPLES)],

@@ -106,8 +106,7 @@ kernel = client.load(best)  # on a GPU it runs on PyTorch's current stream
 def _curl(
     service: str, operator: str, asked: Mapping[str, Any], library: Mapping[str, Any] | None
 ) -> str:
-    said = {k: ",".join(v) if isinstance(v, list) else v for k, v in asked.items()}
-    best = shlex.quote(f"{service}/best/{operator}?{in_query(said)}")
+    best = shlex.quote(f"{service}/best/{operator}?{in_query(asked)}")
     text = f"curl -fsS {best}\n"
     if library is not None:
         text += (

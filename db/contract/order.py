@@ -168,7 +168,7 @@ COLUMNS = {"trials": "trials_requested"}
 """Of the table of jobs, where they are called otherwise."""
 
 PREDICTION: Mapping[str, Any] = MappingProxyType(
-    {"search": PREDICTED, "trials": 4, "baselines": "none", "warm_start": False}
+    {"search": PREDICTED, "trials": 8, "baselines": "none", "warm_start": False}
 )
 """The terms of an order whose best answers ``match=predicted``: what a ranker expects to be fastest
 is built, checked and timed, and nothing is searched."""

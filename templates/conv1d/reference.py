@@ -10,7 +10,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from templates.conv1d import sums_exact
-from templates.conv1d.sums_exact import blocks, channels_first, in_order, sums, window_of
+from templates.conv1d.sums_exact import (
+    blocks,
+    channels_first,
+    in_order,
+    near,
+    span_of,
+    sums,
+    window_of,
+)
 from templates.conv1d.workload import Conv1dWorkload
 from templates.exact.by_transforms import correlated
 from templates.kernels.epilogue_exact import finished, gradient_of_sums
@@ -80,8 +88,9 @@ def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array
         for rows, channels, first, outputs in _pieces(workload):
             place = np.s_[rows, first : first + outputs]
             here = gradient_of_sums(workload, gradients[b][place], *(v[b][place] for v in values))
-            window = window_of(workload, signals[b][channels], first, outputs)
-            result[rows] += met(workload, window, here)
+            used = near(workload, first, outputs)
+            window = window_of(workload, signals[b][channels], first, outputs, used)
+            result[rows, :, used.start : used.stop] += met(workload, used, window, here)
             biases[rows] += here.sum(axis=1)
     taps = in_order(workload, result).reshape(-1)
     return np.concatenate([taps, biases]) if workload.bias else taps.reshape(workload.output.shape)
@@ -118,26 +127,26 @@ def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]
             yield np.s_[row * several : (row + rows) * several], inside, first, outputs
 
 
-def _met_by_all(workload: Conv1dWorkload, window: Array, gradients: Array) -> Array:
-    """For each tap the sum of the gradients times what it meets: a product of matrices."""
-    met = sliding_window_view(window, workload.span, axis=1)
+def _met_by_all(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
+    """For each of the taps the sum of the gradients times what it meets: a product of matrices."""
+    met = sliding_window_view(window, span_of(workload, taps), axis=1)
     met = met[:, :: workload.stride, :: workload.dilation]
     flat = met.transpose(1, 0, 2).reshape(gradients.shape[1], -1)
-    return (gradients @ flat).reshape(len(gradients), -1, workload.N)
+    return (gradients @ flat).reshape(len(gradients), -1, len(taps))
 
 
-def _met_by_each(workload: Conv1dWorkload, window: Array, gradients: Array) -> Array:
+def _met_by_each(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
     """The same, of one input channel each: tap by tap, or a product of transforms, of which what
     wraps around lies beyond the taps."""
     s, d, rows = workload.stride, workload.dilation, len(window)
     apart = gradients.reshape(rows, -1, gradients.shape[1])
     reach = (gradients.shape[1] - 1) * s + 1
-    if workload.N <= sums_exact.DIRECT_TAPS:
-        result = np.empty((*apart.shape[:2], workload.N))
-        for t in range(workload.N):
+    if len(taps) <= sums_exact.DIRECT_TAPS:
+        result = np.empty((*apart.shape[:2], len(taps)))
+        for t in range(len(taps)):
             result[..., t] = np.einsum("cml,cl->cm", apart, window[:, t * d : t * d + reach : s])
     else:
         spread = np.zeros((*apart.shape[:2], reach))
         spread[..., ::s] = apart
-        result = correlated(window[:, None], spread, axes=1)[..., : workload.span : d]
-    return result.reshape(len(gradients), 1, workload.N)
+        result = correlated(window[:, None], spread, axes=1)[..., : span_of(workload, taps) : d]
+    return result.reshape(len(gradients), 1, len(taps))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.exact.by_transforms import correlated
 from templates.exact.in_threads import in_threads
@@ -60,16 +61,36 @@ def channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any
     return array.swapaxes(1, 2) if workload.layout == "NWC" else array
 
 
-def window_of(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], first: int, outputs: int
-) -> Array:
-    """What so many outputs of some channels are computed from, with zeros for the padding."""
+def near(workload: Conv1dWorkload, first: int, outputs: int) -> range:
+    """The taps that meet a sample in some of these outputs; one, if none does. Of a kernel that is
+    longer than its signal most meet padding alone."""
     start = first * workload.stride - workload.left
-    stop = start + (outputs - 1) * workload.stride + workload.span
+    last = start + (outputs - 1) * workload.stride
+    begin = min(max(0, ceil_div(-last, workload.dilation)), workload.N - 1)
+    end = min(workload.N, (workload.M - 1 - start) // workload.dilation + 1)
+    return range(begin, max(end, begin + 1))
+
+
+def window_of(
+    workload: Conv1dWorkload,
+    x: NDArray[np.floating[Any]],
+    first: int,
+    outputs: int,
+    taps: range,
+) -> Array:
+    """What so many outputs of some channels are computed from by those taps, with zeros for the
+    padding."""
+    start = first * workload.stride - workload.left + taps.start * workload.dilation
+    stop = start + (outputs - 1) * workload.stride + span_of(workload, taps)
     inside = x[:, min(max(start, 0), workload.M) : max(min(stop, workload.M), 0)]
     before = min(max(-start, 0), stop - start)
     behind = stop - start - before - inside.shape[1]
     return np.pad(inside.astype(np.float64), ((0, 0), (before, behind)))
+
+
+def span_of(workload: Conv1dWorkload, taps: range) -> int:
+    """Samples from the first of the taps to the last."""
+    return (len(taps) - 1) * workload.dilation + 1
 
 
 def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
@@ -84,17 +105,18 @@ def _sums_of_channels(
     """Several outputs of the same input: a product of matrices for each few outputs."""
     summed, several = workload.summed, workload.multiplier
     rows = workload.C // summed
-    by_row = taps.reshape(rows, several, summed * workload.N)
-    step = max(1, BLOCK // max(by_row[0].shape))
+    by_row = taps.reshape(rows, several, summed, workload.N)
+    step = max(1, BLOCK // max(several, summed * workload.N))
     for row in range(rows):
         channels = x[row * summed : (row + 1) * summed]
         for first, outputs in blocks(workload.length, step):
-            window = window_of(workload, channels, first, outputs)
-            met = sliding_window_view(window, workload.span, axis=1)
+            used = near(workload, first, outputs)
+            window = window_of(workload, channels, first, outputs, used)
+            met = sliding_window_view(window, span_of(workload, used), axis=1)
             met = met[:, :: workload.stride, :: workload.dilation]
-            flat = met.transpose(0, 2, 1).reshape(summed * workload.N, outputs)
+            flat = met.transpose(0, 2, 1).reshape(summed * len(used), outputs)
             place = result[row * several : (row + 1) * several, first : first + outputs]
-            place[...] = by_row[row] @ flat
+            place[...] = by_row[row, ..., used.start : used.stop].reshape(several, -1) @ flat
 
 
 def _sums_of_each(
@@ -107,15 +129,16 @@ def _sums_of_each(
     for row, rows in blocks(workload.C, step):
         kernels = taps[row : row + rows, 0]
         for first, outputs in blocks(workload.length, max(1, BLOCK // s)):
-            window = window_of(workload, x[row : row + rows], first, outputs)
+            used = near(workload, first, outputs)
+            window = window_of(workload, x[row : row + rows], first, outputs, used)
             reach = (outputs - 1) * s + 1
-            if workload.N <= DIRECT_TAPS:
+            if len(used) <= DIRECT_TAPS:
                 sums = np.zeros((rows, outputs))
-                for t in range(workload.N):
-                    sums += window[:, t * d : t * d + reach : s] * kernels[:, t, None]
+                for place, t in enumerate(used):
+                    sums += window[:, place * d : place * d + reach : s] * kernels[:, t, None]
             else:
-                spread = np.zeros((rows, workload.span))
-                spread[:, ::d] = kernels
+                spread = np.zeros((rows, span_of(workload, used)))
+                spread[:, ::d] = kernels[:, used.start : used.stop]
                 sums = correlated(window, spread, axes=1)[:, :reach:s]
             result[row : row + rows, first : first + outputs] = sums
 

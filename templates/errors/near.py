@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from typing import Any, get_args
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
-SHOWN, LONGEST = 3, 60
+SHOWN, LONGEST, MOST_WORDS = 3, 60, 4
 _WORD = re.compile(r"\w{4,}")
 
 
@@ -27,24 +26,23 @@ def near(kind: Any, path: Sequence[Any]) -> str:
         models = [*chain.from_iterable(_models(each.annotation) for each in within)] or (
             tagged or models
         )
-    fields = dict(chain.from_iterable(each.model_fields.items() for each in models))
-    meant = " or ".join(_like(str(name), fields)[:SHOWN])
-    return f"did you mean {meant}?" if meant else ""
+    fields = chain.from_iterable(each.model_fields.items() for each in models)
+    return like(str(name), {field: info.description or "" for field, info in fields})
 
 
-def _like(name: str, fields: dict[str, FieldInfo]) -> list[str]:
-    """Those of a name like it; or else those whose descriptions say such a word before they go
-    into details."""
-    by_name = {field.casefold(): [field] for field in fields}
+def like(name: str, described: Mapping[str, str]) -> str:
+    """The same of names with their descriptions: those like it; or else those that are described
+    by such a word and few others, before it comes to details."""
+    by_name = {known.casefold(): [known] for known in described}
     by_word: dict[str, list[str]] = {}
-    for field, info in fields.items():
-        said = re.split("[;:(]", info.description or "")[0].casefold()
-        for word in set(_WORD.findall(said)):
-            by_word.setdefault(word, []).append(field)
-    for known in (by_name, by_word) if len(name) <= LONGEST else ():
-        for like in get_close_matches(name.casefold(), known, n=1, cutoff=0.75):
-            return known[like]
-    return []
+    for known, description in described.items():
+        said = re.split("[;:(]", description)[0].casefold()
+        for word in set(_WORD.findall(said)) if len(said.split()) <= MOST_WORDS else ():
+            by_word.setdefault(word, []).append(known)
+    for names in (by_name, by_word) if len(name) <= LONGEST else ():
+        for found in get_close_matches(name.casefold(), names, n=1, cutoff=0.75):
+            return f"did you mean {' or '.join(names[found][:SHOWN])}?"
+    return ""
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:

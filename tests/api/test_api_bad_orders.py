@@ -61,6 +61,7 @@ def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], sa
         (conv1d(workload=SHAPE | {"chanels": 1}), "workload.chanels", "did you mean C or F?"),
         (image(Batch=1), "workload.Batch", "did you mean B?"),
         (conv1d(trails=3), "trails", "did you mean trials?"),
+        (conv1d(device="H100"), "device", "did you mean target?"),
         (conv1d(**{"t" * 99: 3}), f"{'t' * 60}…", "remove it"),
         (conv1d(workload=SHAPE | {"M": 0, "N": 0}), "workload.M workload.N", "at least 1"),
         (conv1d(workload={"M": 3, "N": 4, "mode": "valid"}), "workload.N", "spans 4 samples"),
@@ -163,6 +164,22 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient) 
 def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) -> None:
     pieces = iter([json.dumps(conv1d()).encode(), b" " * MAX_BODY_BYTES])
     problem(client.post("/jobs", content=pieces, headers=JSON), 413, "body-too-large")
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/models", "/jobs/nearest", "/records"])
+def test_an_order_takes_no_query(client: TestClient, path: str) -> None:
+    """Its terms would be the usual ones, whatever the query says."""
+    body = conv1d() if path != "/models" else {"name": "small", "workloads": [conv1d()]}
+    answer = client.post(f"{path}?trials=8&trials=9", json=body)
+    document = problem(answer, 422, "invalid-request", "trials")
+    assert document["detail"] == (f"trials is not taken here: POST {path} has no query; remove it")
+
+
+def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -> None:
+    names = [f"strid{number}" for number in range(2000)]
+    answer = client.get(f"/best/conv1d?M=100&N=3&{'=2&'.join(names)}=2")
+    problem(answer, 422, "invalid-request", *names[:50])
+    assert len(answer.content) < 20_000
 
 
 def test_a_member_that_is_given_twice(client: TestClient) -> None:

@@ -199,6 +199,14 @@ def test_the_best_with_what_takes_it_along(client: TestClient, engine: Engine) -
     assert "The peaks of Test CPU (znver4) are not known" in host
 
 
+def test_the_snippets_of_a_best_with_padding(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", {"M": 100, "N": 3, "padding": (1, 2)}, HOST)
+    html = page(client, CONV1D + "&padding=1,2")
+    text = unescape(re.sub("</?span[^>]*>", "", html))
+    assert 'client.best("conv1d", M=100, N=3, padding=[1, 2], target="cpu")' in text
+    assert "M=100&N=3&padding=1%2C2&target=cpu" in text
+
+
 def test_a_host_that_is_none_is_in_no_snippet(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     answer = client.get(CONV1D, headers=HTML | {"host": "a.b;rm -rf"})

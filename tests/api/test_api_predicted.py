@@ -18,7 +18,7 @@ def ask(client: TestClient, match: str = "predicted") -> Any:
 def test_a_404_names_the_order_of_a_prediction(client: TestClient) -> None:
     document = problem(ask(client), 404, "not-tuned")
     body = document["tune"]["body"]
-    assert (body["search"], body["trials"], body["baselines"]) == ("predicted", 4, "none")
+    assert (body["search"], body["trials"], body["baselines"]) == ("predicted", 8, "none")
     job = client.post(document["tune"]["url"], json=body)
     assert job.status_code == 201
     document = problem(ask(client), 404, "not-tuned")
@@ -64,5 +64,5 @@ def test_the_page_of_an_untuned_shape_orders_a_prediction(client: TestClient) ->
     )
     assert sent.status_code == 303
     job = client.get("/jobs").json()["items"][0]
-    assert (job["search"], job["target"], job["trials"]["requested"]) == ("predicted", "cuda", 4)
+    assert (job["search"], job["target"], job["trials"]["requested"]) == ("predicted", "cuda", 8)
     assert job["workload"]["M"] == 4000

@@ -1,5 +1,5 @@
-"""What a call from Python costs the host: PyTorch's operator and module, the module that takes a
-tuned kernel, and the operator by name.
+"""What a call from Python costs the host: PyTorch's function, module and operator by name, the
+module that takes a tuned kernel, and our operator by name.
 
 python -m tests.benchmarks.calls --device cuda --write docs/benchmarks/calls
 
@@ -67,10 +67,12 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
     module = DepthwiseConv2d(weight, bias, source=source, padding=(1, 1, 1, 1))
     tuner.torch.use(source)
     named = torch.ops.convtune.depthwise_conv2d
+    theirs, steps = torch.ops.aten.conv2d, ([1, 1], [1, 1], [1, 1])
     laid_out = own.weight.detach()
     calls = {
         THEIRS: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
         "nn.Conv2d": lambda: own(x),
+        "torch.ops.aten.conv2d": lambda: theirs(x, laid_out, bias, *steps, channels),
         "tuner.torch.DepthwiseConv2d": lambda: module(x),
         "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
     }

@@ -95,7 +95,7 @@ def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
     assert 0 < judged.chance[0] < judged.chance[3] <= 1
 
 
-def test_on_whole_spaces_four_reach_more_than_four_at_random() -> None:
+def test_on_whole_spaces_eight_reach_more_than_eight_at_random() -> None:
     """Of which every time is known, and of which no ranker has learnt."""
     gains = []
     for name in names():
@@ -103,5 +103,5 @@ def test_on_whole_spaces_four_reach_more_than_four_at_random() -> None:
         ranker = pretrained(recorded.operator, "cpu")
         assert ranker is not None
         judged = whole_space(ranker, recorded)
-        gains.append(judged.reached[2] / judged.chance[2])
+        gains.append(judged.reached[3] / judged.chance[3])
     assert fmean(map(log, gains)) > log(1.2)

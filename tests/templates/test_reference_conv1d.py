@@ -108,3 +108,18 @@ def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[in
                 weight = w[workload.weight_place(f, number if len(channels) > 1 else 0, tap)]
                 total += x[workload.place(b, c, sample)] * weight
     return total
+
+
+@pytest.mark.parametrize(
+    ("first", "outputs", "taps"),
+    [(0, 68, range(12536, 12570)), (0, 1, range(12569, 12570)), (60, 8, range(12536, 12570))],
+)
+def test_taps_that_meet_padding_alone_are_left_out(first: int, outputs: int, taps: range) -> None:
+    """To sum over all of them would take seconds a case of such a job."""
+    workload = Conv1dWorkload(B=2, M=68, N=12570, dilation=2, mode="causal", kind="correlate")
+    assert room.near(workload, first, outputs) == taps
+
+
+def test_of_padding_alone_one_tap_is_left() -> None:
+    workload = Conv1dWorkload(M=7, N=2, stride=65536, padding=(3, 4))
+    assert room.near(workload, 0, 1) == range(1, 2)

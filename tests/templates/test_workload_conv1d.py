@@ -180,6 +180,16 @@ def test_the_dtype_decides_the_error_that_is_allowed_where_none_is_given() -> No
     assert Conv1dWorkload.model_validate_json('{"M": 5, "N": 2, "dtype": "float16"}') == half
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_error_that_is_advised_can_be_kept(dtype: str) -> None:
+    with pytest.raises(ValidationError, match="to which outputs are rounded") as refused:
+        Conv1dWorkload(M=5, N=2, dtype=dtype, max_error=1e-5)
+    advised = float(str(refused.value).partition("allow ")[2].partition(",")[0])
+    outputs = np.linspace(1, 1 + 1 / 64, 4096)  # just above a power of two
+    rounded = outputs.astype(in_numpy(dtype)).astype(np.float64)
+    assert np.abs(rounded - outputs).max() / outputs.max() < advised
+
+
 def test_does_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Conv1dWorkload(M=5, N=2).M = 6  # type: ignore[misc]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from pydantic import ValidationError
 
 from db.sql.errors import StorageError
 from templates.errors import TemplateError, first_refused
+from templates.errors.near import like
 from tuner.errors import TunerError
 
 
@@ -25,7 +28,13 @@ def in_one_line(error: Exception) -> str | None:
 
 
 def in_our_words(error: typer.TyperException) -> None:
-    """Change what an option's refusal says, if pydantic's own words are in it."""
+    """Change what an option's refusal says, if pydantic's own words are in it, or if there is no
+    such option."""
     cause = error.__cause__
+    said: Any = error
+    if hasattr(said, "possibilities") and said.ctx:
+        known = {name: each.help or "" for each in said.ctx.command.params for name in each.opts}
+        meant = like(said.option_name, known)
+        said.message, said.possibilities = f"{said.message}{meant and f'; {meant}'}", None
     if isinstance(error, typer.BadParameter) and error.param and isinstance(cause, ValidationError):
         error.message = first_refused(cause)[1]

@@ -187,7 +187,7 @@ class JobRun:
     def _runner(self) -> Runner | FarmRunner:
         """What measures: this machine's device, or servers that have such a device."""
         settings, key = self._settings, self._plan.workload.key
-        limits = (settings.run_seconds, settings.settle_seconds)
+        limits = (settings.run_seconds, self._settle_seconds)
         if self._farm is not None:
             return self._farm.runner(key, self._seed, *limits)
         must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
@@ -197,9 +197,14 @@ class JobRun:
         taken = peers.take(self._untimed())
         return Runner(key, self._device, self._seed, *limits, taken, peers.paused)
 
+    @property
+    def _settle_seconds(self) -> float:
+        """A prediction's round is a rough one: whoever asks for one waits."""
+        return 0.0 if self._job.search == PREDICTED else self._settings.settle_seconds
+
     def _untimed(self) -> tuple[str, ...]:
         """The groups of peers that the last round will time."""
-        rough = self._settings.settle_seconds == 0
+        rough = self._settle_seconds == 0
         if not rough and self._kept(of_peers(self._device)) is not None:
             return ()
         return groups(self._device.kind, self._job.baselines)

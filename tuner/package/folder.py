@@ -20,8 +20,11 @@ from tuner.package.variant import LICENCE, VERSION, variant_name, write_variant
 _NAME = re.compile("[a-z][-a-z0-9]{0,62}[a-z0-9]")
 """As ``kernels`` takes it; with underscores it names the Python package."""
 
-_TAKEN = {"torch", "tvm", "tvm_ffi", "api", "db", "templates", "tuner"}
-"""By what a package is computed, and by what it was tuned."""
+_COMPUTING = {"torch", "numpy", "tvm", "tvm_ffi", "apache_tvm", "apache_tvm_ffi"}
+_TUNING = {"convtune", "api", "db", "templates", "tuner"}
+_TAKEN = {*sys.stdlib_module_names, *_COMPUTING, *_TUNING}
+"""Another package of such a name would hide, or pip would put it into the place of, what is
+imported by it or installed under it."""
 
 
 def name_of(folder: Path, given: str | None) -> str:
@@ -36,7 +39,7 @@ def name_of(folder: Path, given: str | None) -> str:
             "first, and two of them at least, 64 at most",
         )
     imported = name.replace("-", "_")
-    if iskeyword(imported) or imported in sys.stdlib_module_names or imported in _TAKEN:
+    if iskeyword(imported) or imported in _TAKEN:
         raise BadOrder(
             "--name", f"a package {name!r} could not be imported as {imported}: give another name"
         )

@@ -1,6 +1,6 @@
 """What a ranker expects to be fastest, without a measurement."""
 
-from tuner.search.apart import apart
+from tuner.search.apart import mixed
 from tuner.search.expected import Expected
 from tuner.search.strategy import Strategy
 
@@ -25,5 +25,5 @@ class Predicted(Strategy):
         expected = Expected(self.space, self.prior)
         parts = [expected.leading(self.rng, part) for part in self.space.parts]
         found = [index for part in parts for index in part]
-        scores = dict(zip(found, expected.of(found).tolist(), strict=True))
-        return apart(sorted(scores, key=lambda index: scores[index]), self.space.neighbours)
+        times = dict(zip(found, expected.of(found).tolist(), strict=True))
+        return mixed(times, self.space.__getitem__, self.space.neighbours)

@@ -59,6 +59,11 @@ def bias(given: Any, filters: int) -> None:
         )
 
 
+def model(given: Any) -> None:
+    if not isinstance(given, torch.nn.Module):
+        raise WrongArgument(f"model is a {type(given).__name__}, and must be a torch.nn.Module")
+
+
 def source(given: Any, *, or_none: str = "") -> None:
     if not isinstance(given, Source) and not (or_none and given is None):
         raise WrongArgument(

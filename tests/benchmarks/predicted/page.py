@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from db.contract.order import PREDICTION
 from tests.benchmarks.predicted.judge import TRIALS
+
+BUILT = PREDICTION["trials"]
 
 
 def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) -> str:
@@ -17,15 +20,15 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         "",
         "How close to the best that was recorded for a shape the fastest of the first few "
         "configurations comes that a ranker expects to be fast, which has not learnt from that "
-        "shape: 1 is the recorded best's speed. `match=predicted` builds four. Geometric mean over "
-        "the shapes, in brackets the worst shape; in the last column as many at random. Nothing is "
-        "built for this page: times come from recordings "
+        f"shape: 1 is the recorded best's speed. `match=predicted` builds {BUILT}. Geometric mean "
+        "over the shapes, in brackets the worst shape; in the last column as many at random. "
+        "Nothing is built for this page: times come from recordings "
         "(`tests/benchmarks/predicted/recordings`, `tests/benchmarks/spaces`).",
         "",
         "`left out`: a ranker for each shape, trained on all others but those of the same lengths "
         "or planes and kernel. The configurations are the "
         "trials of that shape, of which half were spread over its templates and half are children "
-        "of the fastest, so four at random do well, too. `part of a space`: the same, of "
+        f"of the fastest, so {BUILT} at random do well, too. `part of a space`: the same, of "
         "a shape of which a few values of each knob were combined "
         "(`tests/benchmarks/strategies/samples`). `gradients`: the same, of weight gradients and "
         "of input gradients at strides (`tests/benchmarks/training/recordings`), most of whose "
@@ -34,7 +37,7 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         "",
         "| device | operator | | shapes | "
         + " | ".join(f"first {n}" for n in TRIALS)
-        + " | 4 at random |",
+        + f" | {BUILT} at random |",
         "|---|---|---|---|" + "---|" * (len(TRIALS) + 1),
     ]
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
@@ -44,7 +47,7 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         reached = [
             _mean([row["reached"][place] for row in members]) for place in range(len(TRIALS))
         ]
-        chance = _mean([row["chance"][TRIALS.index(4)] for row in members])
+        chance = _mean([row["chance"][TRIALS.index(BUILT)] for row in members])
         cells = " | ".join([f"{kind} | {operator} | {how} | {len(members)}", *reached, chance])
         lines.append(f"| {cells} |")
     lines += ["", "What the package's rankers learnt from:", ""]

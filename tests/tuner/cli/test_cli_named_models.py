@@ -38,6 +38,10 @@ class Images(nn.Sequential):
 def signals():
     return nn.Sequential(nn.Conv1d(4, 4, 5, groups=4), nn.Conv1d(4, 4, 5, groups=4))
 
+def lazy():
+    images = nn.Sequential(nn.LazyConv2d(8, 3, groups=8), nn.LazyBatchNorm2d(), nn.ReLU())
+    return nn.Sequential(images, nn.Flatten(), nn.LazyLinear(2))
+
 def dense():
     return nn.Linear(8, 8)
 
@@ -111,6 +115,12 @@ def test_signals(layout: str) -> None:
     work: Any = first.workload
     assert (work.B, work.C, work.M, work.N, work.layout) == (2, 4, 100, 5, layout)
     assert (first.names, second.names) == (["0"], ["1"])
+
+
+def test_lazy_layers_are_told_what_they_are() -> None:
+    [found] = workloads_of("own_nets:lazy", 32, "bfloat16", None, (8, 28, 30))
+    work: Any = found.workload
+    assert (work.B, work.C, work.H, work.W, work.activation) == (32, 8, 28, 30, "relu")
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -94,7 +94,7 @@ def test_a_list_that_is_not_tuned(run: Run, tmp_path: Path) -> None:
     _, err = run("package", "--file", "layers.json", code=1)
     assert "1 of 2 workloads are not tuned: conv1d --M 16384 --N 33; tune them" in err
     _, err = run("package", "--target", "cuda", code=1)
-    assert "there is nothing to pack" in err
+    assert "there is nothing to pack with --target cuda: tune a shape first" in err
     assert not (tmp_path / "package").exists()
 
 

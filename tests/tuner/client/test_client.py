@@ -185,7 +185,7 @@ def test_a_prediction_is_ordered_and_waited_for(service: Service, client: Client
         best = client.best("conv1d", shape, match="predicted", target="cpu")
         done.result(10)
     assert (best.match, best.verified, best.time_us) == ("predicted", True, 21.0)
-    assert client.job(best.job).trials.requested == 4
+    assert client.job(best.job).trials.requested == 8
     assert client.best("conv1d", shape) == best
     assert client.best("conv1d", SHAPE, match="predicted").match == "exact"
 

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from db import models
@@ -21,7 +22,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 
-from tuner.torch import capture, optimize_  # noqa: E402
+from tuner.torch import capture, optimize_, restore_  # noqa: E402
 from tuner.torch.model import missing  # noqa: E402
 from tuner.torch.model.outputs import difference  # noqa: E402
 
@@ -207,6 +208,7 @@ def test_a_norm_stays_under_autocast(source: Local) -> None:
         ({"max_error": "small"}, "max_error is small, and must be from"),
         ({"source": "http://here"}, "source is a str"),
         ({"example_inputs": 3}, "example_inputs is a int"),
+        ({"example_inputs": {1: 2}}, "example_inputs has 1, and must have names"),
         ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
     ],
 )
@@ -215,8 +217,13 @@ def test_bad_arguments(source: Local, x: Any, given: dict[str, Any], says: str) 
     with pytest.raises(WrongArgument, match=says):
         optimize_(model, **{"example_inputs": x, "source": source, **given})
     assert type(model.conv) is nn.Conv2d
-    with pytest.raises(WrongArgument, match="model is a int"):
-        optimize_(3, x, source=source)
+    for call in (
+        lambda: optimize_(3, x, source=source),
+        lambda: capture(3, x),
+        lambda: restore_(3),
+    ):
+        with pytest.raises(WrongArgument, match="model is a int"):
+            call()
 
 
 def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
@@ -243,6 +250,20 @@ def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
     optimize_(optimised, x, source=source)
     with pytest.raises(WrongArgument, match="call restore_ on it"):
         capture(optimised, x)
+
+
+def test_an_accuracy_may_be_numpys(x: Any) -> None:
+    (found,) = capture(Block(usual).eval(), x, max_error=np.float32(0.0078125))
+    assert found.workload is not None
+    assert found.workload.max_error == 0.0078125
+
+
+def test_a_model_without_data_is_reported(source: Local, x: Any) -> None:
+    model = Block(usual).eval().to("meta")
+    (row,) = optimize_(model, x.to("meta"), source=source).rows
+    assert row.by == "pytorch"
+    with torch.device("meta"):  # of what is made without one
+        (row,) = optimize_(Block(usual).to_empty(device="cpu").eval(), x, source=source).rows
 
 
 def test_what_stays_infinite_is_no_difference() -> None:

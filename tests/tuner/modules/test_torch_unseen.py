@@ -183,6 +183,14 @@ def test_a_layer_whose_kernel_gives_something_else_is_left(
     assert close(outputs(model, x), plain)
 
 
+def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False)).eval().bfloat16()
+    by_kernel: Any = Tuned.by_kernel
+    monkeypatch.setattr(Tuned, "by_kernel", lambda *given: by_kernel(*given) * 1.1)
+    (row,) = optimize_(model, torch.randn(1, 1, 1001).bfloat16(), source=source).rows
+    assert (row.by, "is not PyTorch's" in row.reason) == ("pytorch", True)
+
+
 def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:
     def call(block: Block, y: Any) -> Any:
         with torch._C.DisableTorchFunction():

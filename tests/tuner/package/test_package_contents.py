@@ -207,7 +207,7 @@ def test_nothing_half_written_stays(
 
 @pytest.mark.parametrize(
     "name",
-    ["1st", "x", "-", "Ünï", "a_b", "a" * 65, "class", "json", "torch", "tvm-ffi", "tuner"],
+    ["1st", "x", "-", "Ünï", "a_b", "a" * 65, "class", "json", "torch", "tvm-ffi", "convtune"],
 )
 def test_a_name_that_names_no_package(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadOrder, match="--name"):

@@ -1,5 +1,6 @@
 """The strategy that asks for what is expected to be fastest."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from templates.spaces.space import ConfigSpace
+from templates.spaces.union import UnionSpace
 from tests.tuner.search.surfaces import luck
 from tuner.search import PREDICTED, Result, create
+
+THREADING = ["serial", "parallel"]
 
 
 def space(size: int) -> ConfigSpace:
@@ -19,9 +23,18 @@ def space(size: int) -> ConfigSpace:
     return made
 
 
+def threaded(template: str) -> ConfigSpace:
+    made = ConfigSpace(template, 1)
+    made.knob("threading", THREADING)
+    made.knob("width", list(range(1, 9)))
+    made.knob("depth", list(range(1, 9)))
+    return made
+
+
 def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
-    """Least at width 30, depth 20."""
-    return np.array([(c["width"] - 30) ** 2 + (c["depth"] - 20) ** 2 for c in configs], np.float32)
+    """Least at width 30, depth 20, and little more beside it."""
+    squares = [(c["width"] - 30) ** 2 + (c["depth"] - 20) ** 2 for c in configs]
+    return np.array(squares, np.float32) / 1024
 
 
 @pytest.mark.parametrize("size", [35, 400])  # scored as a whole, and by a sample and its climbs
@@ -30,7 +43,29 @@ def test_it_finds_the_least_that_is_expected(size: int) -> None:
     strategy = create(PREDICTED, whole, lambda _: {}, 0, bowl)
     first = [whole[index] for index in strategy.ask(5)]
     assert first[0] == {"template": "made", "width": 30, "depth": 20}
-    assert list(bowl(first)) == [0, 2, 2, 8, 8]  # what differs in one knob comes later
+    assert list(1024 * bowl(first)) == [0, 2, 2, 8, 8]  # what differs in one knob comes later
+
+
+def test_a_template_that_is_misjudged_is_not_all_that_is_asked_for() -> None:
+    """Nor a number of threads. What is far slower by what is expected still comes later."""
+    union = UnionSpace([threaded("liked"), threaded("close"), threaded("far")])
+    expected = {"liked": 0.0, "close": 0.5, "far": 3.0}
+
+    def prior(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
+        times = [
+            expected[c["template"]] + (c["threading"] == "serial") / 4 + c["width"] / 1000
+            for c in configs
+        ]
+        return np.array(times, np.float32)
+
+    asked = create(PREDICTED, union, lambda _: {}, 0, prior).ask(8)
+    kinds = [(union[index]["template"], union[index]["threading"]) for index in asked]
+    assert kinds[0] == ("liked", "parallel")
+    assert Counter(kinds) == {
+        ("liked", "parallel"): 4,
+        ("liked", "serial"): 3,
+        ("close", "parallel"): 1,
+    }
 
 
 def test_results_change_nothing_and_what_was_told_is_left_out() -> None:

@@ -107,7 +107,10 @@ def _package(
     for line in found.left_out:
         say(f"left out: {line}")
     if not found.kernels:
-        raise NotTuned(None, "there is nothing to pack: tune a shape first, as by tuner tune")
+        terms = {"operator": filters.operator, "target": filters.kind, "device": filters.device}
+        said = "".join(f" --{name} {value}" for name, value in terms.items() if value is not None)
+        why = f"there is nothing to pack{said and f' with{said}'}"
+        raise NotTuned(None, f"{why}: tune a shape first, as by tuner tune")
     packages.write(folder, name, found)
     devices = sorted({str(each.row["device"]) for each in found.kernels})
     show(f"{folder}: {len(found.kernels)} kernels for {', '.join(devices)}")

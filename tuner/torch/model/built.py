@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
+from torch.nn.parameter import is_lazy
 
 from tuner.errors import BadOrder, MissingRuntime, UnusableModel
 from tuner.torch.model.capture import Captured, capture
+from tuner.torch.model.dataflow import run
 from tuner.torch.model.report import in_a_line
 from tuner.torch.model.survey import Mode
 
@@ -44,17 +46,19 @@ def workloads_of(
     model.eval().to(getattr(torch, dtype))
     if channels_last and len(shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    without_data = FakeTensorMode(allow_non_fake_inputs=True)
-    _forget_data(model, without_data)
-    with without_data:
-        x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
-        try:
+    try:
+        if any(map(is_lazy, model.parameters())):  # only data tells them what they are
+            run(model, (torch.zeros(1, *shape, dtype=getattr(torch, dtype)),), {})
+        without_data = FakeTensorMode(allow_non_fake_inputs=True)
+        _forget_data(model, without_data)
+        with without_data:
+            x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
             found = capture(model, _last(x) if channels_last else x, mode=mode)
-        except Exception as error:
-            given = "x".join(map(str, (batch, *shape)))
-            raise UnusableModel(
-                name, f"its call fails on an input of {given}: {in_a_line(error)}"
-            ) from error
+    except Exception as error:
+        given = "x".join(map(str, (batch, *shape)))
+        raise UnusableModel(
+            name, f"its call fails on an input of {given}: {in_a_line(error)}"
+        ) from error
     if not found:
         raise UnusableModel(name, "it calls no conv1d and no depthwise conv2d")
     return found

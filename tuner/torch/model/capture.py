@@ -10,6 +10,7 @@ from torch import nn
 
 from templates.workload import Workload
 from tuner.errors import WrongArgument
+from tuner.torch import arguments
 from tuner.torch.looks_up import Purpose
 from tuner.torch.lookup import workload_of
 from tuner.torch.model.functions import layers_of
@@ -49,6 +50,7 @@ def capture(
     in evaluation mode; in mode "training" the gradients that parameters need, too. Equal workloads
     are one. On the meta device nothing is computed, but PyTorch does not keep channels last there.
     Raises WrongArgument, and what the call raises."""
+    arguments.model(model)
     replaced = any(isinstance(each, Tuned) and each.in_place_of for each in model.modules())
     if replaced or any(layers_of(model)):
         raise WrongArgument("the model is optimised already; call restore_ on it, and then capture")

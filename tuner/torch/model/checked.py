@@ -14,9 +14,10 @@ from tuner.torch.looks_up import DTYPES
 from tuner.torch.model.survey import Layer
 from tuner.torch.tuned_module import Tuned
 
-ROUNDINGS = 5
-"""Of a layer's sums that lie between a kernel's output and PyTorch's: the kernel's own, those of a
-folded norm's weight and shift, and PyTorch's before its norm and behind it."""
+ROUNDINGS = 3
+"""Of the largest sum, that lie between a kernel's output and PyTorch's at most: the kernel's own,
+and half of one each of a folded norm's weight and shift, and of PyTorch's sums and what it makes of
+them."""
 
 
 @contextmanager
@@ -39,15 +40,24 @@ def _computed(
     tuned: Any = layer.tuned
     y = Tuned.computed(tuned, x, weight, bias, residual)
     if tuned.used == "tuned":
-        with torch.no_grad():
-            apart, scale = _apart(tuned, y, x, weight, bias)
-        most = ROUNDINGS * max(tuned.max_error or 0, USUAL_ERROR[DTYPES[x.dtype]])
+        try:
+            with torch.no_grad():
+                apart, scale = _apart(tuned, y, x, weight, bias)
+        except torch.OutOfMemoryError:
+            return y  # a GPU that the model fills has no room for what it is compared with
+        most = ROUNDINGS * max(tuned.max_error or 0, _rounding(x))
         if scale.isfinite() and not apart <= most * scale:
             wrong[id(layer)] = (
                 f"its kernel's output is not PyTorch's: they differ by {float(apart):.1e}, and "
                 f"rounding of its sums by {float(most * scale):.1e} at most; have it tuned again"
             )
     return y
+
+
+def _rounding(x: Any) -> float:
+    """PyTorch's. On a GPU it may take TF32 for float32, which has the digits of float16."""
+    rough = x.is_cuda and x.dtype == torch.float32
+    return USUAL_ERROR["float16" if rough else DTYPES[x.dtype]]
 
 
 def _apart(tuned: Any, y: Any, x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:

@@ -109,8 +109,7 @@ def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[L
 def _check(
     model: Any, source: Any, on_missing: str, budget_seconds: float | None, example: Any
 ) -> None:
-    if not isinstance(model, nn.Module):
-        raise WrongArgument(f"model is a {type(model).__name__}, and must be a torch.nn.Module")
+    arguments.model(model)
     arguments.source(source)
     known = get_args(OnMissing)
     if on_missing not in known:
@@ -135,6 +134,12 @@ def _inputs(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example, torch.Tensor):
         return (example,), {}
     if isinstance(example, Mapping):
+        for name in example:
+            if not isinstance(name, str):
+                raise WrongArgument(
+                    f"example_inputs has {name!r}, and must have names of what the model is "
+                    "called with"
+                )
         return (), dict(example)
     if isinstance(example, tuple | list):
         return tuple(example), {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -22,7 +23,7 @@ def tensors(output: Any) -> list[torch.Tensor]:
         if isinstance(value, torch.Tensor):
             found.append(value)
         elif isinstance(value, float):
-            found.append(torch.tensor(value, dtype=torch.float64))
+            found.append(torch.tensor(value, dtype=torch.float64, device="cpu"))
         elif not isinstance(value, _CLOSED) and id(value) not in seen:
             seen[id(value)] = value  # held, so that no other comes to have its id
             left += _parts(value)
@@ -50,13 +51,11 @@ def difference(before: Any, after: Any) -> float | None:
     largest = max((float(each.max()) for each in finite if each.numel()), default=0.0)
     if not largest:
         return None
-    apart = torch.tensor(
-        [
-            float(torch.where(_same(new, old), 0.0, new - old).abs().max())
-            for old, new in zip(olds, news, strict=True)
-        ]
-    )
-    return float(apart.max()) / largest  # a NaN is one, which Python's max may lose
+    apart = [
+        float(torch.where(_same(new, old), 0.0, new - old).abs().max())
+        for old, new in zip(olds, news, strict=True)
+    ]
+    return max(apart, key=lambda each: (isnan(each), each)) / largest
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -67,5 +66,5 @@ def _real(output: Any) -> list[torch.Tensor]:
     return [
         each.detach().double()
         for each in tensors(output)
-        if each.is_floating_point() and each.numel()
+        if each.is_floating_point() and each.numel() and not each.is_meta
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from torch import nn
@@ -129,10 +130,10 @@ class Terms:
             )
         least, most = ERRORS
         number = self.max_error
-        if number is not None and not (isinstance(number, float) and least <= number <= most):
-            raise WrongArgument(
-                f"max_error is {self.max_error}, and must be from {least} to {most}"
-            )
+        if number is not None and not (isinstance(number, Real) and least <= number <= most):
+            raise WrongArgument(f"max_error is {number}, and must be from {least} to {most}")
+        if number is not None:  # NumPy's is none to a workload
+            object.__setattr__(self, "max_error", float(number))
 
 
 def survey(

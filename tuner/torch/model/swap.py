@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from tuner.torch import arguments
 from tuner.torch.in_place import TakenIn, passed
 from tuner.torch.model.dataflow import HEAD
 from tuner.torch.model.functions import AsFunction, FunctionSwap, call_plainly_
@@ -64,7 +65,9 @@ class _ModuleSwap:
 
 
 def restore_(model: nn.Module) -> None:
-    """Give the model its own layers back, with the parameters that it has now."""
+    """Give the model its own layers back, with the parameters that it has now. Raises
+    WrongArgument."""
+    arguments.model(model)
     for module in list(model.modules()):
         call_plainly_(module)
         if vars(module).get("forward") is passed:
