@@ -1,10 +1,12 @@
 """For all tests. Here, at the root, so that `pytest` alone finds the rooms as `python -m pytest`
 does."""
 
+import fcntl
 import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,6 +41,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[CONFIG], ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Of several workers one collects first: the others read what it has compiled."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with Path(__file__).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collectstart() -> None:
