@@ -15,6 +15,7 @@ from runs import Bench, Clock
 
 from db import queue
 from tests.tuner.shell import said
+from tuner.build.linker import linker
 from tuner.device import cuda_facts
 from tuner.settings import Settings
 from tuner.worker.in_process import run_here
@@ -121,15 +122,29 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
     assert since() > 1.5
 
 
-def test_a_job_that_fails_is_one_line(shell: Shell, database: Database) -> None:
-    """Nothing can be linked by a compiler that only says no."""
+def test_a_job_that_fails_is_one_line(shell: Shell) -> None:
+    """By a compiler that links an empty library, as it is asked to first, and nothing else."""
+    compiler = shell.folder / "compiler"
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *"-x c"*) exec {linker()} "$@";; esac\nexit 1\n')
+    compiler.chmod(0o755)
+    shell.environment["CXX"] = str(compiler)
+    assert "build_error" in refused(shell)
+
+
+def test_without_a_linker_no_job_begins(shell: Shell) -> None:
     shell.environment["CXX"] = "false"
+    assert "link" in refused(shell)
+
+
+def refused(shell: Shell) -> str:
+    """What the last line complains of."""
     process = shell.start(*TUNE)
     said, complained = process.communicate(timeout=SECONDS)
     assert (said, process.returncode) == ("", 1)
     assert "Traceback" not in complained
-    assert complained.splitlines()[-1].startswith("tuner: ")
-    assert "build_error" in complained.splitlines()[-1]
+    *_, last = complained.splitlines()
+    assert last.startswith("tuner: ")
+    return last
 
 
 def test_a_worker_with_nothing_to_do_ends_at_once(shell: Shell) -> None:
