@@ -93,9 +93,7 @@ class Xgb(Strategy):
         candidates = {part: sorted(self._candidates(part, around)) for part in self._parts}
         scores = self._scores([index for part in candidates.values() for index in part])
         ranked = {part: sorted(own, key=lambda i: -scores[i]) for part, own in candidates.items()}
-        ranking = sorted(scores, key=lambda index: -scores[index])
-        if not self.results and not self._earlier:
-            ranking = apart(ranking, self.space.neighbours)
+        ranking = self._ranking(scores)
         self._pools = {part: own[:POOL] for part, own in ranked.items()}
         strays = int(self.rng.binomial(count, STRAYS))
         chosen = self._next_seeds(count)
@@ -105,6 +103,14 @@ class Xgb(Strategy):
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
         chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within it
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
+
+    def _ranking(self, scores: dict[int, float]) -> list[int]:
+        """Best first. A first batch is what the prior expects, of which no two are neighbours: that
+        other workloads' trials hold here, too, is still to be seen."""
+        if self.results or self.prior is None:
+            return sorted(scores, key=lambda index: -scores[index])
+        expected = dict(zip(scores, self._expected.of([*scores]).tolist(), strict=True))
+        return apart(sorted(scores, key=lambda index: expected[index]), self.space.neighbours)
 
     def _knows_something(self) -> bool:
         """A few trials rank nothing: where the model knows no difference, a space's order would."""

@@ -176,6 +176,20 @@ def test_it_begins_with_what_is_expected() -> None:
     assert surface.good & set(strategy.ask(8))
 
 
+def test_it_begins_so_also_if_other_workloads_say_otherwise() -> None:
+    """Theirs was fast what is slow here."""
+    surface = both()
+    sample = surface.space.sample(np.random.default_rng(0), 64)
+    past = [
+        Earlier(config := surface.space[index], surface.featurize(config), 1e4 / time_us, None)
+        for index in sample
+        if (time_us := surface.times[index])
+    ]
+    strategy = create("xgb", surface.space, surface.featurize, 1, expecting(surface, 0.0))
+    assert strategy.warm_up([past])
+    assert surface.good & set(strategy.ask(8))
+
+
 def test_an_expectation_that_is_about_right_halves_the_trials() -> None:
     surface = direct()
     prior = expecting(surface, 2.0)
