@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from api.answers.given_once import GIVEN_ONCE
 from api.problems.problems import documented
 from api.schemas.common import Listing
 from api.schemas.jobs import best_link
 from api.schemas.operators import OperatorView
 from templates import Operator, operator, operators
 
-router = APIRouter(tags=["operators"])
+router = APIRouter(tags=["operators"], dependencies=[GIVEN_ONCE])
 
 
 @router.get("/operators", summary="What can be tuned")

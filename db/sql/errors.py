@@ -46,11 +46,20 @@ class SchemaMismatch(StorageError):
     """The database's schema is not the one this code was written for."""
 
 
+_LISTED_BY = {
+    "job": "tuner jobs list",
+    "model": "tuner model list",
+    "signer": "tuner signers list",
+    "unrevoked key": "tuner keys list",
+}
+
+
 class NotFound(StorageError):
     """There is no such row: check the id."""
 
     def __init__(self, what: str, name: object) -> None:
-        super().__init__(f"there is no {what} {str(name)[:80]!r}")
+        way = f"; see {_LISTED_BY[what]}" if what in _LISTED_BY else ""
+        super().__init__(f"there is no {what} {str(name)[:80]!r}{way}")
 
 
 class AmbiguousId(StorageError):

@@ -175,6 +175,12 @@ def test_an_order_takes_no_query(client: TestClient, path: str) -> None:
     assert document["detail"] == (f"trials is not taken here: POST {path} has no query; remove it")
 
 
+@pytest.mark.parametrize("path", ["/workers", "/operators", "/operators/conv1d", "/signers"])
+def test_a_list_that_can_not_be_narrowed_takes_no_query(client: TestClient, path: str) -> None:
+    document = problem(client.get(f"{path}?state=idle"), 422, "invalid-request", "state")
+    assert document["detail"] == f"state is not taken here: GET {path} has no query; remove it"
+
+
 def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -> None:
     names = [f"strid{number}" for number in range(2000)]
     answer = client.get(f"/best/conv1d?M=100&N=3&{'=2&'.join(names)}=2")

@@ -120,7 +120,9 @@ def test_a_list_of_nothing_known(engine: Any, capsys: pytest.CaptureFixture[str]
 def test_a_job_that_is_not_there(
     engine: Any, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert "there is no job 'nosuch'" in refused(capsys, "jobs", command, "nosuch")
+    assert "there is no job 'nosuch'; see tuner jobs list" in refused(
+        capsys, "jobs", command, "nosuch"
+    )
 
 
 def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:

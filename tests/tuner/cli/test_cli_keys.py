@@ -65,7 +65,7 @@ def test_the_list_and_taking_a_key_back(capsys: pytest.CaptureFixture[str]) -> N
         ("create 7 --scope read", "must begin with a letter"),
         ("create ci --scope read --days 0", "'--days'"),
         ("create ci --scope read --days nan", "'--days'"),
-        ("revoke nobody", "there is no unrevoked key 'nobody'"),
+        ("revoke nobody", "there is no unrevoked key 'nobody'; see tuner keys list"),
     ],
 )
 def test_a_refusal(capsys: pytest.CaptureFixture[str], arguments: str, says: str) -> None:

@@ -174,5 +174,5 @@ def test_a_model_that_is_not_there(
 ) -> None:
     code, out, err = ran(capsys, command, "nosuch")
     assert (code, out) == (1, "")
-    assert "there is no model 'nosuch'" in err
+    assert "there is no model 'nosuch'; see tuner model list" in err
     assert "No such file" in ran(capsys, "tune", "nosuch.json")[2]
