@@ -10,13 +10,15 @@ from uuid import uuid4
 import structlog
 from anyio import BrokenResourceError
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.metrics import Metrics
 from api.problems.problems import Problem
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+CLIENT_LEFT = 499
+"""In log and metrics, as nginx has it: there is no answer."""
 _PROBES = {"/healthz", "/readyz", "/metrics"}
 _log = structlog.get_logger("api.request")
 
@@ -53,6 +55,8 @@ class ContextMiddleware:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self.app(scope, receive, tagged)
+            except ClientDisconnect:  # before its whole body was here: nobody waits for an answer
+                status = CLIENT_LEFT
             except Exception as error:
                 if status and _listener_left(error):
                     return

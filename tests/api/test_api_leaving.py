@@ -1,8 +1,9 @@
-"""A listener may leave at any moment: that is no failure of the service. What is one is logged
-without what the program had in its hands."""
+"""A listener, or who sends a body, may leave at any moment: that is no failure of the service. What
+is one is logged without what the program had in its hands."""
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from typing import Literal
@@ -17,6 +18,7 @@ from api.server import logs
 from db.fleet import devices
 from db.results import trials
 
+HALF_A_BODY = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 MANY = 3000  # more than the sockets between the two hold
 
 
@@ -48,6 +50,25 @@ def test_a_listener_that_leaves_while_much_waits_for_it_is_no_failure(
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line for line in lines if line["level"] != "info"] == []
     assert [line["status"] for line in lines if line["event"] == "request"] == [200] * 5
+
+
+@pytest.mark.parametrize(("path", "status"), [("/jobs", 400), ("/records", 499)])
+def test_who_leaves_within_a_body_is_no_failure(
+    path: str, status: int, app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
+) -> None:
+    with served(app) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(f"POST {path} HTTP/1.1\r\nHost: {host}\r\n".encode() + HALF_A_BODY)
+            time.sleep(0.1)  # until the service waits for the rest
+        deadline, written = time.monotonic() + 10, ""
+        while "ms" not in written:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+            written += capsys.readouterr().err
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert {line["level"] for line in lines} == {"info"}
+    assert [line["status"] for line in lines if line["event"] == "request"] == [status]
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
