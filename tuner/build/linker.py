@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +28,12 @@ def linker() -> str:
 def must_link() -> None:
     """Raises NoLinker if there is no compiler, or if it lacks an assembler, a linker or the C
     library's files: each job would fail, one candidate after the other."""
-    compiler = linker()
+    _must_link(linker())
+
+
+@cache
+def _must_link(compiler: str) -> None:
+    """Once a process, unless it raises: a command asks first, and its builder again."""
     with TemporaryDirectory() as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
         command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
