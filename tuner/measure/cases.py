@@ -117,12 +117,11 @@ def _exact(
     """The outputs for what is ``given`` for the ``distinct`` signals of a workload: of each signal,
     or, if they are sums over all signals, with each as often as it comes."""
     references = operator(workload.operator).references
-    exact = references(distinct, *given)
-    whole = [
-        sums.name
-        for sums, own in zip(workload.outputs, distinct.outputs, strict=True)
-        if distinct != workload and sums.shape == own.shape
-    ]
+    if distinct == workload:
+        return references(workload, *given)
+    outputs = zip(workload.outputs, distinct.outputs, strict=True)
+    whole = [output.name for output, own in outputs if output.shape == own.shape]
+    exact = references(distinct, *given) if len(whole) < len(workload.outputs) else {}
     if whole:
         often = np.bincount(np.arange(_signals(workload)) % _signals(distinct)).astype(np.float64)
         weighted = (

@@ -93,10 +93,12 @@ class Tensors:
             self.workload.given, case.given, self.given, strict=True
         ):
             kept = self._keep(case, argument.name, array)
-            if kept is None:
-                target.copyfrom(np.resize(array, argument.shape))
-            else:
+            if kept is not None:
                 self._repeat(kept, target)
+            elif array.shape == argument.shape:
+                target.copyfrom(array)
+            else:
+                target.copyfrom(np.resize(array, argument.shape))
         for poison, output in zip(self._poison, self.outputs, strict=True):
             poison.copyto(output)
         self.device.sync()
