@@ -47,9 +47,9 @@ class SchemaMismatch(StorageError):
 
 
 _LISTED_BY = {
-    "job": "tuner jobs list",
-    "model": "tuner model list",
-    "signer": "tuner signers list",
+    "job": "tuner jobs list, or GET /jobs",
+    "model": "tuner model list, or GET /models",
+    "signer": "tuner signers list, or GET /signers",
     "unrevoked key": "tuner keys list",
 }
 

@@ -37,8 +37,8 @@ PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
 """Above these, one call of the naive schedule takes more than a second."""
 NAIVE_MAX_TAPS = {"cpu": math.inf, "cuda": 1e5}
-"""The same of the terms of one output, which a GPU's thread adds up one after the other: 1.6 µs
-each on an H200, and eleven calls check it. A gradient of a weight has millions."""
+"""The same of the terms of one output, which a GPU's thread adds up one after the other: some
+2 µs each on an H200, and eleven calls check it. A gradient of a weight has millions."""
 
 
 @dataclass(frozen=True)

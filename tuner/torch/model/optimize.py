@@ -75,7 +75,9 @@ def optimize_(
     given, named = _inputs(example_inputs)
     layers, before = survey(model, given, named, terms)
     call = partial(step if mode == "training" else run, model, given, named)
-    settle(model, layers, call, before := call() if mode == "training" else before)
+    if mode == "training":
+        before = call()
+    settle(model, layers, call, before)
     served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
