@@ -96,7 +96,13 @@ void element_store(char* to, const float* v) {
   }
 }
 template <int N>
-void epilogue_finish(float*, float, const char*) {}
+void element_pack_all(word (&packed)[element_words(N)], const float* v) {
+  element_store<N>((char*)packed, v);
+}
+template <int N>
+void epilogue_finish(float* sum, float bias, const char* residual) {
+  for (int i = 0; i < N; ++i) sum[i] += bias + (HAS_RESIDUAL ? element_load(residual, i) : 0.0f);
+}
 static float epilogue_bias(const void* bias, int channel) {
   return EMULATED_BIAS ? element_load((const char*)bias, channel) : 0.0f;
 }
