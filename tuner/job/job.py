@@ -326,13 +326,16 @@ class JobRun:
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
         self._plan.tell([(config, trial.time_us)])
+        own = True
         try:
             log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
-        except DuplicateTrial:
-            log.info("trial_known", config=config)  # another job measured it meanwhile
-            return trial.time_us
-        self._tally.add(config, trial.status, trial.time_us, trial.error, own=True)
-        log.info("trial", number=self._tally.total, status=trial.status, time_us=trial.time_us)
+        except DuplicateTrial:  # another job measured it meanwhile
+            own = False
+        self._tally.add(config, trial.status, trial.time_us, trial.error, own=own)
+        if own:
+            log.info("trial", number=self._tally.total, status=trial.status, time_us=trial.time_us)
+        else:
+            log.info("trial_known", config=config)
         return trial.time_us
 
     def _report(self) -> None:
