@@ -51,7 +51,7 @@ from tuner.plan import metaschedule as metaschedule_peer
 from tuner.plan.listed import ListedPlan, plan_of
 from tuner.plan.plan import Config
 from tuner.plan.warm import warm_up
-from tuner.process.scratch import must_have_room
+from tuner.process.scratch import must_have_room, must_have_room_to_work
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -95,7 +95,7 @@ class JobRun:
         """Search, decide, store the best and end the job.
 
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
-        NoDiskSpaceif its files would be too large, NoServer if the farm has lost its last server.
+        NoDiskSpace if its files find no room, NoServer if the farm has lost its last server.
         """
         self._remember()
         self._look()
@@ -325,6 +325,8 @@ class JobRun:
             error=result.error if result else built.error,
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
+        if trial.status in ("build_error", "run_error"):
+            must_have_room_to_work()  # what lacked it would never be tried again
         self._plan.tell([(config, trial.time_us)])
         own = True
         try:
