@@ -52,6 +52,7 @@ from tuner.plan.listed import ListedPlan, plan_of
 from tuner.plan.plan import Config
 from tuner.plan.warm import warm_up
 from tuner.process.scratch import must_have_room, must_have_room_to_work
+from tuner.process.stopping import check_stopped
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -325,8 +326,9 @@ class JobRun:
             error=result.error if result else built.error,
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
-        if trial.status in ("build_error", "run_error"):
-            must_have_room_to_work()  # what lacked it would never be tried again
+        if trial.status in ("build_error", "run_error"):  # it would never be tried again
+            check_stopped()  # whoever ends this process may have ended its children first
+            must_have_room_to_work()
         self._plan.tell([(config, trial.time_us)])
         own = True
         try:
