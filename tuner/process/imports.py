@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 FEW_LOOKS = 20_000
 """Objects between two looks for garbage in a child."""
 PYTORCH = "torch"
+SCIPY = "scipy.signal"
 PRINTED_NAME = "TScriptPrinterName"
 AVOIDED = (PYTORCH, "cuda.bindings.driver")
 """What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
@@ -22,6 +24,9 @@ def bring(modules: Sequence[str]) -> None:
     """Import the modules, PyTorch last: by itself it opens no GPU. One that can't be imported is
     left to the child that needs it, which will say so."""
     gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
+    if SCIPY in modules:  # before PyTorch is one that SciPy would ask for its tensors
+        with suppress(Exception), reading_no_docs():
+            importlib.import_module(SCIPY)
     for name in AVOIDED:
         sys.modules[name] = None  # type: ignore[assignment]
     if any(name.partition(".")[0] == "tvm" for name in modules):
@@ -96,6 +101,31 @@ def asking_in_vain_for_nothing() -> Iterator[None]:
         for name, function in asked.items():
             if getattr(module, name, None) is function:
                 setattr(module, name, get(f"ir.{name}"))
+
+
+@contextmanager
+def reading_no_docs() -> Iterator[None]:
+    """Let SciPy add its note on array libraries to no function's docs. It takes them apart for that
+    and puts them together again, for 0.3 s of the 0.9 that an import takes."""
+    from scipy._lib import _docscrape
+
+    given, _docscrape.FunctionDoc = _docscrape.FunctionDoc, _Unread
+    try:
+        yield
+    finally:
+        _docscrape.FunctionDoc = given
+        if (holder := sys.modules.get("scipy._lib._array_api")) is not None:
+            vars(holder)["FunctionDoc"] = given
+
+
+class _Unread(defaultdict[str, list[str]]):
+    """A function's docs by heading, and as a text after a line with the function: of none."""
+
+    def __init__(self, function: object) -> None:
+        super().__init__(list)
+
+    def __str__(self) -> str:
+        return "\n"
 
 
 def _import(modules: Iterable[str]) -> None:

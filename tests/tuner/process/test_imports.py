@@ -1,5 +1,5 @@
-"""TVM's FFI is asked in vain for nothing as long as TVM is imported, and what is imported is the
-same."""
+"""TVM's FFI is asked in vain for nothing as long as TVM is imported, SciPy reads no docs, and what
+is imported is the same."""
 
 import subprocess
 import sys
@@ -53,18 +53,45 @@ def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
         registry.get_global_func("ir.RegisterOpAttr")(*given)
 
 
-def test_what_is_imported_is_the_same() -> None:
-    seen = [
+SIGNAL = """
+import numpy, scipy._lib._array_api as library, scipy.signal
+for name in dir(scipy.signal):
+    print(name, type(getattr(scipy.signal, name)))
+print(scipy.signal.oaconvolve(numpy.arange(9.0), numpy.ones(3)), library.FunctionDoc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "seen", "last"),
+    [("tvm.s_tir", SEEN, "tvm_ffi.core.Function"), ("scipy.signal", SIGNAL, "FunctionDoc")],
+)
+def test_what_is_imported_is_the_same(module: str, seen: str, last: str) -> None:
+    brought, imported = (
         subprocess.run(
-            [sys.executable, "-c", f"{imported}\n{SEEN}"],
+            [sys.executable, "-c", f"{how}\n{seen}"],
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        for imported in (
-            "from tuner.process.imports import bring; bring(['tvm.s_tir'])",
-            "import tvm.s_tir",
+        for how in (
+            f"from tuner.process.imports import bring; bring(['{module}'])",
+            f"import {module}",
         )
-    ]
-    assert seen[0] == seen[1]
-    assert "tvm_ffi.core.Function" in seen[0]
+    )
+    assert brought == imported
+    assert last in brought.splitlines()[-1]
+
+
+def test_scipys_docs_are_not_read() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from tuner.process.imports import bring; bring(['scipy.signal'])\n"
+            "import scipy.signal; print(repr(scipy.signal.oaconvolve.__doc__))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "''\n"
