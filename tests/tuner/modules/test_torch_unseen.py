@@ -138,6 +138,8 @@ GIVING: list[Callable[[Any], Any]] = [
     lambda y: SimpleNamespace(parts={"features": [y]}),
     lambda y: {"features": Given(3, of=(None, y))},
     lambda y: y.sum().item(),
+    lambda y: (y, y.mean(1)),
+    lambda y: {"features": y, "halved": [y / 2, y.mean()]},
 ]
 
 
@@ -151,6 +153,7 @@ def test_an_output_of_any_class_is_compared(
     assert all(row.takes_in == [] for row in report.rows)
     assert report.tuned == 1
     assert report.error is not None
+    assert report.error < 1e-5
 
 
 def test_an_output_that_holds_itself_and_its_model_is_compared(source: Local, x: Any) -> None:

@@ -14,8 +14,8 @@ _CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, str, bytes)
 
 
 def tensors(output: Any) -> list[torch.Tensor]:
-    """Those in an output, in whatever it holds them: containers, or attributes of objects of any
-    class. A number that is real is one."""
+    """Those in an output, in its order, in whatever it holds them: containers, or attributes of
+    objects of any class. A number that is real is one."""
     found: list[torch.Tensor] = []
     left, seen = [output], dict[int, Any]()
     while left:
@@ -26,7 +26,7 @@ def tensors(output: Any) -> list[torch.Tensor]:
             found.append(torch.tensor(value, dtype=torch.float64, device="cpu"))
         elif not isinstance(value, _CLOSED) and id(value) not in seen:
             seen[id(value)] = value  # held, so that no other comes to have its id
-            left += _parts(value)
+            left += reversed(_parts(value))
     return found
 
 
