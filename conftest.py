@@ -76,7 +76,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and what they import stay to the end: no look for garbage sees them."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(FEW_LOOKS)
     gc.enable()

@@ -12,6 +12,7 @@ from templates.dtypes import in_numpy
 from templates.naive import naive_on
 from templates.template import Config
 from templates.workload import Workload
+from tuner.build.builder import COMPILER
 from tuner.build.compile import BuildOrder, build, program_of
 from tuner.device.detect import detect
 from tuner.device.device import Device
@@ -111,7 +112,7 @@ def build_all(folder: Path) -> dict[str, Path]:
     """``full-serial``, ``full-parallel``, … with a manifest beside each, and its signature by this
     machine's own key. The compiler stays in a process of its own, so that this one may show that it
     does without."""
-    child = Child()
+    child = Child(importing=COMPILER)
     try:
         device = child.call(detect, "cpu", timeout=60)
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -57,6 +58,7 @@ def _options(
 def main() -> None:
     """Run the command line; an error is one line on standard error and a non-zero exit."""
     gc.set_threshold(FEW_LOOKS)
+    atexit.register(gc.freeze)  # at its end Python would look through all of it, in vain
     _open_what_is_closed()
     if isinstance(sys.stdout, TextIOWrapper):  # it may have no letter for micro
         sys.stdout.reconfigure(errors="replace")

@@ -20,6 +20,7 @@ from tuner.farm.session import Session
 from tuner.measure.confined import can_be_confined, exercise
 from tuner.process import logs
 from tuner.process.child import Child
+from tuner.process.imports import bring
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -43,6 +44,7 @@ def serve(
     if device.kind == "cuda":
         can_be_confined(exercise)  # sessions are forked from here, and know it then
     os.environ |= ENVIRONMENT  # nothing is compiled here
+    bring(["tvm.rpc.server"])
     import tvm_ffi
     from tvm.rpc.server import PopenRPCServerState
 

@@ -12,6 +12,7 @@ from typing import Any
 FEW_LOOKS = 20_000
 """Objects between two looks for garbage in a child."""
 PYTORCH = "torch"
+SCIPY = "scipy.signal"
 PRINTED_NAME = "TScriptPrinterName"
 AVOIDED = (PYTORCH, "cuda.bindings.driver")
 """What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
@@ -22,6 +23,9 @@ def bring(modules: Sequence[str]) -> None:
     """Import the modules, PyTorch last: by itself it opens no GPU. One that can't be imported is
     left to the child that needs it, which will say so."""
     gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
+    if SCIPY in modules:  # while PyTorch stands as None, SciPy would ask that for its tensors
+        with suppress(Exception):
+            importlib.import_module(SCIPY)
     for name in AVOIDED:
         sys.modules[name] = None  # type: ignore[assignment]
     if any(name.partition(".")[0] == "tvm" for name in modules):

@@ -283,20 +283,28 @@ def test_a_password_in_the_url_is_not_shown(port: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("scheme", "name", "value"),
     [
-        ("ALL_PROXY", "socks5://me:secret@127.0.0.1:1"),
-        ("ALL_PROXY", "ftp://me:secret@127.0.0.1"),
-        ("SSL_CERT_FILE", "/nowhere/at-all.pem"),
+        ("http", "ALL_PROXY", "socks5://me:secret@127.0.0.1:1"),
+        ("http", "ALL_PROXY", "ftp://me:secret@127.0.0.1"),
+        ("https", "SSL_CERT_FILE", "/nowhere/at-all.pem"),
     ],
 )
 def test_an_environment_that_no_request_can_use(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    monkeypatch: pytest.MonkeyPatch, scheme: str, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ServiceUnreachable, match="look at the environment's proxies") as raised:
-        Client("http://me:secret@127.0.0.1:9")
+        Client(f"{scheme}://me:secret@127.0.0.1:9")
     assert "secret" not in str(raised.value)
+
+
+def test_certificates_are_read_for_https_alone(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at-all.pem")
+    with Client(service.url) as client:
+        client.signers()
 
 
 def test_a_service_of_this_machine_is_asked_without_a_proxy(

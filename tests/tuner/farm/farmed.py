@@ -25,14 +25,16 @@ class Process:
     """A process with what it says, in a file. It has a session of its own, and may be in another
     network namespace."""
 
-    def __init__(self, folder: Path, name: str, *command: str, namespace: str = "") -> None:
+    def __init__(
+        self, folder: Path, name: str, *command: str, namespace: str = "", **settings: str
+    ) -> None:
         self.log = folder / f"{name}.log"
         inside = ["ip", "netns", "exec", namespace] if namespace else []
         with self.log.open("wb") as said:
             self.process = subprocess.Popen(
                 [*inside, sys.executable, "-m", *command],
                 cwd=ROOT,
-                env=os.environ | {"TMPDIR": str(folder), "TUNER_LOG_FORMAT": "json"},
+                env=os.environ | {"TMPDIR": str(folder), "TUNER_LOG_FORMAT": "json"} | settings,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -65,7 +67,8 @@ class Tracker(Process):
         port = self.address[1]
         listening = ("--host", host, "--port", str(port), "--port-end", str(port + 1))
         module = "tvm.exec.rpc_tracker"
-        super().__init__(folder, "tracker", module, *listening, namespace=namespace)
+        runtime = {"TVM_USE_RUNTIME_LIB": "1"}  # to import the compiler takes twice as long
+        super().__init__(folder, "tracker", module, *listening, namespace=namespace, **runtime)
         until(self._answers)
 
     def _answers(self) -> bool:

@@ -54,17 +54,22 @@ def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
 
 
 def test_what_is_imported_is_the_same() -> None:
-    seen = [
+    first = "from tuner.process.imports import bring; bring(['tvm.s_tir'])"
+    brought, imported = (
         subprocess.run(
-            [sys.executable, "-c", f"{imported}\n{SEEN}"],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", f"{how}\n{SEEN}"], capture_output=True, text=True, check=True
         ).stdout
-        for imported in (
-            "from tuner.process.imports import bring; bring(['tvm.s_tir'])",
-            "import tvm.s_tir",
-        )
-    ]
-    assert seen[0] == seen[1]
-    assert "tvm_ffi.core.Function" in seen[0]
+        for how in (first, "import tvm.s_tir")
+    )
+    assert brought == imported
+    assert "tvm_ffi.core.Function" in brought
+
+
+def test_scipy_is_imported_whole() -> None:
+    """It asks PyTorch for its tensors if that is imported, and here it is none."""
+    seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"
+    brought = "from tuner.process.imports import bring; bring(['scipy.signal'])"
+    said = subprocess.run(
+        [sys.executable, "-c", f"{brought}\n{seen}"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["True", "False"]
