@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from sqlalchemy import Engine
 
-from api.schemas.jobs import TrialStatus
 from db.queue import STATES
 from db.results.totals import PHASES, Totals, totals
+from db.sql.choices import TrialStatus
 
 KINDS = ("cpu", "cuda")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -55,6 +55,11 @@ class WithGradients(WithEpilogue):
         return self.direction == "forward"
 
     @property
+    def is_flat(self) -> bool:
+        """Whether its output is the gradients of weight and bias in one dimension."""
+        return self.direction == "backward_weight" and self.bias
+
+    @property
     def is_plain(self) -> bool:
         return self.is_forward and super().is_plain
 

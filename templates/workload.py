@@ -173,6 +173,15 @@ class Workload(BaseModel, ABC):
                 told = rest
         return told
 
+    def fewer(self, signals: int, channels: int) -> Self:
+        """The workload of so many of its signals, or, if it has one, of its channels, whose tensors
+        again and again are tensors of this one; but for outputs of the same shape, which are sums
+        over all signals. Itself if it has no more, or there is no such workload."""
+        return self
+
+    def _with(self, **fields: Any) -> Self:
+        return type(self).model_validate(self.model_dump() | fields)
+
     @property
     def is_plain(self) -> bool:
         """Whether it is what templates written for one form alone compute: the operator's sums are

@@ -10,7 +10,7 @@ TunerError
 ├── ForeignServer        an RPC server has another device or other versions
 ├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
 ├── NoLinker             no C++ compiler is here to link a library with
-├── NoDiskSpace          a workload's inputs and references take more of the disk than they may
+├── NoDiskSpace          what a job writes takes more of the disk than there is, or than it may
 ├── NothingWorked        no configuration was built, right and timed
 ├── UnusableFile         a log can't be read from, or written to, where it should be
 ├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
@@ -140,16 +140,8 @@ class NoLinker(TunerError):
 class NoDiskSpace(TunerError):
     """Order a smaller shape; raise TUNER_SCRATCH_BYTES, or free the temporary folder."""
 
-    def __init__(self, needed: int, allowed: int, free: int, folder: str) -> None:
-        limit = (
-            f"TUNER_SCRATCH_BYTES allows {allowed}; order a smaller shape or raise it"
-            if needed > allowed
-            else f"{folder} has {free} free; order a smaller shape, or set TMPDIR to a larger disk"
-        )
-        super().__init__(
-            f"the inputs and references that candidates are checked on take {needed} bytes of "
-            f"temporary files, and {limit}"
-        )
+    def __init__(self, what: str, needed: int, limit: str) -> None:
+        super().__init__(f"{what} take {needed} bytes of temporary files, and {limit}")
 
 
 class NothingWorked(TunerError):

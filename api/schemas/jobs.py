@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict, Field, create_model
 
@@ -21,6 +21,7 @@ from db.contract.job import Job, JobLinks, JobShown, shown
 from db.contract.order import JobFilter, Terms
 from db.contract.sent import bounded
 from db.fleet.devices import Device
+from db.sql.choices import TrialStatus
 
 _EXAMPLE: dict[str, Any] = {
     "id": JOB_ID,
@@ -49,18 +50,6 @@ _EXAMPLE: dict[str, Any] = {
         "best": "/best/conv1d?M=16384&N=32",
     },
 }
-
-
-TrialStatus = Literal[
-    "ok",
-    "schedule_error",
-    "build_error",
-    "build_timeout",
-    "run_error",
-    "run_timeout",
-    "wrong_answer",
-    "skipped",
-]
 
 
 if TYPE_CHECKING:

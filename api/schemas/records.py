@@ -8,12 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api.schemas.common import JOB_ID, BlankableQuery, OperatorName
-from api.schemas.jobs import TrialStatus
 from db.contract.job import Job
 from db.records.imports import Stored
 from db.records.listed import IMPORTED
 from db.records.records import Filters
-from db.sql.choices import Format, Kept
+from db.sql.choices import Format, Kept, TrialStatus
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 from sqlalchemy import Engine
 
-from api.schemas.jobs import TrialStatus
 from db.results import trial_table
 from db.results.trial_table import TrialFilter
+from db.sql.choices import TrialStatus
 
 SHOWS = (25, 100, 500)
 ORDERS = {

@@ -31,6 +31,7 @@ from db.queue.lease import held, succeed
 from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
+from db.results.chain import fault
 from db.results.signers import NewSigner
 from db.sql.columns import now, upsert, utc
 from db.sql.errors import NotFound
@@ -84,22 +85,27 @@ def finish_with_bests(
 
     A stored best that is faster by the same protocol and versions stays, and the job shows that
     one. Bests that were only predicted give way to any that was searched for, and take no such
-    one's place. A best's own dict may name further artifacts that are stored already. `signer`, who
-    signed them, is registered in the same transaction, because the database may be another one than
-    at the worker's start. Raises LeaseLost, NotFound."""
+    one's place. Where these are signed, one whose files clients refuse gives way to any. A best's
+    own dict may name further artifacts that are stored already. `signer`, who signed them, is
+    registered in the same transaction, because the database may be another one than at the worker's
+    start. Raises LeaseLost, NotFound."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if signer is not None:
             signers.write(connection, signer)
         stored = _stored(connection, job, found[0].best.device_id)
-        searched = [row for row in stored if row["search"] != PREDICTED]
+        sound = stored
+        if signer is not None:
+            key = found[0].best.workload_key
+            sound = [row for row in stored if fault(connection, row["id"], key) is None]
+        searched = [row for row in sound if row["search"] != PREDICTED]
         if job["search"] != PREDICTED:
             _delete(connection, [row["id"] for row in stored if row["search"] == PREDICTED])
         elif searched:
             fastest = min(searched, key=lambda row: float(row["time_us"]))
             succeed(connection, job["seq"], **_shown(_as_stored(found[0].best, fastest)))
             return
-        may_stay = stored if job["search"] == PREDICTED else searched
+        may_stay = sound if job["search"] == PREDICTED else searched
         by_threads = {row["threads"]: row for row in may_stay}
         kept = [
             _keep_faster(connection, job, each, by_threads.get(each.best.threads or 0))

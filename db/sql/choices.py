@@ -8,6 +8,18 @@ DATABASE_URL = "sqlite:///convtune.db"
 JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 STATES: tuple[JobState, ...] = ("queued", "running", "succeeded", "failed", "cancelled")
 
+TrialStatus = Literal[
+    "ok",
+    "schedule_error",
+    "build_error",
+    "build_timeout",
+    "run_error",
+    "run_timeout",
+    "wrong_answer",
+    "skipped",
+]
+"""How a trial ended."""
+
 Scope = Literal["read", "submit", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")
 """Each may do what those before it may."""

@@ -83,7 +83,7 @@ def canonical(value: Any) -> str:
 def storable(text: str) -> bool:
     """Whether both databases can compare against this text at all."""
     try:
-        return "\0" not in text and bool(text.encode("utf-8"))
+        return b"\0" not in text.encode("utf-8")
     except UnicodeEncodeError:
         return False
 

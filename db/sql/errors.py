@@ -150,5 +150,6 @@ class CorruptArtifact(StorageError):
 
     def __init__(self, sha256: str, why: str = "do not match their name") -> None:
         super().__init__(
-            f"the stored bytes of artifact {sha256} {why}; tune its workload again to replace them"
+            f"the stored bytes of artifact {sha256} {why}; tune its workload again, with "
+            "on_existing retune, to replace them"
         )

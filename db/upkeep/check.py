@@ -112,7 +112,8 @@ def _artifacts(connection: Connection) -> Iterator[str]:
         query = select(artifacts.c.content, artifacts.c.size).where(artifacts.c.sha256 == name)
         content, size = connection.execute(query).one()
         if hashlib.sha256(content).hexdigest() != name:
-            yield f"artifact {name}: its bytes do not match their name; tune its workload again"
+            why = "its bytes do not match their name"
+            yield f"artifact {name}: {why}; tune its workload again, with --retune"
         elif len(content) != size:
             yield f"artifact {name}: it has {len(content)} bytes, but is said to have {size}"
 
@@ -190,5 +191,6 @@ def _unnamed(connection: Connection, findings: Findings) -> None:
 def _unsigned(connection: Connection, findings: Findings) -> None:
     if count := unsigned(connection):
         findings.notes.append(
-            f"bests that nobody signed: {count}; clients load no such library: tune them again"
+            f"bests that nobody signed: {count}; clients load no such library: tune them again, "
+            "with --retune"
         )

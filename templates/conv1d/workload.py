@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
@@ -205,6 +205,14 @@ class Conv1dWorkload(WithGradients):
         """Whether it is one signal at stride 1 in one of the modes, without dilation, that is no
         shorter than its kernel."""
         return self.is_one_signal and self.is_rows
+
+    def fewer(self, signals: int, channels: int) -> Self:
+        if signals < self.B:
+            return self._with(B=signals)
+        first = self.B == 1 and not self.is_dense and self.layout == "NCW" and not self.is_flat
+        if first and channels < self.C:
+            return self._with(C=channels, F=channels * self.multiplier)
+        return self
 
     @property
     def is_plain(self) -> bool:

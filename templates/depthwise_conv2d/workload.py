@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
@@ -170,6 +170,12 @@ class DepthwiseConv2dWorkload(WithGradients):
         """Zeros at the top, left, bottom and right."""
         height, width = self.kernel
         return self.padding or (height // 2, width // 2, height // 2, width // 2)
+
+    def fewer(self, signals: int, channels: int) -> Self:
+        if signals < self.B:
+            return self._with(B=signals)
+        first = self.B == 1 and self.layout == "NCHW" and not self.is_flat
+        return self._with(C=channels) if first and channels < self.C else self
 
     @property
     def out_channels(self) -> int:

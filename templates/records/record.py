@@ -190,7 +190,8 @@ def _check_template(line: RecordLine) -> None:
         raise _Refused(
             "version",
             f"must be {versions[line.template]}, the version of {line.template} here, but is "
-            f"{_shown(line.version)}: it would be another program",
+            f"{_shown(line.version)}: it would be another program; export with format kerneltuner "
+            "to have the shapes tuned anew",
         )
 
 

@@ -21,6 +21,7 @@ from tuner.cli import records
 from tuner.errors import NothingWorked
 from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
+from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
@@ -92,6 +93,23 @@ def test_a_list_of_which_nothing_fits_fails_with_the_reason(
 def misfits(line: dict[str, Any], count: int) -> list[dict[str, Any]]:
     """Of configurations that no device takes."""
     return [line | {"config": {"template": line["template"], "flux": n}} for n in range(count)]
+
+
+def test_what_another_job_measured_meanwhile_counts(
+    tuned: Database, database: Database, bench: Bench
+) -> None:
+    """As on a host with two equal GPUs. A trial is stored once, whoever is first."""
+    [line] = log(tuned)
+    job = imported(database, line)
+    another = imported(database, line, *misfits(line, 1))
+
+    def meanwhile(_: Progress) -> None:
+        if not queue.get(database.engine, another.id).ended:
+            bench.run(database, another)
+
+    ended = bench.run(database, job, watch=meanwhile)
+    assert (ended.state, ended.best["config"]) == ("succeeded", line["config"])
+    assert database.trials(job) == []
 
 
 def test_a_cancel_is_heard_while_a_list_is_refused(

@@ -23,6 +23,8 @@ from tests.acceptance.deceptive import HangsAtLast, SlowBuild
 from tests.tuner.measure.planted import Planted, PlantedHang
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare.runner import Runner
+from tuner.errors import ChildCrashed
+from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
 from tuner.worker.in_process import tuned_here
@@ -45,14 +47,19 @@ class Of(Worker):
 
 
 @contextmanager
-def signalled(by: signal.Signals, reached: Callable[[], object]) -> Iterator[None]:
-    """The signal comes once that is reached; what is within ends less than ten seconds later."""
+def signalled(
+    by: signal.Signals, reached: Callable[[], object], *, children: bool = False
+) -> Iterator[None]:
+    """The signal comes once that is reached, to ``children``, too; what is within ends less than
+    ten seconds later."""
     sent: list[float] = []
 
     def send() -> None:
         until(reached)
         time.sleep(SETTLED)
         sent.append(time.monotonic())
+        for child in started() if children else ():
+            child.send_signal(by)
         os.kill(os.getpid(), by)
 
     thread = threading.Thread(target=send)
@@ -71,14 +78,22 @@ def forks(pid: int) -> bool:
     return False
 
 
+@pytest.mark.parametrize("children", [False, True], ids=["alone", "with its children"])
 @pytest.mark.parametrize(
     ("template", "measured"),
     [(SlowBuild(), 0), (PlantedHang(), 0), (HangsAtLast(), 1)],
     ids=["building", "measuring", "deciding"],
 )
 def test_sigterm_does_not_wait_for_it(
-    database: Database, bench: Bench, handlers: None, template: Template[Any], measured: int
+    database: Database,
+    bench: Bench,
+    handlers: None,
+    template: Template[Any],
+    measured: int,
+    *,
+    children: bool,
 ) -> None:
+    """Children get it, too, where a batch system or systemd ends all of a worker's processes."""
     job = database.submit(SHAPE, trials=1, search="grid")
 
     def now() -> queue.Job:
@@ -90,12 +105,32 @@ def test_sigterm_does_not_wait_for_it(
     before = started()
     stop_on_signals()
     reached = lambda: now().state == "running" and now().trials_measured == measured  # noqa: E731
-    with signalled(signal.SIGTERM, reached), pytest.raises(Stopped):
+    with signalled(signal.SIGTERM, reached, children=children), pytest.raises(Stopped):
         worker.run()
     given_back = now()
     assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
     assert given_back.trials_measured == measured
     assert started() <= before
+
+
+def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
+    database: Database, bench: Bench, handlers: None
+) -> None:
+    job = database.submit(SHAPE, trials=1)
+    worker = Worker(database.engine, bench.device, Settings(build_workers=1))
+
+    def ended(progress: Progress) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise ChildCrashed("the process died (signal SIGTERM)")
+
+    stop_on_signals()
+    held = worker.claim("cpu")
+    assert held is not None
+    with pytest.raises(Stopped):
+        worker.take(held, ended)
+    worker.close()
+    given_back = queue.get(database.engine, job.id)
+    assert (given_back.state, given_back.released, given_back.error) == ("queued", 1, None)
 
 
 def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_path: Path) -> None:

@@ -322,6 +322,18 @@ def test_a_record_is_refused_by_its_number_and_field(client: TestClient, engine:
     assert rows(engine) == before
 
 
+def test_of_other_versions_records_the_shapes_can_be_tuned(
+    client: TestClient, engine: Engine
+) -> None:
+    line = record(client, engine)
+    refusal = post(client, line | {"version": 77})
+    refused = problem(refusal, 422, "invalid-request", "records.1.version")["detail"]
+    assert "export with format kerneltuner" in refused
+    results = client.get("/records?format=kerneltuner&of=bests").content
+    answer = client.post("/records", content=results, headers=TYPE).json()
+    assert [each["workload"] for each in answer["jobs"]] == [line["workload"]]
+
+
 def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> None:
     line = record(client, engine)
     before = rows(engine)

@@ -31,8 +31,13 @@ from tuner.torch.modules import DepthwiseConv2d
 MODULE = "python -m tests.benchmarks.calls"
 LAYER = {"B": 1, "C": 32, "H": 14, "W": 14, "K": 3, "layout": "NHWC", "bias": True}
 CALLS, TURNS = 300, 40
-THEIRS, BAR_US = "F.conv2d", 5.0
-"""Whose call is compared with, and how much longer one of ours may take."""
+FUNCTION, BAR_US = "F.conv2d", 5.0
+"""PyTorch's quickest call; and how much longer than PyTorch's of its kind ours may take."""
+THEIRS = {
+    "tuner.torch.DepthwiseConv2d": "nn.Conv2d",
+    "torch.ops.convtune.depthwise_conv2d": "torch.ops.aten.conv2d",
+}
+"""PyTorch's call of the same kind: a module's, or an operator's by its name."""
 
 
 def main() -> None:
@@ -70,14 +75,14 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
     theirs, steps = torch.ops.aten.conv2d, ([1, 1], [1, 1], [1, 1])
     laid_out = own.weight.detach()
     calls = {
-        THEIRS: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
+        FUNCTION: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
         "nn.Conv2d": lambda: own(x),
         "torch.ops.aten.conv2d": lambda: theirs(x, laid_out, bias, *steps, channels),
         "tuner.torch.DepthwiseConv2d": lambda: module(x),
         "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
     }
     with torch.inference_mode():
-        wanted = calls[THEIRS]()
+        wanted = calls[FUNCTION]()
         for call in calls.values():
             assert torch.allclose(call(), wanted, atol=1e-4)  # or it means nothing
     assert module.used == "tuned", module.reason
@@ -114,13 +119,13 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"{stated(run, {})} `{run['command']}`",
         "",
-        "| call | µs | more than PyTorch's operator, µs | bar |",
-        "|---|---|---|---|",
+        f"| call | µs | more than `{FUNCTION}` | more than PyTorch's of its kind | bar |",
+        "|---|---|---|---|---|",
     ]
     for name, us in times.items():
-        ours = "tun" in name
-        more, bar = f"{us - times[THEIRS]:+.2f}", f"{BAR_US:g}" if ours else ""
-        lines.append(f"| `{name}` | {us:.2f} | {'' if name == THEIRS else more} | {bar} |")
+        more = "" if name == FUNCTION else f"{us - times[FUNCTION]:+.2f}"
+        kind = f"{us - times[THEIRS[name]]:+.2f}" if name in THEIRS else ""
+        lines.append(f"| `{name}` | {us:.2f} | {more} | {kind} | {f'{BAR_US:g}' if kind else ''} |")
     return "\n".join(lines) + "\n"
 
 

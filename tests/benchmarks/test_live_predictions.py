@@ -1,5 +1,7 @@
 """Shapes of live predictions, and the page on them from made-up figures."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +57,12 @@ def test_bars_are_of_all_shapes_that_were_drawn() -> None:
         "| `template=made knob=2` | **12.50** | `template=made knob=1` | 10.00 | **0.80** |" in text
     )
     assert "| pytorch NCW | 11.00 | 0.88 | 4 | 1.5 |" in text
+
+
+def test_the_page_is_of_its_figures() -> None:
+    docs = Path(__file__).parents[2] / "docs/benchmarks"
+    result = json.loads((docs / "predicted-live.json").read_text())
+    assert markdown(merged([result])) == (docs / "predicted-live.md").read_text()
 
 
 def test_what_failed_is_told_and_counts_as_missing() -> None:

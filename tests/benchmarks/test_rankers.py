@@ -38,7 +38,7 @@ def test_nothing_is_judged_that_was_learnt_from(kind: str) -> None:
 @pytest.mark.parametrize("name", [name for name in RECORDED if "finalists" not in name])
 def test_recordings_are_of_the_shapes_that_are_drawn(name: str) -> None:
     recorded = RECORDED[name]
-    drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], 60)}
+    drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], shapes.RECORDED)}
     assert {each.shape.key for each in recorded.shapes} <= drawn
     assert sum(len(each.trials) for each in recorded.shapes) > 300
     assert (FOLDER / name).stat().st_size < 100_000

@@ -6,52 +6,73 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.training import cpu, layers, measured, page
+from tests.benchmarks.training import cpu, layers, page
+from tests.benchmarks.training.__main__ import merged
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 
-def row(ours: list[float], **pytorch: float) -> dict[str, Any]:
-    return {"ours": [{"time_us": time, "config": {}} for time in ours], "pytorch": pytorch}
+def row(time_us: float, **pytorch: float | None) -> dict[str, Any]:
+    peers = [
+        {"name": f"pytorch {layout}", "time_us": time, "error": None, "speedup": None}
+        for layout, time in pytorch.items()
+    ]
+    return {"best": {"timing": {"warm": {"median_us": time_us}}, "baselines": peers}}
+
+
+ROWS = {
+    "a k3 forward": row(3.0, NCHW=1.0, NHWC=4.0),
+    "a k3 input gradient": row(2.0, NCHW=30.0, NHWC=8.0),
+    "a k3 weight gradient": row(5.0, NCHW=9.0, NHWC=8.0),
+}
 
 
 def test_a_layer_is_held_against_the_layout_with_the_smaller_sum() -> None:
-    rows = {
-        "a k3 forward": row([5.0, 3.0], NCHW=1.0, NHWC=4.0),
-        "a k3 backward_input": row([2.0], NCHW=30.0, NHWC=8.0),
-        "a k3 backward_weight": row([5.0], NCHW=9.0, NHWC=8.0),
-    }
-    found = page.layer(rows, "a k3")
-    assert (found["sum"], found["layout"], found["fastest"], found["times"]) == (10, "NHWC", 20, 2)
+    found = page.layer(ROWS, "a k3")
+    assert found is not None
+    assert (found.sum, found.layout, found.fastest, found.times_as_fast) == (10, "NHWC", 20, 2)
 
 
-def test_what_was_not_measured_has_no_sum() -> None:
-    rows = {
-        "a k3 forward": row([3.0], NCHW=1.0, NHWC=4.0),
-        "a k3 backward_weight": row([], NCHW=9.0, NHWC=8.0),
-    }
-    found = page.layer(rows, "a k3")
-    assert (found["sum"], found["times"]) == (None, None)
-    assert page.names(rows) == ["a k3"]
+def test_a_compiled_layout_counts_where_it_is_faster() -> None:
+    compiled = row(3.0, **{"compiled NHWC": 2.0}, NCHW=1.0, NHWC=4.0)
+    found = page.layer(ROWS | {"a k3 forward": compiled}, "a k3")
+    assert found is not None
+    assert found.fastest == 18
 
 
-@pytest.mark.parametrize("kernel", ["main_kernel", "main_kernel_1"])
-def test_a_kernels_parameters_are_known_by_their_symbols(kernel: str) -> None:
-    head = 'extern "C" __global__ void __launch_bounds__(192) '
-    source = "".join(
-        f"{head}{name}(half* __restrict__ g_ptr, float* __restrict__ workspace_ptr) {{}}\n"
-        for name in ("main_kernel", "main_kernel_1")
-    )
-    assert list(measured._parameters(source, kernel)) == ["g", "workspace"]
+def test_a_layout_that_was_not_timed_in_every_direction_has_no_sum() -> None:
+    untimed = row(5.0, NCHW=9.0, NHWC=None)
+    found = page.layer(ROWS | {"a k3 weight gradient": untimed}, "a k3")
+    assert found is not None
+    assert (found.layout, found.fastest) == ("NCHW", 40)
 
 
-def test_a_layers_forward_configuration_is_known() -> None:
-    known = {name: layers.best_forward(name) for name in layers.layers()}
-    assert [name for name, config in known.items() if config is None] == ["96×56² k7 float32"]
+@pytest.mark.parametrize("lacking", [{}, {"error": "no best"}])
+def test_a_layer_without_one_of_its_directions_is_not_judged(lacking: dict[str, Any]) -> None:
+    rows = ROWS | {"a k3 weight gradient": lacking}
+    assert page.layer({name: each for name, each in rows.items() if each}, "a k3") is None
+
+
+def test_bars_wait_for_every_layer() -> None:
+    first = layers.named(1)[0]
+    rows = [
+        {"name": f"{first} {direction}", **row(1.0, NCHW=9.0, NHWC=2.0)}
+        for direction in layers.DIRECTIONS.values()
+    ]
+    most, *_, mean, least = page.verdicts({"rows": rows})
+    assert most.state == "not measured"
+    assert mean.state == least.state == "not measured (1 of 17 layers)"
+
+
+def test_rows_are_of_different_shapes() -> None:
+    found = layers.shapes()
+    assert len({shape.name for shape in found}) == len(found)
+    assert len({json.dumps(shape.fields, sort_keys=True) for shape in found}) == len(found)
 
 
 def test_the_page_is_of_its_figures() -> None:
     result = json.loads((DOCS / "training.json").read_text())
+    assert merged([result])["rows"] == result["rows"]
     assert page.markdown(result) == (DOCS / "training.md").read_text()
 
 

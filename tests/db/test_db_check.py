@@ -67,7 +67,9 @@ def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
     name = FILES[0].sha256
     rot = update(models.artifacts).where(models.artifacts.c.sha256 == name).values(content=b"rot")
     wrong = harmed(engine, lambda connection: connection.execute(rot))
-    assert wrong == [f"artifact {name}: its bytes do not match their name; tune its workload again"]
+    assert [each.partition(";")[0] for each in wrong] == [
+        f"artifact {name}: its bytes do not match their name"
+    ]
 
 
 def test_a_size_that_is_not_so(engine: Engine, tuned: queue.Job) -> None:

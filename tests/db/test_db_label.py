@@ -27,6 +27,7 @@ def labelled(engine: Engine) -> Engine:
         ("STRASSE", ["ÖFEN und Straße"]),
         ("%", ["Nightly 100 %"]),
         ("_", ["nightly_b"]),
+        ("", ["ÖFEN und Straße", "nightly_b", "Nightly 100 %"]),
         ("\\", []),
         ("day\0", []),
     ],

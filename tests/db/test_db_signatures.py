@@ -1,6 +1,7 @@
 """Signers, and what of a best is what its worker signed."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -40,7 +41,7 @@ def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> li
     ]
 
 
-def tuned(engine: Engine, length: int = 64, **changes: Any) -> dict[str, str]:
+def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any) -> dict[str, str]:
     """The names of a best's files, by kind."""
     submitted(engine, length)
     job, gpu = claimed(engine), device(engine).id
@@ -48,7 +49,11 @@ def tuned(engine: Engine, length: int = 64, **changes: Any) -> dict[str, str]:
         trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
     files = signed_files(job.workload_key, **changes)
     best.finish_with_bests(
-        engine, job.id, job.attempt, [best.Found(new_best(job, gpu), files)], signer()
+        engine,
+        job.id,
+        job.attempt,
+        [best.Found(new_best(job, gpu, time_us=time_us), files)],
+        signer(),
     )
     return {file.kind: file.sha256 for file in files}
 
@@ -94,9 +99,7 @@ def test_a_sound_best(engine: Engine) -> None:
 
 def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
     tuned(engine)
-    with writing(engine) as connection:
-        of_kind = models.best_artifacts.c.kind == "signature"
-        connection.execute(delete(models.best_artifacts).where(of_kind))
+    unsigned(engine)
     found = check(engine)
     assert found.wrong == []
     assert [note for note in found.notes if note.startswith("bests that nobody signed: 1;")]
@@ -147,6 +150,43 @@ def test_what_is_signed_by_nobody_known(engine: Engine) -> None:
     tuned(engine, key=OTHER)
     assert "SHA256:" in first_line(engine)
     assert "which no worker has registered; tune it again" in first_line(engine)
+
+
+def withdrawn(engine: Engine) -> None:
+    signers.withdraw(engine, signer(OTHER).public_key)
+
+
+def rotten(engine: Engine) -> None:
+    with writing(engine) as connection:
+        of_kind = models.artifacts.c.kind == "library"
+        connection.execute(update(models.artifacts).where(of_kind).values(content=b"rot"))
+
+
+def unsigned(engine: Engine) -> None:
+    with writing(engine) as connection:
+        of_kind = models.best_artifacts.c.kind == "signature"
+        connection.execute(delete(models.best_artifacts).where(of_kind))
+
+
+@pytest.mark.parametrize("harm", [withdrawn, rotten, unsigned])
+def test_a_faster_best_that_clients_refuse_is_replaced(
+    engine: Engine, harm: Callable[[Engine], None]
+) -> None:
+    """To tune it again is what they are told."""
+    signers.register(engine, signer(OTHER))
+    tuned(engine, key=OTHER)
+    harm(engine)
+    again = tuned(engine, time_us=2.0)
+    [found] = best.lookup(engine, submitted(engine).workload_key)
+    assert (found.time_us, found.artifacts) == (2.0, again)
+    assert check(engine).wrong == []
+
+
+def test_a_faster_best_that_they_load_stays(engine: Engine) -> None:
+    first = tuned(engine)
+    tuned(engine, time_us=2.0, timing=2)
+    [found] = best.lookup(engine, submitted(engine).workload_key)
+    assert (found.time_us, found.artifacts) == (1.5, first)
 
 
 def test_a_best_with_the_files_of_another(engine: Engine) -> None:

@@ -144,7 +144,7 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
     if short:
         tensors._room = 0
     known = cases.read(workload, tmp_path)
-    assert [len(case.given[0]) for case in known] == [13, *[cases.DISTINCT] * 4]
+    assert [len(case.given[0]) for case in known] == [13, *[cases.SIGNALS] * 4]
     for case in known:
         tensors.fill(case)
         for tensor, array, argument in zip(tensors.given, case.given, workload.given, strict=True):
@@ -152,7 +152,7 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
         assert np.isnan(tensors.errors(case)["output"])
         exact = case.references["output"]
         y = np.resize(exact, workload.output.shape).astype(in_numpy(workload.dtype))
-        for place in (0, cases.DISTINCT - 1, cases.DISTINCT, -1):
+        for place in (0, cases.SIGNALS - 1, cases.SIGNALS, -1):
             wrong = y.copy()
             wrong[place, 5, 7, 3] += 3 * case.scales["output"]
             tensors.outputs[0].copyfrom(wrong)

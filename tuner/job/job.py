@@ -51,7 +51,8 @@ from tuner.plan import metaschedule as metaschedule_peer
 from tuner.plan.listed import ListedPlan, plan_of
 from tuner.plan.plan import Config
 from tuner.plan.warm import warm_up
-from tuner.process.scratch import must_have_room
+from tuner.process.scratch import must_have_room, must_have_room_to_work
+from tuner.process.stopping import check_stopped
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -95,7 +96,7 @@ class JobRun:
         """Search, decide, store the best and end the job.
 
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
-        NoDiskSpaceif its files would be too large, NoServer if the farm has lost its last server.
+        NoDiskSpace if its files find no room, NoServer if the farm has lost its last server.
         """
         self._remember()
         self._look()
@@ -325,14 +326,20 @@ class JobRun:
             error=result.error if result else built.error,
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
+        if trial.status in ("build_error", "run_error"):  # it would never be tried again
+            check_stopped()  # whoever ends this process may have ended its children first
+            must_have_room_to_work()
         self._plan.tell([(config, trial.time_us)])
+        own = True
         try:
             log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
-        except DuplicateTrial:
-            log.info("trial_known", config=config)  # another job measured it meanwhile
-            return trial.time_us
-        self._tally.add(config, trial.status, trial.time_us, trial.error, own=True)
-        log.info("trial", number=self._tally.total, status=trial.status, time_us=trial.time_us)
+        except DuplicateTrial:  # another job measured it meanwhile
+            own = False
+        self._tally.add(config, trial.status, trial.time_us, trial.error, own=own)
+        if own:
+            log.info("trial", number=self._tally.total, status=trial.status, time_us=trial.time_us)
+        else:
+            log.info("trial_known", config=config)
         return trial.time_us
 
     def _report(self) -> None:

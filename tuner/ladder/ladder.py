@@ -66,7 +66,8 @@ def climb(
     if not workload.is_plain:
         raise NothingWorked(
             "a ladder's rungs add no bias and no residual, have no activation, and know no other "
-            "kernels, padding and layouts than the documents; climb without"
+            "padding and layouts than the documents, and no other kernels: N is at most M, K odd; "
+            "climb without"
         )
     left_out = _left_out(workload, device, rungs)
     with builder.folder("convtune-ladder-") as folder:

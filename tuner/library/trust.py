@@ -59,7 +59,8 @@ def own(path: Path, others: frozenset[str] = frozenset()) -> Trusted:
     return Trusted(
         others | ({key} if key else frozenset()),
         f"this machine's own key ({path})",
-        f"tune it again here, or, if you trust that key, name its 64 digits in {VARIABLE}",
+        "tune it again here, with --retune, or, if you trust that key, name its 64 digits in "
+        f"{VARIABLE}",
     )
 
 

@@ -23,9 +23,11 @@ FEW = 32
 """An output with more numbers than this always has a large one."""
 
 LARGE = 2**24
-"""Bytes of a workload whose cases but the first have only so many :data:`DISTINCT` signals."""
-DISTINCT = 5
-"""A prime: what takes another signal of a batch than it should takes another one of these."""
+"""Bytes of a workload whose cases but the first have only :data:`SIGNALS` different signals or, of
+one signal, :data:`CHANNELS` different channels."""
+SIGNALS, CHANNELS = 5, 37
+"""Primes: what takes another signal of a batch than it should takes another one of these. A
+gradient has at least a number for each channel, and needs more than :data:`FEW`."""
 
 SPREAD = np.float32(4)
 """Of sums before an activation, which turns at up to 6."""
@@ -50,8 +52,8 @@ References = Callable[..., Mapping[str, NDArray[np.float64]]]
 @dataclass(frozen=True)
 class Case:
     """One check: what is given, in the workload's order, and the exact outputs by their names,
-    rounded once. An array with fewer signals than the workload's argument stands for them again
-    and again."""
+    rounded once. An array with fewer signals or channels than the workload's argument stands for
+    them again and again."""
 
     name: str
     given: tuple[Array, ...]
@@ -97,18 +99,12 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
 
 
 def _distinct(workload: Workload, name: str) -> Workload:
-    """The workload of the signals that a case has: of large batches the first case alone has all
-    of them. To draw as many for each would take longer than a search."""
-    signals = _signals(workload)
+    """The workload of the signals and channels that a case has: of a large workload the first case
+    alone has all. To draw as many for each would take longer than a search."""
     few = any(output.elements <= FEW for output in workload.outputs)
-    if name == CASES[0] or signals <= DISTINCT or workload.bytes < LARGE or few:
+    if name == CASES[0] or workload.bytes < LARGE or few:
         return workload
-    return type(workload).model_validate(workload.model_dump() | {"B": DISTINCT})
-
-
-def _signals(workload: Workload) -> int:
-    """Of a batch."""
-    return getattr(workload, "B", 1)
+    return workload.fewer(SIGNALS, CHANNELS)
 
 
 def _exact(
@@ -123,7 +119,8 @@ def _exact(
     whole = [output.name for output, own in outputs if output.shape == own.shape]
     exact = references(distinct, *given) if len(whole) < len(workload.outputs) else {}
     if whole:
-        often = np.bincount(np.arange(_signals(workload)) % _signals(distinct)).astype(np.float64)
+        signals, known = (each.model_dump()["B"] for each in (workload, distinct))
+        often = np.bincount(np.arange(signals) % known).astype(np.float64)
         weighted = (
             (array.T * often).T if argument.role == "gradient" else array
             for argument, array in zip(distinct.given, given, strict=True)

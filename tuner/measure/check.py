@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from templates.ceil_div import ceil_div
 from tuner.measure.cases import Array, Case
 
 CHUNK = 2**16
@@ -48,6 +49,8 @@ def relative_error(y: Array, reference: Array, scale: float | None = None) -> fl
     ``scale`` is max|ref| if it is known already.
     """
     flat, exact = y.reshape(-1), reference.reshape(-1)
+    if len(exact) < min(CHUNK, len(flat)):
+        exact = np.tile(exact, ceil_div(min(CHUNK, len(flat)), len(exact)))
 
     def largest_difference(start: int) -> float:
         at = start % len(exact)

@@ -46,13 +46,18 @@ __device__ double exact(bfloat16 y) {
 // are, with infinity above all numbers and NaN above infinity.
 extern "C" __global__ void __launch_bounds__(@THREADS@)
 compare(const @Y@* __restrict__ y, const @REFERENCE@* __restrict__ reference, long long size,
-        unsigned long long* largest) {
+        long long known, unsigned long long* largest) {
   const long long step = (long long)gridDim.x * blockDim.x;
+  const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  const long long ahead = step % known;
+  long long place = first % known;
   unsigned long long found = 0;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < size; i += step) {
+  for (long long i = first; i < size; i += step) {
     const unsigned long long bits =
-        __double_as_longlong(exact(y[i]) - exact(reference[i])) & 0x7fffffffffffffffull;
+        __double_as_longlong(exact(y[i]) - exact(reference[place])) & 0x7fffffffffffffffull;
     found = bits > found ? bits : found;
+    place += ahead;
+    if (place >= known) place -= known;
   }
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffffffffu, found, lanes);
@@ -93,18 +98,15 @@ class LargestDifference:
         self._largest.copyfrom(np.zeros(1))
         kernel = _kernel(str(y.dtype), str(reference.dtype))
         size, known = math.prod(y.shape), math.prod(reference.shape)
-        types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_void_p
+        values = y.data_ptr(), reference.data_ptr(), size, known, self._largest.data_ptr()
+        types = ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_longlong] * 2, ctypes.c_void_p
+        blocks = min(BLOCKS, ceil_div(size, THREADS))
         default_stream = 0  # on which TVM copies
-        for start in range(0, size, known):
-            count = min(known, size - start)
-            part = y.data_ptr() + start * y.dtype.itemsize
-            values = part, reference.data_ptr(), count, self._largest.data_ptr()
-            blocks = min(BLOCKS, ceil_div(count, THREADS))
-            checked(
-                driver.cuLaunchKernel(
-                    *(kernel, blocks, 1, 1), *(THREADS, 1, 1), 0, default_stream, (values, types), 0
-                )
+        checked(
+            driver.cuLaunchKernel(
+                *(kernel, blocks, 1, 1), *(THREADS, 1, 1), 0, default_stream, (values, types), 0
             )
+        )
         return float(self._largest.numpy()[0])
 
 

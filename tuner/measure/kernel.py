@@ -110,8 +110,11 @@ class Tensors:
             return
         self.device.sync()  # what wrote them; a GPU's context is this thread's from here on
         whole, part = (math.prod(each.shape) * each.dtype.itemsize for each in (target, kept))
-        for start in range(0, whole, part):
-            self._copy(target.data_ptr() + start, kept.data_ptr(), min(part, whole - start))
+        self._copy(target.data_ptr(), kept.data_ptr(), part)
+        while part < whole:
+            # from its own beginning, twice as much each time: a batch may have a million signals
+            self._copy(target.data_ptr() + part, target.data_ptr(), min(part, whole - part))
+            part *= 2
 
     def fetched(self) -> list[Array]:
         """The outputs as they are now."""

@@ -23,6 +23,8 @@ from tuner.errors import NoDiskSpace
 
 PREFIX = "convtune-"
 LOCK = ".lock"
+WORKING_BYTES = 4 << 20
+"""What is built at once, with what it is linked of."""
 
 
 @contextmanager
@@ -67,10 +69,27 @@ def used_as_scratch(folder: Path) -> Iterator[None]:
 
 def must_have_room(needed: int, allowed: int) -> None:
     """Raises NoDiskSpace: one order may not fill the folder that all share."""
+    what, smaller = (
+        "the inputs and references that candidates are checked on",
+        "order a smaller shape",
+    )
+    if needed > allowed:
+        limit = f"TUNER_SCRATCH_BYTES allows {allowed}; {smaller} or raise it"
+        raise NoDiskSpace(what, needed, limit)
+    _must_be_free(what, needed, smaller)
+
+
+def must_have_room_to_work() -> None:
+    """Raises NoDiskSpace where a build or a measurement may have failed for want of it."""
+    _must_be_free("the libraries that are built and loaded", WORKING_BYTES, "make room there")
+
+
+def _must_be_free(what: str, needed: int, way_out: str) -> None:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    if needed > min(allowed, free):
-        raise NoDiskSpace(needed, allowed, free, folder)
+    if needed > free:
+        limit = f"{folder} has {free} free; {way_out}, or set TMPDIR to a larger disk"
+        raise NoDiskSpace(what, needed, limit)
 
 
 def _locked(parent: Path) -> tuple[int, Path]:

@@ -240,6 +240,9 @@ class Worker:
                 if lease.silent:
                     self._left.append(job)
                 raise
+            except TunerError:
+                check_stopped()  # whoever ends this process may have ended its children first
+                raise
 
     def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
         """Where metrics are asked for, each report counts the trials stored since the last one."""

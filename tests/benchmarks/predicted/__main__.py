@@ -31,7 +31,7 @@ from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
 from tests.benchmarks.predicted.shapes import RECORDED, to_learn
 from tests.benchmarks.predicted.train import Example, train
-from tests.benchmarks.predicted.trials import FOLDER
+from tests.benchmarks.predicted.trials import FOLDER, Recordings
 from tests.benchmarks.strategies.recording import load, names, samples
 from tests.benchmarks.tuned import write
 from tuner.build.builder import Builder
@@ -52,6 +52,9 @@ def main() -> None:
     recording.add_argument("--trials", type=int, default=32, help="of each shape")
     recording.add_argument("--seconds", type=float, default=3600.0, help="at most")
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
+    recording.add_argument(
+        "--skip", nargs="+", type=Path, default=[], metavar="FILE", help="not what these have"
+    )
     recording.add_argument("--write", type=Path, required=True)
     recording.set_defaults(run=_record)
     gathering = commands.add_parser("gather", help="take the finalists of other pages' jobs, too")
@@ -73,9 +76,10 @@ def main() -> None:
 def _record(options: argparse.Namespace) -> None:
     device = detect(options.target)
     until = time.monotonic() + options.seconds
+    skipped = {each.shape.key for path in options.skip for each in Recordings.load(path).shapes}
+    shapes = [each for each in to_learn(options.target, options.shapes) if each.key not in skipped]
+    halves = [options.trials - options.trials // 2, options.trials // 2]
     with Builder(options.builders) as builder:
-        shapes = to_learn(options.target, options.shapes)
-        halves = [options.trials - options.trials // 2, options.trials // 2]
         made = record(shapes, device, builder, Sampled, halves, until)
     recordings(device, made).save(options.write)
 

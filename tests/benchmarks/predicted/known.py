@@ -14,9 +14,10 @@ from tests.benchmarks.predicted.trials import FOLDER, Recordings
 
 SAMPLES = Path(__file__).parents[1] / "strategies/samples"
 """Parts of large spaces."""
-GRADIENTS = Path(__file__).parents[1] / "training/recordings"
-"""Of the templates that only gradients have: what was measured for the page of gradients, and, on
-the same device, what a ranker expected to be fast for batches of 128 and planes."""
+GRADIENTS = Path(__file__).parent / "gradients"
+"""Of the templates that only gradients have: configurations that fill the device and neighbours of
+the fastest, and, on the same device, what a ranker expected to be fast for batches of 128 and
+planes."""
 
 
 def known(operator: str, kind: str) -> list[Example]:

@@ -31,7 +31,7 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
         f"of the fastest, so {BUILT} at random do well, too. `part of a space`: the same, of "
         "a shape of which a few values of each knob were combined "
         "(`tests/benchmarks/strategies/samples`). `gradients`: the same, of weight gradients and "
-        "of input gradients at strides (`tests/benchmarks/training/recordings`), most of whose "
+        "of input gradients at strides (`tests/benchmarks/predicted/gradients`), most of whose "
         "configurations were chosen to fill the device or as neighbours of the fastest. "
         "`whole space`: the package's own ranker on every configuration of a space.",
         "",

@@ -1,1 +1,1 @@
-"""Gradients beside PyTorch's: programs are written where TVM is, and measured where a GPU is."""
+"""Gradients beside PyTorch's: of layers, and of whole training steps."""

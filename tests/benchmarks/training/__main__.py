@@ -1,22 +1,30 @@
 """Gradients of depthwise layers beside PyTorch's, on a GPU; and whole training steps.
 
-python -m tests.benchmarks.training programs FOLDER --samples 24
-python -m tests.benchmarks.training measure FOLDER --write RESULT
-python -m tests.benchmarks.training programs FOLDER --near RESULT.json
-python -m tests.benchmarks.training measure FOLDER --beside RESULT.json --write PAGE
+python -m tests.benchmarks.training layers --trials 128 --write docs/benchmarks/training
 python -m tests.benchmarks.training steps --network timm:convnext_tiny --batch 128 --write PAGE
 
-The first and the third need TVM and no GPU: they write CUDA sources of random configurations, and
-of the neighbours of the fastest. The second and the fourth need a GPU, PyTorch and cuda-bindings
-alone. The last needs all of that, timm, and no GPU with --device cpu.
+The first can be made in parts, each written as it grows, and joined:
+
+python -m tests.benchmarks.training layers --seconds 500 --write part1
+python -m tests.benchmarks.training layers --skip part1.json --write part2
+python -m tests.benchmarks.training layers --merge part1.json part2.json \
+    --write docs/benchmarks/training
+
+The second needs PyTorch and timm, and no GPU with --device cpu.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.parts import add_arguments, joined, measured, read
+from tests.benchmarks.training.layers import shapes
+from tests.benchmarks.training.page import markdown, verdicts
+from tests.benchmarks.tuned import write
+from tuner.device.detect import detect
 
 WRITTEN = "path without suffix: .json and .md are made"
 
@@ -25,46 +33,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    steps = parser.add_subparsers(required=True)
-    _programs(steps.add_parser("programs", help="write CUDA sources"))
-    _measure(steps.add_parser("measure", help="time them"))
-    _steps(steps.add_parser("steps", help="time a network's training step"))
+    commands = parser.add_subparsers(required=True)
+    _layers(commands.add_parser("layers", help="tune layers and their gradients"))
+    _steps(commands.add_parser("steps", help="time a network's training step"))
     options = parser.parse_args()
     options.call(options)
 
 
-def _programs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--samples", type=int, default=24, help="configurations of each template")
-    parser.add_argument("--near", type=Path, help="neighbours of the fastest two of that result")
+def _layers(parser: argparse.ArgumentParser) -> None:
+    add_arguments(parser, trials=128)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--only", nargs="+", metavar="PATTERN", help="these rows, by name")
 
     def call(options: argparse.Namespace) -> None:
-        from tests.benchmarks.training import programs
-
-        near = fastest(json.loads(options.near.read_text())) if options.near else None
-        print(programs.write(options.folder, options.samples, near), "programs")
-
-    parser.set_defaults(call=call)
-
-
-def _measure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=500, help="begin no program after so long")
-    parser.add_argument("--layers", nargs="+", help="these alone")
-    parser.add_argument("--beside", type=Path, help="a result of the same device to add to")
-    parser.add_argument("--write", type=Path, help=WRITTEN)
-
-    def call(options: argparse.Namespace) -> None:
-        from tests.benchmarks.training import measured, page
-
-        result = measured.measured(options.folder, options.seconds, options.layers)
-        if options.beside:
-            result = joined(json.loads(options.beside.read_text()), result)
-        text = page.markdown(result)
-        print(text)
-        if options.write:
-            options.write.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-            options.write.with_suffix(".md").write_text(text)
+        result = merged(read(options.merge)) if options.merge else _measured(options)
+        print(_told(result, options.write))
 
     parser.set_defaults(call=call)
 
@@ -97,20 +80,33 @@ def _steps(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(call=call)
 
 
-def fastest(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The two fastest configurations of each layer and direction."""
-    return {
-        key: [each["config"] for each in row["ours"][:2]] for key, row in result["rows"].items()
-    }
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """One result of several from one device, in the order of the rows."""
+    result = joined(parts)
+    order = [shape.name for shape in shapes()]
+    return result | {"rows": sorted(result["rows"], key=lambda row: order.index(row["name"]))}
 
 
-def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The second's times, with how many configurations both tried."""
-    if first["device"] != second["device"]:
-        raise SystemExit(f"these are of {first['device']} and {second['device']}")
-    for key, row in second["rows"].items():
-        row["tried"] += first["rows"][key]["tried"] if key in first["rows"] else 0
-    return second | {"commands": first["commands"] + second["commands"]}
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
+    device = detect(options.target)
+    command = (
+        f"python -m tests.benchmarks.training layers --target {device.kind} "
+        f"--trials {options.trials}"
+    )
+    patterns = options.only or ["*"]
+    chosen = [s for s in shapes() if any(fnmatchcase(s.name, each) for each in patterns)]
+    part = measured(
+        chosen, device, command, options, lambda part: _told(merged([part]), options.write)
+    )
+    return merged([part])
+
+
+def _told(result: dict[str, Any], path: Path | None) -> str:
+    """The page; written with the figures if there is a path for them."""
+    text = markdown(result)
+    if path:
+        write(path, result | {"bars": [each.to_json() for each in verdicts(result)]}, text)
+    return text
 
 
 if __name__ == "__main__":

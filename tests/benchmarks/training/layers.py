@@ -1,35 +1,40 @@
-"""The layers whose gradients are measured: those of the page of limits."""
+"""The layers whose gradients are measured: those of the page of limits, and a causal one."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2, Shape
 
-from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
+DIRECTIONS = {
+    "forward": "forward",
+    "backward_input": "input gradient",
+    "backward_weight": "weight gradient",
+}
+STRIDES = {1: LAYERS, 2: STRIDE_2}
+FLOAT32 = "float32 96×56² k7 weight gradient"
+CAUSAL = "causal 1×12288×16384 k4 SiLU, all gradients"
 
-LIMITS = Path(__file__).parents[3] / "docs" / "benchmarks" / "h200.json"
-DIRECTIONS = ("forward", "backward_input", "backward_weight")
+
+def named(stride: int) -> list[str]:
+    """The layers of a stride."""
+    end = "" if stride == 1 else f" s{stride}"
+    return [f"{channels}×{size}² k{kernel}{end}" for channels, size, kernel in STRIDES[stride]]
 
 
-def layers() -> dict[str, dict[str, Any]]:
-    """Fields by name."""
-    found = {}
-    for stride, shapes in ((1, LAYERS), (2, STRIDE_2)):
-        for channels, size, kernel in shapes:
+def shapes() -> list[Shape]:
+    """Every layer in every direction, batches of 32, channels last, bfloat16; then the others."""
+    found = []
+    for stride, layers in STRIDES.items():
+        for name, (channels, size, kernel) in zip(named(stride), layers, strict=True):
             fields = {"B": 32, "C": channels, "H": size, "W": size, "K": kernel, "stride": stride}
-            name = f"{channels}×{size}² k{kernel}{' s2' if stride == 2 else ''}"
-            found[name] = {**fields, "layout": "NHWC", "dtype": "bfloat16"}
-    found["96×56² k7 float32"] = found["96×56² k7"] | {"dtype": "float32"}
-    return found
-
-
-def best_forward(name: str) -> dict[str, Any] | None:
-    """The configuration that a search found for the forward layer, by the page of limits."""
-    if "float32" in name:
-        return None
-    stride = " s2" if name.endswith(" s2") else ""
-    known = f"depthwise NHWC bfloat16{stride} B=32 {name.removesuffix(' s2')}"
-    rows = json.loads(LIMITS.read_text())["rows"]
-    found = (row["best"]["config"] for row in rows if row["name"] == known and "best" in row)
-    return next(found, None)
+            fields |= {"layout": "NHWC", "dtype": "bfloat16"}
+            for direction, says in DIRECTIONS.items():
+                way = fields | {"direction": direction}
+                found.append(Shape(f"{name} {says}", "layers", "depthwise_conv2d", way))
+    first = next(shape for shape in found if shape.name == "96×56² k7 weight gradient")
+    causal = {"C": 12288, "M": 16384, "N": 4, "mode": "causal", "kind": "correlate"}
+    causal |= {"bias": True, "activation": "silu", "dtype": "bfloat16", "direction": "backward"}
+    return [
+        *found,
+        Shape(FLOAT32, "others", first.operator, first.fields | {"dtype": "float32"}),
+        Shape(CAUSAL, "others", "conv1d", causal),
+    ]

@@ -2,110 +2,156 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
-DIRECTIONS = ("forward", "backward_input", "backward_weight")
-AIMS = (
-    ("96×56² k7 backward_weight", 25.0),
-    ("96×56² k7 float32 backward_weight", 40.0),
-    ("96×56² k7 backward_input", 14.0),
-)
+from tests.benchmarks.limits.bars import Bar
+from tests.benchmarks.limits.figures import Row, Verdict, held, peers, warm_us
+from tests.benchmarks.limits.page import bars, details, origin
+from tests.benchmarks.training.layers import CAUSAL, DIRECTIONS, FLOAT32, STRIDES, named
+from tests.benchmarks.tuned import knobs
+
+LAYOUTS = ("NCHW", "NHWC")
+MOST = {"96×56² k7 input gradient": 14, "96×56² k7 weight gradient": 25, FLOAT32: 40, CAUSAL: 320}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Times of a layer in µs: ours by direction, and PyTorch's by direction for each layout."""
+
+    ours: dict[str, float]
+    pytorch: dict[str, dict[str, float]]
+
+    @property
+    def sum(self) -> float:
+        return sum(self.ours.values())
+
+    @property
+    def layout(self) -> str:
+        """PyTorch's with the smaller sum."""
+        return min(self.pytorch, key=lambda layout: sum(self.pytorch[layout].values()))
+
+    @property
+    def fastest(self) -> float:
+        return sum(self.pytorch[self.layout].values())
+
+    @property
+    def times_as_fast(self) -> float:
+        return self.fastest / self.sum
+
+
+def layer(rows: dict[str, Row], name: str) -> Layer | None:
+    """None if one of its directions, or PyTorch beside it, was not measured."""
+    found = {direction: rows.get(f"{name} {direction}") for direction in DIRECTIONS.values()}
+    measured = {each: row for each, row in found.items() if row and "error" not in row}
+    pytorch = {
+        layout: times
+        for layout in LAYOUTS
+        if len(times := _pytorch(measured, layout)) == len(DIRECTIONS)
+    }
+    if not pytorch:
+        return None
+    return Layer({each: warm_us(row) for each, row in measured.items()}, pytorch)
+
+
+def _pytorch(rows: dict[str, Row], layout: str) -> dict[str, float]:
+    """Of each direction in which it was timed."""
+    found = {each: peers(row, f"pytorch*{layout}") for each, row in rows.items()}
+    return {each: beside[0]["time_us"] for each, beside in found.items() if beside}
+
+
+def verdicts(result: dict[str, Any]) -> list[Verdict]:
+    """How the rows meet the bars."""
+    rows = {row["name"]: row for row in result["rows"] if "error" not in row}
+    found = []
+    for name, most in MOST.items():
+        bar = Bar(f"{name}: at most {most} µs", name, "µs", most)
+        known = {name: warm_us(rows[name])} if name in rows else {}
+        found.append(held(bar, known) if known else Verdict(bar, "not measured"))
+    says = "stride 1, all three: "
+    mean = Bar(f"{says}geometric mean at least 4", "*", "× as fast", 4, "least", mean=True)
+    least = Bar(f"{says}none below 1.2", "*", "× as fast", 1.2, "least")
+    ratios = {name: each.times_as_fast for name in named(1) if (each := layer(rows, name))}
+    for bar in (mean, least):
+        whole = len(ratios) == len(named(1))
+        state = f"not measured ({len(ratios)} of {len(named(1))} layers)"
+        found.append(held(bar, ratios) if whole else Verdict(bar, state))
+    return found
 
 
 def markdown(result: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    rows = {name: layer(result["rows"], name) for name in names(result["rows"])}
-    whole = {name: row for name, row in rows.items() if row["times"] is not None}
+    rows = {row["name"]: row for row in result["rows"]}
+    measured = [row for row in result["rows"] if "error" not in row]
     lines = [
-        f"# Gradients: {result['device']}",
+        f"# Gradients: {result['runs'][0]['device']['name']}",
         "",
-        *(f"    {line}" for line in result["commands"]),
+        *origin(result, measured),
         "",
-        f"{result['date']}, {versions}. Batches of 32, channels last, bfloat16 unless a row",
-        "says otherwise. Each time is the median of replays of a CUDA graph of copies of one",
-        "call, warm, in µs, all in one process; each of ours was checked against float64. Ours",
-        "are the fastest of sampled configurations, not of a search; those of forward kernels, and",
-        "of input gradients at stride 1, which are forward kernels too, are the best of",
-        "[h200.md](h200.md). PyTorch's, in brackets, are of `aten::convolution` and",
-        "`aten::convolution_backward` with one output, in its faster layout; its sum is of the",
-        "layout in which that is smaller. What has a dash was not measured.",
-        *result.get("notes", []),
+        "Batches of 32, channels last, bfloat16 unless a row says otherwise. Each direction of "
+        "each layer is tuned by `xgb` from an empty database. Times are warm medians in µs of a "
+        "round in which the best and its peers take turns. PyTorch's, in brackets, are of its "
+        "faster layout, by its own kernels or compiled (a gradient is "
+        "`aten::convolution_backward` with one output); its sum is of the layout in which that "
+        "is smaller.",
         "",
-        "| layer | forward | input gradient | weight gradient | sum | PyTorch's | times as fast |",
+        *bars(verdicts(result)),
+    ]
+    for stride in STRIDES:
+        lines += ["", f"## Stride {stride}", "", *_layers(rows, stride)]
+    return "\n".join([*lines, "", "## Every row", "", *_each(result["rows"])]) + "\n"
+
+
+def _layers(rows: dict[str, Row], stride: int) -> list[str]:
+    lines = [
+        f"| layer | {' | '.join(DIRECTIONS.values())} | sum | PyTorch's | times as fast |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, row in rows.items():
-        ours = " | ".join(_ratio(row["ours"][each], row["pytorch"][each]) for each in DIRECTIONS)
-        total = "–" if row["sum"] is None else f"{row['sum']:.1f}"
-        times = "–" if row["times"] is None else f"**{row['times']:.2f}**"
+    ratios = []
+    for name in named(stride):
+        found = layer(rows, name)
+        if found is None:
+            continue
+        cells = [
+            f"{time:.1f} ({min(known[each] for known in found.pytorch.values()):.1f})"
+            for each, time in found.ours.items()
+        ]
+        ratios.append(found.times_as_fast)
         lines.append(
-            f"| {name} | {ours} | {total} | {row['fastest']:.1f} {row['layout']} | {times} |"
+            f"| {name} | {' | '.join(cells)} | {found.sum:.1f} | "
+            f"{found.fastest:.1f} {found.layout} | **{found.times_as_fast:.2f}** |"
         )
-    weights = {
-        name: min(row["pytorch"]["backward_weight"].values()) / row["ours"]["backward_weight"]
-        for name, row in rows.items()
-        if row["ours"]["backward_weight"] and row["pytorch"]["backward_weight"]
-    }
-    if weights:
-        slowest = min(weights, key=lambda name: weights[name])
-        lines += [
-            "",
-            f"Weight gradients alone, {len(weights)} layers: geometric mean "
-            f"{geometric_mean(weights.values()):.2f} times as fast as PyTorch's faster layout, "
-            f"smallest {weights[slowest]:.2f} ({slowest}).",
-        ]
-    for title, ends in (("stride 1", False), ("stride 2", True)):
-        group = [
-            row["times"]
-            for name, row in whole.items()
-            if name.endswith(" s2") == ends and "float32" not in name
-        ]
-        if group:
-            lines += [
-                "",
-                f"bfloat16, {title}, {len(group)} layers: geometric mean "
-                f"{geometric_mean(group):.2f}, smallest {min(group):.2f}.",
-            ]
-    lines += ["", "| aim | µs at most | measured |", "|---|---|---|"]
-    for key, most in AIMS:
-        found = fastest_of(result["rows"].get(key, {"ours": []}))
-        said = "not measured" if found is None else f"{found:.1f}"
-        lines.append(f"| {key} | {most:.0f} | {said} |")
-    return "\n".join(lines) + "\n"
+    if not ratios:
+        return ["Not measured."]
+    return [
+        *lines,
+        "",
+        f"{len(ratios)} of {len(named(stride))} layers: geometric mean "
+        f"{geometric_mean(ratios):.2f}, least {min(ratios):.2f}.",
+    ]
 
 
-def names(rows: dict[str, Any]) -> list[str]:
-    """Of the layers, in their order."""
-    return list(dict.fromkeys(key.rpartition(" ")[0] for key in rows))
+def _each(rows: list[Row]) -> list[str]:
+    measured = [row for row in rows if "error" not in row]
+    return [
+        "| row | best, warm | cold | error | found at trial | configuration |",
+        "|---|---|---|---|---|---|",
+        *map(_line, measured),
+        "",
+        *(f"- {row['name']}: no best. {row['error']}" for row in rows if "error" in row),
+        *map(details, measured),
+    ]
 
 
-def layer(rows: dict[str, Any], name: str) -> dict[str, Any]:
-    """Times of the directions, their sums, and PyTorch's layout with the smaller sum."""
-    found = {each: rows.get(f"{name} {each}") for each in DIRECTIONS}
-    ours = {each: fastest_of(row) if row else None for each, row in found.items()}
-    layouts = {
-        layout: sum(row["pytorch"][layout] for row in found.values() if row)
-        for layout in ("NCHW", "NHWC")
-    }
-    layout = min(layouts, key=lambda each: layouts[each])
-    known = [time for time in ours.values() if time is not None]
-    total = sum(known) if len(known) == len(DIRECTIONS) else None
-    return {
-        "ours": ours,
-        "pytorch": {each: row["pytorch"] if row else None for each, row in found.items()},
-        "sum": total,
-        "layout": layout,
-        "fastest": layouts[layout],
-        "times": layouts[layout] / total if total else None,
-    }
-
-
-def fastest_of(row: dict[str, Any]) -> float | None:
-    return min((each["time_us"] for each in row["ours"]), default=None)
-
-
-def _ratio(ours: float | None, pytorch: dict[str, float] | None) -> str:
-    if ours is None or pytorch is None:
-        return "–"
-    return f"{ours:.1f} ({min(pytorch.values()):.1f})"
+def _line(row: Row) -> str:
+    best = row["best"]
+    found = "default, not tried" if row["found_at"] is None else f"{row['found_at']}"
+    cells = (
+        row["name"],
+        f"**{warm_us(row):.2f}**",
+        f"{best['timing']['cold']['median_us']:.2f}",
+        f"{best['max_error']:.1e}",
+        f"{found} of {row['trials']}",
+        f"`{knobs(best['config'])}`",
+    )
+    return f"| {' | '.join(cells)} |"

@@ -89,6 +89,7 @@ def beside_the_database(folder: Path) -> list[str]:
 def test_there_and_back(run: Run, tmp_path: Path) -> None:
     text = run("export", "--of", "bests")
     assert json.loads(text)["time_us"] == 2.0
+    assert run("export", "--of", "bests", "--job", json.loads(text)["job"][:8]) == text
     run("export", "--of", "bests", "--out", "log.jsonl")
     assert (tmp_path / "log.jsonl").read_text() == text
     [job] = json.loads(run("import", "log.jsonl", "--json"))["jobs"]
@@ -149,7 +150,8 @@ def test_another_tools_log_is_ordered_after_it_is_said_what(run: Run) -> None:
         ("export --format csv", "'csv' is not one of", 2),
         ("export --format metaschedule --of trials", "--of: metaschedule has bests only", 2),
         ("export --operator conv3d", "unknown operator 'conv3d'", 1),
-        ("export --job 7", "there is no job '7'", 1),
+        ("export --job me", "there is no job 'me'", 1),
+        ("export --status OK", "'OK' is not one of 'ok', 'schedule_error'", 2),
         ("export --out no/such/folder", "No such file or directory", 1),
         ("import nothing.jsonl", "nothing.jsonl: No such file or directory", 1),
         ("import .", ".: has no convtune.jsonl", 1),

@@ -38,7 +38,7 @@ def test_the_list(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_key_is_withdrawn(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     out, _, code = ran(capsys, "withdraw", signed.fingerprint(KEYS[0]))
     assert not code
-    assert "of host-0; tune again what it signed" in out
+    assert "of host-0; tune again, with --retune, what it signed" in out
     assert [each.public_key for each in signers.list_signers(engine)] == [KEYS[1]]
     _, err, code = ran(capsys, "withdraw", KEYS[0])
     assert (code, "there is no signer" in err) == (1, True)

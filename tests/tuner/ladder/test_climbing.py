@@ -25,7 +25,7 @@ from tests.tuner.measure import remote
 from tuner.build.builder import Builder
 from tuner.cli import app as cli
 from tuner.device.detect import detect
-from tuner.errors import UnknownDocument
+from tuner.errors import NothingWorked, UnknownDocument
 from tuner.ladder import ladder
 from tuner.ladder.ladder import climb, rungs_of
 from tuner.ladder.report import picture, show_ladder
@@ -53,6 +53,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     """A database of its own."""
     monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
     return monkeypatch
+
+
+def test_a_kernel_longer_than_its_signal_is_refused_by_name(builder: Builder) -> None:
+    with pytest.raises(NothingWorked, match="N is at most M"):
+        climb(Conv1dWorkload(M=10, N=32), detect("cpu"), builder, [])
 
 
 def test_the_command_climbs_draws_and_stores(

@@ -1,4 +1,4 @@
-"""Cases of large batches, which but for the first repeat a few signals."""
+"""Cases of large workloads, which but for the first repeat a few signals, or channels of one."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,6 +35,20 @@ BATCHES: list[Workload] = [
         {"direction": "backward", "bias": True, "activation": "silu"},
     )
 ]
+CHANNELS: list[Workload] = [
+    DepthwiseConv2dWorkload.model_validate(LAYER | {"B": 1, "C": 95, "layout": "NCHW"} | fields)
+    for fields in (
+        {"bias": True, "residual": True, "activation": "silu", "multiplier": 2},
+        {"direction": "backward_weight", "activation": "gelu"},
+    )
+] + [
+    Conv1dWorkload.model_validate(SIGNALS | {"B": 1, "C": 301} | fields)
+    for fields in (
+        {"F": 602, "bias": True, "stride": 2},
+        {"direction": "backward", "bias": True, "activation": "silu"},
+    )
+]
+"""Of one signal."""
 
 
 def told(workload: Workload) -> str:
@@ -48,7 +62,7 @@ def large() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=BATCHES, ids=told)
+@pytest.fixture(scope="module", params=BATCHES + CHANNELS, ids=told)
 def written(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Workload, list[Case], Path]:
@@ -79,10 +93,10 @@ def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Pa
     workload, (first, *others), folder = written
     shapes = [argument.shape for argument in workload.given]
     assert [array.shape for array in first.given] == shapes
+    few = workload.fewer(cases.SIGNALS, cases.CHANNELS)
+    assert few.bytes < workload.bytes
     for case in others:
-        for array, shape in zip(case.given, shapes, strict=True):
-            batch = cases.DISTINCT if shape[0] == workload.model_dump()["B"] else shape[0]
-            assert array.shape == (batch, *shape[1:])
+        assert [array.shape for array in case.given] == [each.shape for each in few.given]
     files = list(folder.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
 
@@ -103,7 +117,7 @@ def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], sh
         assert max(tensors.errors(case).values()) < 1e-7
 
 
-@pytest.mark.parametrize("signals", [1, cases.DISTINCT])
+@pytest.mark.parametrize("signals", [1, cases.SIGNALS])
 def test_what_takes_another_signal_is_wrong(signals: int, tmp_path: Path) -> None:
     """Also one that the few of later cases can't tell from the right one."""
     workload = DepthwiseConv2dWorkload.model_validate(LAYER)
@@ -129,6 +143,14 @@ def test_an_error_is_found_wherever_a_reference_stands_again(known: int, place: 
     assert relative_error(y, exact) == 0
     y[place] += 0.5
     assert relative_error(y, exact) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"layout": "NWC"}, {"direction": "backward_weight", "bias": True}, {"groups": 1}]
+)
+def test_channels_that_are_not_repeated_in_memory_are_all_drawn(fields: dict[str, Any]) -> None:
+    work = Conv1dWorkload.model_validate(SIGNALS | {"B": 1, "C": 301, "bias": True} | fields)
+    assert work.fewer(cases.SIGNALS, cases.CHANNELS) == work
 
 
 def test_an_output_with_few_numbers_needs_all_signals() -> None:

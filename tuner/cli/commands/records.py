@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from db.sql.choices import Format, Kept
+from db.sql.choices import Format, Kept, TrialStatus
 from tuner.cli.common import JsonOption, Target, console, database, examples, print_json, say, show
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def export(
     operator: Annotated[str | None, typer.Option(help="only of this operator")] = None,
     target: Annotated[Target, typer.Option(help="kind of device; auto: any")] = Target.auto,
     device: Annotated[str | None, typer.Option(help="only this device, by its name")] = None,
-    job: Annotated[str | None, typer.Option(help="only what this job left")] = None,
-    status: Annotated[str | None, typer.Option(help="only trials with this status")] = None,
+    job: Annotated[
+        str | None, typer.Option(help="only what this job left: its id, or the beginning of it")
+    ] = None,
+    status: Annotated[TrialStatus | None, typer.Option(help="only trials with this status")] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="a file, or for MetaSchedule's database a folder; else standard output"),
@@ -57,6 +60,7 @@ def export(
     or Kernel Tuner's T4 results. Or, with --package, the kernels of a model, a list or all bests as
     a Python package that needs neither this program nor TVM."""
     import templates
+    from db.queue import jobs
     from db.records.records import Filters
     from tuner.cli import records
 
@@ -75,6 +79,8 @@ def export(
         return
     _refuse({"--model": model, "--file": file, "--name": package_name}, "needs")
     with database() as engine:
+        if job is not None:
+            filters = replace(filters, job=jobs.named(engine, job))
         if out is None:
             records.write(engine, name, filters, of, sys.stdout.buffer)
         elif name == "metaschedule":

@@ -35,7 +35,7 @@ def withdraw(
 
     with database() as engine:
         gone = signers.withdraw(engine, key)
-    show(f"withdrew {gone.fingerprint} of {gone.host}; tune again what it signed")
+    show(f"withdrew {gone.fingerprint} of {gone.host}; tune again, with --retune, what it signed")
 
 
 def add_to(app: typer.Typer) -> None:

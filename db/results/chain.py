@@ -1,0 +1,52 @@
+"""Whether the files of a best are those that its worker signed: from the signature of the manifest
+to the bytes of library, source and record."""
+
+import hashlib
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from db.results import signed
+from db.results.signers import is_registered
+from db.sql.models import artifacts, best_artifacts
+
+NAMED = ("library", "source", "record")
+"""The files that a manifest names, each with its sha256 and its size."""
+
+
+def fault(connection: Connection, best_id: int, workload_key: str) -> str | None:
+    """Why clients load no library of this best of that workload; None if they do."""
+    query = (
+        select(best_artifacts.c.kind, artifacts.c.sha256, artifacts.c.size, artifacts.c.content)
+        .join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256)
+        .where(best_artifacts.c.best_id == best_id)
+    )
+    files = {row.kind: row for row in connection.execute(query)}
+    if not {"signature", "manifest"} <= set(files):
+        return "its signature or its manifest is missing"
+    manifest = files["manifest"].content
+    try:
+        found = signed.parse(files["signature"].content)
+        found.check(manifest)
+    except signed.BadSignature as error:
+        return f"its signature {error}"
+    if not is_registered(connection, found.public_key):
+        return f"it is signed by {found.fingerprint}, which no worker has registered"
+    try:
+        said = json.loads(manifest)
+        named = {kind: (said[kind]["sha256"], said[kind]["size"]) for kind in NAMED}
+        key = said["workload_key"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        return f"its manifest can't be read ({error!r})"
+    for kind in NAMED:
+        if not _is(files.get(kind), *named[kind]):
+            return f"its {kind} is not the one that its signed manifest names"
+    return None if key == workload_key else "its signed manifest is of another workload"
+
+
+def _is(file: Row[Any, Any, Any, Any] | None, sha256: str, size: int) -> bool:
+    """Whether it is called so, and has those bytes."""
+    if file is None or (file.sha256, file.size) != (sha256, size):
+        return False
+    return hashlib.sha256(file.content).hexdigest() == sha256
