@@ -37,13 +37,24 @@ def source(
 
 def cubin(text: str, arch: str) -> bytes:
     """What NVRTC makes of a source."""
+    return _compiled(text, arch).binary
+
+
+def is_serialised(text: str, arch: str) -> bool:
+    """Whether ptxas lets each matrix instruction of a warpgroup end before the next one, and says
+    so in its advice."""
+    return re.search(r"\(C751[0-4]\)", _compiled(text, arch).source) is not None
+
+
+def _compiled(text: str, arch: str) -> kept.Entry:
+    """Machine code, and the compiler's log."""
     return once(
-        "cubin",
+        "compiled",
         text,
         arch,
         cuda_compile.identity(),
-        make=lambda: kept.Entry(cuda_compile.cubin(text, arch), ""),
-    ).binary
+        make=lambda: kept.Entry(*cuda_compile.compiled(text, arch)),
+    )
 
 
 def taken(

@@ -96,7 +96,20 @@ void element_store(char* to, const float* v) {
   }
 }
 template <int N>
-void epilogue_finish(float*, float, const char*) {}
+void element_pack_all(word (&packed)[element_words(N)], const float* v) {
+  element_store<N>((char*)packed, v);
+}
+template <int N>
+void epilogue_finish(float* sum, float bias, const char* residual) {
+  for (int i = 0; i < N; ++i) sum[i] += bias + (HAS_RESIDUAL ? element_load(residual, i) : 0.0f);
+}
+template <int N>
+void epilogue_store(char* to, const float* sum, const char* residual) {
+  float v[N];
+  for (int i = 0; i < N; ++i) v[i] = sum[i];
+  epilogue_finish<N>(v, 0.0f, residual);
+  element_store<N>(to, v);
+}
 static float epilogue_bias(const void* bias, int channel) {
   return EMULATED_BIAS ? element_load((const char*)bias, channel) : 0.0f;
 }
@@ -120,7 +133,7 @@ T __shfl_xor_sync(word, T v, int mask) {
 }
 template <typename T>
 T __shfl_sync(word, T v, int lane) {
-  return emulated_given(v, threadIdx.x / 32 * 32 + lane);
+  return emulated_given(v, threadIdx.x / 32 * 32 + lane % 32);
 }
 
 static void emulated_entry() {

@@ -4,6 +4,7 @@ has."""
 from math import gcd
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,16 +12,24 @@ from hypothesis import strategies as st
 from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.implicit import (
     CudaImplicit,
+    blocks,
     filter_blocks,
     filters,
     is_filled,
     positions,
+    rest,
     slack,
+    threads,
 )
+from templates.conv1d.cuda.schedules import implicit
+from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import Launch, filled
 from templates.limits import DeviceLimits
-from tests.templates.cuda_source import taken
+from tests.templates import emulated
+from tests.templates.cuda_source import cubin, is_serialised, registers_and_stack, source, taken
 from tests.templates.devices import H200, T4
+from tuner.measure.check import relative_error
 
 LAYER = {"F": 512, "M": 16000, "N": 10, "stride": 5, "mode": "valid", "dtype": "float16"}
 
@@ -169,3 +178,94 @@ def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
     registers, stack = taken(template, layer, config, H200)
     assert registers <= 96
     assert stack <= 16
+
+
+STREAMED = {
+    "streamed": 32,
+    "stream_stages": 2,
+    "filter_warps": 16,
+    "filter_tiles": 1,
+    "position_warps": 1,
+    "position_tiles": 16,
+    "neighbours": 2,
+}
+
+
+def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
+    config = CudaImplicit().default(layer, H200) | STREAMED | {"taps": layer.N} | knobs
+    assert config in CudaImplicit().space(layer, H200)
+    return config
+
+
+@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@given(F=st.integers(1, 700), groups=st.integers(1, 5))
+def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int) -> None:
+    layer = workload(dtype="float32", F=F, N=100, stride=16)
+    config = CudaImplicit().default(layer, H200) | STREAMED | {"filter_warps": 4 * groups}
+    filled, few = filter_blocks(layer, config) * 64 * groups, rest(layer, config)
+    assert 0 <= few <= 4
+    if few > 0:
+        assert filled + few == F
+    else:
+        assert filled - 64 * groups < F <= filled
+    assert rest(layer, config | {"streamed": 0}) == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "knobs"),
+    [
+        ({"F": 65}, {"filter_warps": 4}),
+        ({"F": 66, "kind": "convolve", "mode": "full"}, {"filter_warps": 4, "position_tiles": 4}),
+        ({"F": 68, "bias": True, "residual": True, "layout": "NWC"}, {"filter_warps": 4}),
+        ({"F": 131, "dilation": 4, "stride": 1}, {"filter_warps": 4, "position_tiles": 5}),
+        ({"F": 257, "M": 300, "mode": "same"}, {"position_tiles": 4}),
+    ],
+    ids=str,
+)
+def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+    few = {"B": 2, "M": 1500, "N": 50, "stride": 8, "kind": "correlate", "dtype": "float32"}
+    layer = workload(**few | fields)
+    config = streamed(layer, **knobs)
+    added = "".join(f"const void* {name}, " for name in ("bias", "residual") if layer.bias)
+    own = filled(implicit.values(layer, config), implicit.SIGNAL, implicit.OUTPUTS, implicit.REST)
+    text = f"""constexpr bool HAS_BIAS = {int(layer.bias)};
+{own}
+void rest_alone(const void* x, const void* w, {added}void* y) {{
+  const char *const b = (const char*){"bias" if layer.bias else "nullptr"};
+  const char *const r = (const char*){"residual" if layer.bias else "nullptr"};
+  const int patch = blockIdx.x / FILTER_BLOCKS, patches = (L + TILE - 1) / TILE;
+  rest_add(x, w, {{(char*)y, b, r, patch / patches, F - REST, patch % patches * TILE}},
+           blockIdx.x % FILTER_BLOCKS * WARPS_F);
+}}
+"""
+    rng = np.random.default_rng(0)
+    tensors = [rng.standard_normal(each.shape).astype("f4") for each in layer.given]
+    launch = Launch("rest_alone", blocks(layer, config), threads(config), 0)
+    output = emulated.run(layer, text, [launch], tensors, 0)
+    exact, axis = reference(layer, *tensors), 1 if layer.layout == "NCW" else 2
+    beyond = range(layer.out_channels - rest(layer, config), layer.out_channels)
+    assert len(beyond) > 0
+    found, expected = (np.take(each, beyond, axis) for each in (output, exact))
+    assert relative_error(found, expected) < 1e-6
+    assert np.isnan(output).sum() == output.size - found.size
+
+
+@pytest.mark.parametrize(
+    ("F", "groups", "tiles"),
+    [(65, 1, 32), (129, 2, 24), (257, 4, 16), (260, 4, 16), (514, 4, 16)],
+)
+def test_instructions_of_warpgroups_are_not_serialised(F: int, groups: int, tiles: int) -> None:
+    """With a group more than these filters fill, ptxas lacks registers for it."""
+    layer = workload(dtype="float32", B=16, F=F, M=160_000, N=400, stride=160, bias=True)
+    config = streamed(layer, filter_warps=4 * groups, position_tiles=tiles)
+    assert rest(layer, config) > 0
+    text = source(CudaImplicit(), layer, config, H200)
+    assert not is_serialised(text, H200.arch)
+    registers, stack = registers_and_stack(cubin(text, H200.arch))
+    assert (registers <= 2**16 // threads(config), stack) == (True, 0)
+
+
+def test_ptxas_says_that_it_serialises() -> None:
+    layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
+    config = streamed(layer, filter_warps=20)
+    assert is_serialised(source(CudaImplicit(), layer, config, H200), H200.arch)

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from templates.conv1d.cuda.schedules import window
 from templates.conv1d.cuda.window import CudaWindow, blocks
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.written import Launch, filled
+from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
 
@@ -71,6 +74,22 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
     assert of_row * outputs >= signals.length
     assert signals.rows * of_row <= threads < signals.rows * of_row + config["threads"]
     assert config["threads"] % together == 0
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+@pytest.mark.parametrize("reads", ["window", "lanes", "taps"])
+@pytest.mark.parametrize("added", [{}, {"bias": True}, {"bias": True, "residual": True}], ids=str)
+def test_every_way_to_read_is_right(reads: str, apart: int, added: dict[str, Any]) -> None:
+    """Apart from a vector's boundary, too."""
+    few = {"C": 3, "F": 6, "M": 504, "dtype": "float32", "kind": "convolve"}
+    signals = workload(**few | added | ({"dilation": 9} if reads == "taps" else {}))
+    config = CudaWindow().default(signals, H200) | {"outputs": 4, "vector": 4, "steps": 2}
+    config["reads"] = reads
+    assert config in CudaWindow().space(signals, H200)
+    own = filled(window.values(signals, config), window.SOURCE, window.sums(config))
+    launch = Launch("conv1d_window", blocks(signals, config), config["threads"], 0)
+    text = f"constexpr bool HAS_BIAS = {int(signals.bias)};\n{own}"
+    assert emulated.error(signals, text, [launch], apart=apart) < 1e-6
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)

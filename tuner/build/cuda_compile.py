@@ -108,6 +108,11 @@ def install(arch: str) -> None:
 def cubin(source: str, arch: str) -> bytes:
     """The machine code of CUDA source for an arch such as ``sm_90``. Raises RuntimeError with
     the compiler's log."""
+    return compiled(source, arch)[0]
+
+
+def compiled(source: str, arch: str) -> tuple[bytes, str]:
+    """The same, and the compiler's log, which has what it advises."""
     from cuda.bindings import nvrtc
 
     names = [name.encode() for name in HEADERS]
@@ -119,12 +124,13 @@ def cubin(source: str, arch: str) -> bytes:
         target = ARCH_SPECIFIC.get(arch, arch)
         options = [option.encode() for option in (f"--gpu-architecture={target}", *OPTIONS)]
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        written = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))
+        checked(nvrtc.nvrtcGetProgramLog(program, written))
+        log = written.decode(errors="replace")
         if int(result) != 0:
-            log = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))
-            checked(nvrtc.nvrtcGetProgramLog(program, log))
-            raise RuntimeError(f"NVRTC: {log.decode(errors='replace')}")
+            raise RuntimeError(f"NVRTC: {log}")
         binary = bytearray(checked(nvrtc.nvrtcGetCUBINSize(program)))
         checked(nvrtc.nvrtcGetCUBIN(program, binary))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return bytes(binary)
+    return bytes(binary), log

@@ -21,6 +21,7 @@ STREAMED = (16, 32, 48)  # taps at a time
 STREAM_GAP = 8  # with which filters lie in different banks
 STREAM_BESIDE = 24  # registers
 WARPS_OF_GROUPS = (8, 12, 16, 20)
+MOST_REST = 4  # filters that lanes sum, each of which finishes one
 COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usual ones
 
 
@@ -34,12 +35,13 @@ class CudaImplicit(Template[Conv1dWorkload]):
     ``weight_parts``. A lane has ``neighbours`` side by side, which it stores at once.
     ``arithmetic`` says in which halves float32 is split. For one channel its weights may come
     ``streamed``, so many taps at a time (0: they are staged), the next of ``stream_stages``
-    meanwhile; whole warpgroups then multiply them by a window that stays. A thread has no more
-    registers than let a unit hold ``resident`` blocks."""
+    meanwhile; whole warpgroups then multiply them by a window that stays, and lanes sum the filters
+    beyond these, if they are few. A thread has no more registers than let a unit hold ``resident``
+    blocks."""
 
     name = "implicit"
     kind = "cuda"
-    version = 6
+    version = 7
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -191,6 +193,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
             "chunks": parts,
             "packed": count * filters(config) * steps * 16,
+            "summed_by_lanes": rest(workload, config) * workload.N * positions(config),
             "staged_bytes": 16 * _halves(config) * count * config["tiles"] * parts * rows,
             "padded_share": count
             * config["tiles"]
@@ -224,11 +227,19 @@ def slack(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Blocks for all filters. Those of a warp are so far apart that their runs begin alike."""
+    """Blocks for all filters but the rest. Those of a warp are so far apart that their runs begin
+    alike."""
     run, own = config["neighbours"], 16 * config["filter_tiles"]
     spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
-    warps = spacing * ceil_div(workload.out_channels, spacing * own)
+    warps = spacing * ceil_div(workload.out_channels - rest(workload, config), spacing * own)
     return ceil_div(warps, config["filter_warps"])
+
+
+def rest(workload: Conv1dWorkload, config: Config) -> int:
+    """Filters beyond those of blocks that warpgroups fill, if lanes sum them."""
+    F = workload.out_channels
+    beyond = F % filters(config) if config.get("streamed") and filters(config) < F else 0
+    return beyond if beyond <= MOST_REST else 0
 
 
 def is_filled(workload: Conv1dWorkload, config: Config) -> bool:

@@ -32,7 +32,7 @@ class CudaWindow(Template[Conv1dWorkload]):
 
     name = "window"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -164,20 +164,6 @@ def test_a_gradient_that_lies_otherwise_is_laid_out(trained: Local, case: Any) -
 
 
 @each_case
-def test_several_at_once_are_pytorchs(trained: Local, case: Any) -> None:
-    """As torch.autograd.functional.jacobian(…, vectorize=True) asks for them."""
-    module, x = case(trained)
-
-    def rows(call: Any) -> list[Any]:
-        y = call(x).flatten(1).mean(1)
-        wanted = [x, *module.parameters()]
-        return list(torch.autograd.grad(y, wanted, torch.eye(len(y)), is_grads_batched=True))
-
-    same(rows(module), rows(plain(module)))
-    assert module.used_backward == {"input": "pytorch", "weight": "pytorch"}
-
-
-@each_case
 def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> None:
     """In float32 of what is tuned, beside PyTorch; and in float64, which is PyTorch's, exactly."""
     module, x = case(trained)

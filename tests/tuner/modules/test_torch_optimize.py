@@ -235,16 +235,6 @@ def test_parametrised_weights_are_folded_as_they_are(source: Local, x: Any) -> N
     assert close(outputs(model, x), now)
 
 
-def test_what_a_parametrisation_learns_in_training_stays(source: Local, x: Any) -> None:
-    model = Block(usual)
-    parametrizations.spectral_norm(model.conv)
-    state = copy.deepcopy(model.eval().state_dict())
-    optimize_(model, x, source=source)
-    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-    restore_(model)
-    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-
-
 def test_timms_conv2d_is_replaced_for_all_sizes(source: Local, x: Any) -> None:
     model = Block(usual)
     model.conv = Conv2dSame(6, 6, 3, groups=6, bias=False)

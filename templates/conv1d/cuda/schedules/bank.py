@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.bank import blocks, threads
-from templates.conv1d.cuda.implicit import slack
+from templates.conv1d.cuda.implicit import filter_blocks, slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
@@ -29,6 +29,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **shape(workload),
         **halves(OF_DTYPE[workload.dtype]),
         "SHIFTED": slack(workload, config) > 0,
+        "FILTER_BLOCKS": filter_blocks(workload, config),
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
     return filled(values, *sources) + resident(config["resident"])

@@ -267,6 +267,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     stage_from(0, window_of(0), first, 0);
   }
   stream_publish();
+  rest_add(x, w, {(char*)y, bias_of, residual_of, b, F - REST, first}, first_warp);
   clear();
 #pragma unroll 1
   for (int chunk = 0; chunk < STREAM_CHUNKS; ++chunk) {

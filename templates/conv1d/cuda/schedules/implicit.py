@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.implicit import blocks, held, shared_words, slack, threads
+from templates.conv1d.cuda.implicit import (
+    blocks,
+    filter_blocks,
+    held,
+    shared_words,
+    slack,
+    threads,
+)
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import HALVES, halves
@@ -14,6 +21,7 @@ from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knob
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
 STREAMED = Path(__file__).with_name("implicit_streamed.cu")
+REST = Path(__file__).with_name("implicit_rest.cu")
 LAYOUT = Path(__file__).with_name("implicit_layout.cu")
 SCALE = Path(__file__).with_name("implicit_scale.cu")
 SOURCE = Path(__file__).with_name("implicit.cu")
@@ -24,8 +32,9 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(workload, "conv1d_implicit", _source(workload, config), *grid)
 
 
-def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    values = {
+def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """What the sources are filled in with."""
+    found = {
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
@@ -33,6 +42,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **halves(config["arithmetic"]),  # of halves, which elements of float32 become
         "ALONG_TAPS": config["along"] == "taps",
         "SHIFTED": slack(workload, config) > 0,
+        "FILTER_BLOCKS": filter_blocks(workload, config),
         "STREAMED": config.get("streamed", 0),
         "IS_STREAMED": int(config.get("streamed", 0) > 0),
         "STREAM_STAGES": config.get("stream_stages", 1),
@@ -40,15 +50,19 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
-    sources = [ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SCALE, SOURCE]
     if config.get("streamed"):
-        sources.insert(-1, STREAMED)
         sums = 4 * config["position_tiles"]  # of the instruction's operands the first
-        values |= {
+        found |= {
             "COLUMNS": 8 * config["position_tiles"],
             "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),
             "SUMS": ", ".join(f'"+f"(sum[{i // 4}][{i % 4}])' for i in range(sums)),
             "WEIGHTS": ", ".join(f"%{sums + i}" for i in range(4)),
             "ROWS": sums + 4,
         }
-    return filled(values, *sources) + resident(config["resident"])
+    return found
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    streamed = [STREAMED, REST] if config.get("streamed") else []
+    sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SCALE, *streamed, SOURCE)
+    return filled(values(workload, config), *sources) + resident(config["resident"])

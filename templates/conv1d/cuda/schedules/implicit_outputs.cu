@@ -10,8 +10,7 @@ static_assert(NI % PER_RUN == 0, "whole runs");
 // earlier, up to SLACK.
 constexpr bool SHIFTED = @SHIFTED@;
 constexpr int SPACING = SHIFTED ? RUN / implicit_divisor(L, RUN) : 1, SLACK = SHIFTED ? RUN - 1 : 0;
-constexpr int WARP_FILTERS = (F + SPACING * OWN - 1) / (SPACING * OWN) * SPACING;  // warps for all filters
-constexpr int FILTER_BLOCKS = (WARP_FILTERS + WARPS_F - 1) / WARPS_F;
+constexpr int FILTER_BLOCKS = @FILTER_BLOCKS@;
 
 // Filter i of those of a warp, which is one of those for all filters.
 __device__ __forceinline__ int implicit_filter(int warp, int i) {

@@ -28,13 +28,13 @@ __device__ __forceinline__ void window_leave(const float (&sum)[R], const char* 
 }
 
 // One output after the other, for tensors that start at no vector's boundary.
-__device__ __forceinline__ void window_plain(const char* row, const char* weights, float offset, const char* residual,
-                                             char* y, int first) {
+__device__ __forceinline__ void window_plain(const char* row, const char* weights, const char* bias,
+                                             const char* residual, char* y, int first) {
 #pragma unroll 1
   for (int each = 0; each < R * STEPS; ++each) {
     const int i = first + each / R * NEXT + each % R;
     if (i >= L) continue;
-    float sum = offset;
+    float sum = epilogue_bias(bias, 0);
 #pragma unroll 1
     for (int t = 0; t < N; ++t) {
       const int at = i * STRIDE + t * DILATION - LEFT;
@@ -49,9 +49,10 @@ __device__ __forceinline__ void window_begin(float (&sum)[R], float offset) {
   for (int r = 0; r < R; ++r) sum[r] = offset;
 }
 
-// What all steps of a thread sum, from the first one's first output on.
-__device__ __forceinline__ void window_sums(const char* row, const char* weights, float offset, const char* residual,
-                                            char* y, int first);
+// What all steps of a thread sum, from the first one's first output on. The filter's bias is read behind the samples and
+// the weights, so that none of them waits for it.
+__device__ __forceinline__ void window_sums(const char* row, const char* weights, const char* bias,
+                                            const char* residual, char* y, int first);
 
 __device__ __forceinline__ void conv1d_window(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                               void* __restrict__ y) {
@@ -63,12 +64,12 @@ __device__ __forceinline__ void conv1d_window(const void* __restrict__ x, const 
   const char* const weights = (const char*)w + (long long)filter * N * SIZE;
   const char* const residual_of = (const char*)@RESIDUAL@;
   const long long out = (long long)number * L * SIZE;
-  const float offset = epilogue_bias(@BIAS@, filter);
+  const char* const bias_of = (const char*)@BIAS@ + (HAS_BIAS ? filter * SIZE : 0);
   const char* const residuals = residual_of + (HAS_RESIDUAL ? out : 0);
   const size_t outside = (size_t)y | (size_t)residual_of;
   if (((size_t)x & (V * SIZE - 1)) != 0 || (outside & (VO * SIZE - 1)) != 0 || ((size_t)w & (VW * SIZE - 1)) != 0) {
-    window_plain(row, weights, offset, residuals, (char*)y + out, first);
+    window_plain(row, weights, bias_of, residuals, (char*)y + out, first);
     return;
   }
-  window_sums(row, weights, offset, residuals, (char*)y + out, first);
+  window_sums(row, weights, bias_of, residuals, (char*)y + out, first);
 }

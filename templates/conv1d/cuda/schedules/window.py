@@ -20,8 +20,9 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(workload, "conv1d_window", _source(workload, config), *grid)
 
 
-def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    values = {
+def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """What the sources are filled in with."""
+    return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
         **shape(workload),
@@ -31,5 +32,13 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "VO": min(config["outputs"], vector_of(workload, workload.length)),
         "VW": vector_of(workload, workload.N),
     }
-    steps = LANES if config["reads"] == "lanes" else READS
-    return filled(values, ELEMENTS, EPILOGUE, SOURCE, steps) + resident(config["resident"])
+
+
+def sums(config: dict[str, Any]) -> Path:
+    """The source of what a thread reads and sums."""
+    return LANES if config["reads"] == "lanes" else READS
+
+
+def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
+    sources = ELEMENTS, EPILOGUE, SOURCE, sums(config)
+    return filled(values(workload, config), *sources) + resident(config["resident"])

@@ -7,8 +7,8 @@ constexpr int BEFORE = window_beside(LEFT), BEHIND = window_beside((N - 1) * DIL
 static_assert(R == V && STRIDE == 1 && LEFT >= 0 && LEFT <= V && (N - 1) * DILATION - LEFT <= V, "neighbours have it");
 static_assert(V * SIZE >= 4 && BEFORE <= WORDS && BEHIND <= WORDS, "one load has it");
 
-__device__ __forceinline__ void window_sums(const char* row, const char* weights, float offset, const char* residual,
-                                            char* y, int first) {
+__device__ __forceinline__ void window_sums(const char* row, const char* weights, const char* bias,
+                                            const char* residual, char* y, int first) {
   const int lane = threadIdx.x % 32, begin = first - lane * R, end = begin + STEPS * NEXT;
   word v[STEPS][WORDS], before[BEFORE + 1], behind[BEHIND + 1], w[N / VW][element_words(VW)];
 #pragma unroll
@@ -19,6 +19,7 @@ __device__ __forceinline__ void window_sums(const char* row, const char* weights
   if constexpr (BEHIND > 0) element_fetch<4 * BEHIND>(behind, row + (long long)end * SIZE, lane == 0 && end < M);
 #pragma unroll
   for (int t = 0; t < N / VW; ++t) element_fetch<VW * SIZE>(w[t], weights + t * VW * SIZE, true);
+  const float offset = epilogue_bias(bias, 0);
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     word all[BEFORE + WORDS + BEHIND];

@@ -57,13 +57,14 @@ __device__ __forceinline__ void window_taps(float (&sum)[R], const char* row, in
   }
 }
 
-__device__ __forceinline__ void window_sums(const char* row, const char* weights, float offset, const char* residual,
-                                            char* y, int first) {
+__device__ __forceinline__ void window_sums(const char* row, const char* weights, const char* bias,
+                                            const char* residual, char* y, int first) {
   word taps[N / VW][element_words(VW)];
   word v[WINDOW ? 2 : 1][VECTORS][WORDS];
   if (WINDOW) window_fetch<0>(v[0], row, first);
 #pragma unroll
   for (int t = 0; t < N / VW; ++t) element_fetch<VW * SIZE>(taps[t], weights + t * VW * SIZE, true);
+  const float offset = epilogue_bias(bias, 0);
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     const int i = first + step * NEXT;
