@@ -18,60 +18,110 @@ from tuner.torch.replaced import hooks_of
 
 class TakenIn:
     """The modules that a layer computes too, ``passing`` on what comes, and the ``places`` in a
-    model on which its values depend: of the layer itself, for which None stands, of those modules,
-    their parts, and what lies between. It does not keep the model alive."""
+    model on which its values depend: of those modules, their parts and what lies between, and the
+    ``own`` ones of the layer. It does not keep the model alive."""
 
     def __init__(
         self,
+        layer: torch.nn.Module,
+        own: Sequence[tuple[torch.nn.Module, str]],
         passing: Sequence[torch.nn.Module],
-        places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module | None]],
+        places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module]],
     ) -> None:
+        self._layer = weakref.ref(layer)
+        self._own = [(weakref.ref(parent), name) for parent, name in own]
         self._passing = tuple(passing)
         self._places = [(weakref.ref(parent), name, module) for parent, name, module in places]
         self._hooks: tuple[Any, ...] | None = None
-        self._own: tuple[dict[str, Any], ...] = ()
+        self._forwards: tuple[dict[str, Any], ...] = ()
+
+    def begin(self) -> None:
+        """The modules pass on what comes."""
+        for module in self._passing:
+            vars(module)["forward"] = Passed(module, self)
+
+    def end(self) -> None:
+        """The modules compute again."""
+        for module in self._passing:
+            compute_again_(module)
+
+    def stands(self) -> bool:
+        """Whether the layer is where it was put, so that there is something to pass on. It is asked
+        before each call."""
+        layer = self._layer()
+        for place, name in self._own:
+            parent = place()
+            if parent is not None and parent._modules.get(name) is not layer:
+                return False
+        return layer is not None
 
     def parted(self, layer: torch.nn.Module) -> bool:
         """Whether the layer may compute none of them any more. It is asked before each call."""
         if self._hooks is None:
             own = layer._forward_hooks, layer._backward_pre_hooks, layer._backward_hooks
-            self._own = tuple(map(vars, self._passing))
-            self._hooks = (*own, *(hooks for each in self._others() for hooks in _all_hooks(each)))
-        if any(self._hooks):
+            self._forwards = tuple(map(vars, self._passing))
+            others = (module for _, _, module in self._places)
+            self._hooks = (*own, *(hooks for each in others for hooks in _all_hooks(each)))
+        if any(self._hooks) or not self.stands():
             return True
         for place, name, module in self._places:
             parent = place()
-            if parent is not None:
-                stands = parent._modules.get(name)
-                if stands is not (layer if module is None else module):
-                    return True
-        return any(each.get("forward") is not passed for each in self._own)
+            if parent is not None and parent._modules.get(name) is not module:
+                return True
+        return any(type(each.get("forward")) is not Passed for each in self._forwards)
 
     def why(self, layer: torch.nn.Module) -> str:
         """Why it is parted."""
-        for place, name, module in self._places:
-            expected, parent = layer if module is None else module, place()
-            if parent is not None and parent._modules.get(name) is not expected:
+        own = [(*place, layer) for place in self._own]
+        for place, name, module in own + self._places:
+            parent = place()
+            if parent is not None and parent._modules.get(name) is not module:
                 return f"another module stands in the place of {name}"
-            if hooks_of(expected):
+            if hooks_of(module):
                 return f"{name} has hooks"
         return "what it took in has a forward of its own"
 
-    def end(self) -> None:
-        """The modules compute again."""
-        for module in self._passing:
-            if vars(module).get("forward") is passed:
-                del vars(module)["forward"]
-
-    def _others(self) -> Iterator[torch.nn.Module]:
-        return (module for _, _, module in self._places if module is not None)
-
     def __getstate__(self) -> dict[str, Any]:
+        own = [(place(), name) for place, name in self._own]
         places = [(place(), name, module) for place, name, module in self._places]
-        return {"passing": self._passing, "places": [each for each in places if each[0]]}
+        return {
+            "layer": self._layer(),
+            "own": [each for each in own if each[0]],
+            "passing": self._passing,
+            "places": [each for each in places if each[0]],
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TakenIn.__init__(self, **state)
+
+
+class Passed:
+    """The ``forward`` of a module that a kernel has taken in: it passes on what comes, for as long
+    as the layer stands that gives it."""
+
+    def __init__(self, module: torch.nn.Module, taken_in: TakenIn | None) -> None:
+        self._module = weakref.ref(module)
+        self._taken_in: Any = _gone if taken_in is None else weakref.ref(taken_in)
+
+    def __call__(self, input: Any) -> Any:  # noqa: A002
+        taken_in = self._taken_in()
+        if taken_in is not None and taken_in.stands():
+            return input
+        module: Any = self._module()
+        return type(module).forward(module, input)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Passed, (self._module(), self._taken_in())
+
+
+def _gone() -> None:
+    """As a reference whose object is."""
+
+
+def compute_again_(module: torch.nn.Module) -> None:
+    """Take what passes on from the module, if there is that."""
+    if type(vars(module).get("forward")) is Passed:
+        del vars(module)["forward"]
 
 
 class InPlace(torch.nn.Module):
@@ -116,11 +166,6 @@ class InPlace(torch.nn.Module):
 
     @abstractmethod
     def take_in(self, norm: Any, activation: Any) -> None: ...
-
-
-def passed(x: Any) -> Any:
-    """The ``forward`` of a module that a kernel has taken in."""
-    return x
 
 
 def _all_hooks(module: torch.nn.Module) -> Iterator[Any]:

@@ -56,8 +56,8 @@ def take_over(module: Module, replacement: Module) -> None:
     names: Any = module.__constants__
     for name in names:
         setattr(replacement, name, getattr(module, name))
+    replacement.train(module.training)  # in training mode, to register a spectral norm changes it
     parametrize.transfer_parametrizations_and_params(module, replacement)
-    replacement.train(module.training)
     vars(replacement)["fixed"] = frozenset(names)
 
 

@@ -118,9 +118,15 @@ class Tuned(InPlace, LooksUp):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # a parametrised module has a copy of its own else, which knows nothing of __setstate__
+        state = Tuned.__getstate__(self)
+        stays_behind = self.taken_in is not None and not memo
+        if stays_behind:
+            state["taken_in"] = None
         copied = self.__new__(type(self))
         memo[id(self)] = copied
-        Tuned.__setstate__(copied, deepcopy(Tuned.__getstate__(self), memo))
+        Tuned.__setstate__(copied, deepcopy(state, memo))
+        if stays_behind:
+            copied.stand_alone()
         return copied
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002

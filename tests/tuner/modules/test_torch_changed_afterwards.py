@@ -120,6 +120,42 @@ def through_a_file(model: Any) -> Any:
     return torch.load(buffer, weights_only=False)
 
 
+@pytest.mark.parametrize(
+    "made", [lambda conv: nn.Conv2d(6, 6, 5, padding=2), lambda conv: nn.Tanh()]
+)
+@pytest.mark.parametrize("copied", [lambda model: model, copy.deepcopy, through_a_file])
+def test_what_a_layer_took_in_computes_without_it(
+    source: Local, x: Any, made: Callable[[Any], Any], copied: Callable[[Any], Any]
+) -> None:
+    def change(model: Any) -> None:
+        torch.manual_seed(7)
+        model.conv = made(model.conv)
+
+    model, plain = changed(change)
+    expected = outputs(model, x)
+    report = optimize_(model, x, source=source)  # which has the layer
+    model = copied(model)
+    assert close(outputs(model, x), expected)
+    change(model)
+    assert report.tuned
+    assert close(outputs(model, x), outputs(plain, x))
+    del report
+    model = copied(model)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert close(outputs(compiled, x), outputs(plain, x))
+    torch.compiler.reset()
+
+
+def test_a_copy_of_a_part_is_that_alone(source: Local, x: Any) -> None:
+    model, own = Block(usual).eval(), Block(usual).eval()
+    optimize_(model, x, source=source)
+    taken = model.first(x).detach()
+    for name in ("conv", "bn", "act"):
+        part = copy.deepcopy(getattr(model, name))
+        assert close(outputs(part, taken), outputs(getattr(own, name), taken)), name
+    assert close(outputs(model, x), outputs(own, x))
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, through_a_file])
 def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> None:
     change = TAKEN_IN["another norm"]

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Conv2dSame  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
-from tuner.torch import optimize_  # noqa: E402
+from tuner.torch import optimize_, restore_  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
@@ -262,3 +262,12 @@ def test_a_replacement_computes_what_the_module_does(
         y, reference = module(x), plain(x)
     assert module.used == "tuned" or module.reason
     torch.testing.assert_close(y, reference, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("change", [lambda *_, **__: None, optimize_], ids=["once", "twice"])
+def test_what_a_parametrisation_learns_in_training_stays(source: Local, change: Any) -> None:
+    model, x = torch.nn.Sequential(parametrizations.spectral_norm(depthwise())), torch.randn(SHAPE)
+    state = {name: value.clone() for name, value in model.eval().state_dict().items()}
+    for each in (optimize_, change, lambda model, *_, **__: restore_(model)):
+        each(model, x, source=source)
+        assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())

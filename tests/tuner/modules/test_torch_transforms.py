@@ -230,6 +230,34 @@ def test_functional_transforms(case: Any) -> None:
     assert module.used == "tuned"
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> None:
+    """As torch.autograd.functional.jacobian(…, vectorize=True) asks for them, or torch.vmap."""
+    shape = (2, 6, 7, 9) if last else (2, 3, 9, 20)
+    layout = torch.channels_last if last else torch.contiguous_format
+    x = torch.randn(shape).to(memory_format=layout).requires_grad_()
+    plain = torch.nn.Conv2d(shape[1], shape[1], 3, padding=1, groups=shape[1], bias=last)
+    module = DepthwiseConv2d.of(plain, source=trained)
+    rows = torch.eye(2)
+
+    def by_grad(y: Any, wanted: list[Any]) -> Any:
+        return torch.autograd.grad(y, wanted, rows, is_grads_batched=True)
+
+    def by_vmap(y: Any, wanted: list[Any]) -> Any:
+        return torch.vmap(lambda row: torch.autograd.grad(y, wanted, row))(rows)
+
+    for several in (by_grad, by_vmap):
+        found, right = (
+            several(each(x).flatten(1).mean(1), [x, *plain.parameters()])
+            for each in (module, plain)
+        )
+        for one, other in zip(found, right, strict=True):
+            same(one, other)
+        assert (module.used, module.used_backward["input"]) == ("tuned", "pytorch")
+    module(x).sum().backward()
+    assert module.used_backward == {"input": "tuned", "weight": "tuned"}
+
+
 class Logged(torch.Tensor):  # type: ignore[misc]
     """A tensor with a mind of its own."""
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 
 from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
-from tuner.torch.beyond_kernels import beyond_kernels
+from tuner.torch.beyond_kernels import only_pytorchs
 from tuner.torch.functional import activations
 from tuner.torch.looks_up import Purpose
 
@@ -141,7 +142,7 @@ class _Call:
     def by_kernel(self, purpose: Purpose) -> tuple[Library, Any] | None:
         """What a kernel gives, and the kernel; None if there is none."""
         layer, (x, weight, bias, residual, _) = self._layer, self._saved
-        if not self._tuned or beyond_kernels(x, weight, self._grad, bias) is not None:
+        if not self._tuned:
             return None
         library = layer.gradient_library(x, weight, purpose)
         if library is None:
@@ -165,8 +166,11 @@ class _Call:
 
 def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool = True) -> Of:
     """The gradients that are needed, None for the others."""
-    call = _Call(layer, layer.laid_out(grad, saved.input) if tuned else grad, saved, tuned)
     x, weight = saved.input, saved.weight
+    several_at_once = functorch.is_legacy_batchedtensor(grad)  # which shows nowhere else
+    if several_at_once or only_pytorchs(x, weight, grad, saved.bias) is not None:
+        tuned = False
+    call = _Call(layer, layer.laid_out(grad, x) if tuned else grad, saved, tuned)
     dx = dw = db = None
     if needed.input and needed.weight and (found := call.by_kernel("backward")) is not None:
         library, (dx, dw, *biases) = found

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from tuner.torch import arguments
-from tuner.torch.in_place import TakenIn, passed
+from tuner.torch.in_place import TakenIn, compute_again_
 from tuner.torch.model.dataflow import HEAD
 from tuner.torch.model.functions import AsFunction, FunctionSwap, call_plainly_
 from tuner.torch.model.survey import Layer
@@ -44,24 +44,25 @@ class _ModuleSwap:
     stay where they are, under their names, and pass on what comes."""
 
     def __init__(self, model: nn.Module, layer: Layer, convolution: nn.Module) -> None:
-        self._convolution, self._passing = convolution, layer.passing
+        self._convolution = convolution
         tuned: Any = layer.tuned
         tuned.in_place_of = (convolution,)  # in a tuple, it is no part of the model
         self._tuned, self._places = tuned, _places(model, convolution)
-        if self._passing or tuned.whole:
-            tuned.taken_in = TakenIn(self._passing, _watched(model, layer, convolution))
+        if layer.passing or tuned.whole:
+            others = _watched(model, layer)
+            tuned.taken_in = TakenIn(tuned, self._places, layer.passing, others)
 
     def apply(self) -> None:
         for parent, name in self._places:
             parent._modules[name] = self._tuned
-        for module in self._passing:
-            vars(module)["forward"] = passed
+        if self._tuned.taken_in is not None:
+            self._tuned.taken_in.begin()
 
     def undo(self) -> None:
         for parent, name in self._places:
             parent._modules[name] = self._convolution
-        for module in self._passing:
-            vars(module).pop("forward", None)
+        if self._tuned.taken_in is not None:
+            self._tuned.taken_in.end()
 
 
 def restore_(model: nn.Module) -> None:
@@ -70,8 +71,7 @@ def restore_(model: nn.Module) -> None:
     arguments.model(model)
     for module in list(model.modules()):
         call_plainly_(module)
-        if vars(module).get("forward") is passed:
-            del vars(module)["forward"]
+        compute_again_(module)
         if isinstance(module, Tuned) and module.in_place_of:
             (own,) = module.in_place_of
             hand_back(module, own)
@@ -79,15 +79,12 @@ def restore_(model: nn.Module) -> None:
                 parent._modules[name] = own
 
 
-def _watched(
-    model: nn.Module, layer: Layer, convolution: nn.Module
-) -> list[tuple[nn.Module, str, nn.Module | None]]:
-    """The layer's places, with None in them, and those of all that it computes or passes."""
+def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Module]]:
+    """The places of all that the layer computes or passes beside the convolution."""
     behind = layer.calls[0].behind if layer.calls else []
     last = behind.index(layer.passing[-1]) + 1 if layer.passing else 0
     parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
-    own = [(parent, name, None) for parent, name in _places(model, convolution)]
-    return own + [(*place, part) for part in parts for place in _places(model, part)]
+    return [(*place, part) for part in parts for place in _places(model, part)]
 
 
 def _places(model: nn.Module, module: nn.Module) -> list[tuple[nn.Module, str]]:
