@@ -31,6 +31,7 @@ from tuner.torch.tuned_module import Tuned
 __all__ = ["Conv1d", "DepthwiseConv2d", "Tuned"]
 
 STRIDES = (1, 2, 3, 4)
+SAME = "Conv2dSame"
 
 
 class Conv1d(Tuned):
@@ -269,9 +270,9 @@ class DepthwiseConv2d(Tuned):
         """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
         WrongArgument if it is not the operator, or a class of its own, or has hooks; timm's
         Conv2dSame is known, which pads each input by its size, as TensorFlow does."""
-        torch_replaced.check(module, torch.nn.Conv2d, "Conv2dSame")
+        torch_replaced.check(module, torch.nn.Conv2d, SAME)
         padding: Any = _sides(module)
-        if torch_replaced.kind_of(module) is not torch.nn.Conv2d:
+        if torch_replaced.kind_of(module).__name__ == SAME:
             only(module, padding=(0, 0))  # it pads before it convolves
             padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]

@@ -1,4 +1,5 @@
-"""What of PyTorch's modules can be replaced: the very class, with all that computes its output."""
+"""What of PyTorch's modules can be replaced: the class, or one that only sets it up otherwise, with
+all that computes its output."""
 
 from __future__ import annotations
 
@@ -10,15 +11,25 @@ from torch.nn.utils import parametrize
 from tuner.errors import WrongArgument
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_SET_UP = frozenset(
+    {
+        *("__init__", "reset_parameters", "extra_repr"),
+        *("__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__"),
+        *("__firstlineno__", "__static_attributes__"),
+    }
+)
+"""What a subclass may define that computes as its base does."""
+_PARTS = frozenset({"weight", "bias", "parametrizations"})
 _LEFT = "leave this one to PyTorch"
 
 
 def check(module: Module, expected: type[Module], *also: str) -> None:
-    """Raises WrongArgument unless the module is an ``expected``, parametrised perhaps, whose
-    output is that of its class, its weight and its bias alone; or of one of the names ``also``,
-    for classes of packages that need not be here."""
+    """Raises WrongArgument unless the module is an ``expected``, or of a class that only sets one
+    up, parametrised perhaps, whose output is that of its class, its weight and its bias alone; or
+    of one of the names ``also``, for classes of packages that need not be here."""
     kind = kind_of(module)
-    if kind is not expected and not (kind.__name__ in also and issubclass(kind, expected)):
+    known = kind.__name__ in also and issubclass(kind, expected)
+    if not known and not _only_sets_up(kind, expected):
         raise WrongArgument(
             f"{module} is a {kind.__module__}.{kind.__qualname__}, which may compute something "
             f"else than torch.nn.{expected.__name__}; {_LEFT}"
@@ -34,9 +45,20 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
             "(remove_weight_norm, remove_spectral_norm, prune.remove), or take those of "
             "torch.nn.utils.parametrizations"
         )
+    more = [*module._parameters, *module._buffers, *module._modules]
+    if beside := [name for name in more if name not in _PARTS]:
+        raise WrongArgument(f"{module} has {', '.join(beside)} beside its weight and bias; {_LEFT}")
     for name in ("weight", "bias"):
         if name not in module._parameters and not parametrize.is_parametrized(module, name):
             raise WrongArgument(f"the {name} of {module} is not one of its parameters; {_LEFT}")
+
+
+def _only_sets_up(kind: type[Module], expected: type[Module]) -> bool:
+    """Whether that class, or one between, defines nothing that its instances compute with."""
+    if not issubclass(kind, expected):
+        return False
+    between = kind.__mro__[: kind.__mro__.index(expected)]
+    return all(vars(each).keys() <= _SET_UP for each in between)
 
 
 def kind_of(module: Module) -> type[Module]:

@@ -97,6 +97,41 @@ def test_what_is_not_timms_conv2d_is_refused(source: Local) -> None:
         DepthwiseConv2d.of(foreign, source=source)
 
 
+class Wide(torch.nn.Conv2d):
+    """As models have them, which name a layer."""
+
+    def __init__(self, channels: int, kernel: int = 3) -> None:
+        super().__init__(channels, channels, kernel, padding=kernel // 2, groups=channels)
+
+    def extra_repr(self) -> str:
+        return "wide"
+
+
+class Wider(Wide):
+    pass
+
+
+class Buffered(Wide):
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.register_buffer("steps", torch.zeros(1))
+
+
+@pytest.mark.parametrize("kind", [Wide, Wider])
+def test_a_class_that_only_sets_itself_up_is_replaced(kind: type[Wide], source: Local) -> None:
+    module = kind(SHAPE[1])
+    made = DepthwiseConv2d.of(module, source=source)
+    x = torch.randn(SHAPE)
+    with torch.no_grad():
+        torch.testing.assert_close(made(x), module(x), atol=1e-5, rtol=1e-5)
+    assert made.used == "tuned"
+
+
+def test_a_class_that_keeps_something_else_is_refused(source: Local) -> None:
+    with pytest.raises(WrongArgument, match="has steps beside its weight and bias"):
+        DepthwiseConv2d.of(Buffered(SHAPE[1]), source=source)
+
+
 def test_a_forward_of_its_own_is_refused(source: Local) -> None:
     module = depthwise()
     module.forward = lambda x: x
