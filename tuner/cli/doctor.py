@@ -111,6 +111,8 @@ def _folders(settings: Settings) -> Finding:
             "XDG_CACHE_HOME": cache.default_folder(),
             "TMPDIR": Path(tempfile.gettempdir()),
         }
+        if settings.build_cache is not None:
+            folders["TUNER_BUILD_CACHE"] = settings.build_cache
     except (OSError, UnusableFile) as error:
         return Finding("folders", "missing", str(error))
     for variable, folder in folders.items():

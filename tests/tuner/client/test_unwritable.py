@@ -105,3 +105,7 @@ def test_the_doctor_finds_it(unwritable: Path, tmp_path: Path) -> None:
     *_, folders, database = run(unwritable, *doctor, cwd=unwritable, **elsewhere)
     assert "may not write" in folders and "XDG_CACHE_HOME" in folders
     assert "will be made" in database
+    elsewhere |= {"XDG_CACHE_HOME": tmp_path, "TUNER_BUILD_CACHE": unwritable / "built"}
+    *_, folders, _ = run(unwritable, *doctor, cwd=unwritable, **elsewhere)
+    assert f"may not write {unwritable}/built; name another" in folders
+    assert "TUNER_BUILD_CACHE" in folders
