@@ -65,7 +65,7 @@ def interruptible() -> Iterator[None]:
 
 def check_stopped() -> None:
     """Look at the stop flag: raise its exception, and clear it, so that code which cleans up
-    afterwards may look too. Nothing is raised in other threads than the main one, which ends them.
+    afterwards may look too. In other threads than the main one nothing is raised: that ends them.
     """
     if _flag.asked is not None and threading.current_thread() is threading.main_thread():
         asked, _flag.asked = _flag.asked, None
