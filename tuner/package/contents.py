@@ -45,7 +45,7 @@ class Contents:
 
     kernels: list[Packed] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """A sentence for each best that was left out: its shape, its device and the reason."""
+    """A line for each best that was left out: its shape, its device and the reason."""
 
     @property
     def kinds(self) -> list[str]:

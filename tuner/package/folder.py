@@ -102,7 +102,7 @@ plat-name = "linux_{platform.machine()}"
 def _whole(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder, which is renamed to ``folder`` on success and removed on failure.
 
-    Raise UnusableFile if ``folder`` is not empty, or if anything in it can't be written."""
+    Raise UnusableFile if ``folder`` is not empty, or if a file can't be written."""
     folder = folder.resolve()
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

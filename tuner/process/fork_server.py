@@ -69,7 +69,7 @@ class Forked:
             self._keeper.settimeout(timeout)
             with suppress(TimeoutError, BlockingIOError):
                 said = self._keeper.recv(STATUS_BYTES)
-                # the process was killed with its server if that says nothing
+                # if the server has ended without a word, the process was killed with it
                 self.returncode = int(said) if said else -signal.SIGKILL
         return self.returncode
 

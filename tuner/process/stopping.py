@@ -65,8 +65,7 @@ def interruptible() -> Iterator[None]:
 
 def check_stopped() -> None:
     """Look at the stop flag: raise its exception, and clear it, so that code which cleans up
-    afterwards may look too. In other threads than the main one nothing is raised: that ends them.
-    """
+    afterwards may look too. Only the main thread raises: it ends the others itself."""
     if _flag.asked is not None and threading.current_thread() is threading.main_thread():
         asked, _flag.asked = _flag.asked, None
         raise asked

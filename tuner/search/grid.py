@@ -1,4 +1,4 @@
-"""Every configuration, in the order of the space."""
+"""Grid search: every configuration, in the order of the space."""
 
 from tuner.search.strategy import Strategy
 
