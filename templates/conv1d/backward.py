@@ -60,7 +60,7 @@ def computation(workload: Conv1dWorkload) -> Any:
         b, c, i = workload.axes(at)
         place = i + workload.left - t * dilation
         reached = tirx.all(place >= 0, place < length)
-        there = tirx.max(0, tirx.min(place, length - 1))  # TVM makes its sum even if not reached
+        there = tirx.max(0, tirx.min(place, length - 1))  # TVM computes it even if not reached
         return inside(reached, of_input(workload.place(b, c, there)) * weight(c, t))
 
     def weight_term(n: Any, output: Any) -> Any:

@@ -43,7 +43,8 @@ def roles(workload: Conv1dWorkload) -> Roles:
     that meet no sample are left out: they would contribute nothing but rounding errors.
     """
     M, N, left = workload.M, workload.N, workload.left
-    low, high = max(0, left - workload.length + 1), min(N, left + M)  # in the order of samples
+    # the taps that meet samples, counted in the order of the samples
+    low, high = max(0, left - workload.length + 1), min(N, left + M)
     first = N - high if workload.kind == "convolve" else low
     taps, samples, left = Rows(high - low, first, N), Rows(M, 0, M), left - low
     if taps.extent <= M or workload.B > 1:

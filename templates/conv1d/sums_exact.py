@@ -85,7 +85,7 @@ def window_of(
 ) -> Array:
     """Return the samples that ``taps`` meet in ``outputs`` outputs from ``first`` on, in float64.
 
-    ``x`` is (channels, M), and so is the result with a length of its own. Padding is zeros.
+    ``x`` has the shape (channels, M), the result (channels, samples). Padding is zeros.
     """
     start = first * workload.stride - workload.left + taps.start * workload.dilation
     stop = start + (outputs - 1) * workload.stride + span_of(workload, taps)

@@ -58,10 +58,11 @@ Side = Annotated[int, Field(ge=0, le=MAX_INPUT)]
 class Conv1dWorkload(WithGradients):
     """1-D convolution of ``B`` signals, as PyTorch's ``conv1d`` computes it, or its gradient.
 
-    Input (B, C, M), weight (F, C / groups, N) and output (B, F, L). In layout NWC the channels of
-    input and output are last: (B, M, C) and (B, L, F). If B, C and F are 1, the shapes are (M,),
-    (N,) and (L,), and the workload is ``numpy.convolve`` or ``numpy.correlate``. Mode causal
-    yields the first outputs of mode full, one for each sample: none depends on a later sample.
+    The shapes are (B, C, M) for the input, (F, C / groups, N) for the weight and (B, F, L) for the
+    output. In layout NWC, channels are last: (B, M, C) and (B, L, F). If B, C and F are 1, the
+    shapes are (M,), (N,) and (L,), and the workload is ``numpy.convolve`` or ``numpy.correlate``.
+    Mode causal yields the first outputs of mode full, one for each sample: none depends on a later
+    sample.
     """
 
     operator: ClassVar[str] = "conv1d"
@@ -105,8 +106,9 @@ class Conv1dWorkload(WithGradients):
     def _one_form(self) -> Conv1dWorkload:
         """Normalise the fields, so that equal workloads have equal keys.
 
-        F and groups are left out at their defaults, and padding becomes the mode that has it, if
-        there is one. Raise an error if groups, F, mode and padding do not fit each other.
+        F and groups are left out at their defaults, padding becomes the mode that has it, if there
+        is one, and a single signal has layout NCW. Raise an error if groups, F, mode and padding do
+        not fit each other.
         """
         if self.F == self.C:
             self._set(F=None)

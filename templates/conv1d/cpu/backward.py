@@ -37,8 +37,8 @@ class CpuBackward(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether it is direction backward on a CPU, with at most 64 taps that span at most
-        2^16 samples."""
+        """Return whether the workload is direction backward, with at most 64 taps that span at most
+        2^16 samples, on a CPU."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward"

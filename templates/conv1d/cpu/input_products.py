@@ -26,7 +26,7 @@ class CpuInputProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether it is the input's gradient of dense channels, on a CPU."""
+        """Return whether the workload is the input's gradient of dense channels, on a CPU."""
         of_input = workload.direction == "backward_input" and workload.is_dense
         return super().applies(workload, limits) and of_input
 

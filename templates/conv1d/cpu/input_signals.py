@@ -28,8 +28,9 @@ class CpuInputSignals(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether it is the input's gradient of dense channels at stride 1, on a CPU, and
-        the forward convolution has no negative padding and no input beyond the limit."""
+        """Return whether the workload is the input's gradient of dense channels at stride 1, on a
+        CPU, and the forward convolution's padding is not negative and its input within the
+        limit."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"

@@ -21,7 +21,7 @@ class CpuWeightProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether it is the weight's gradient of dense channels, on a CPU."""
+        """Return whether the workload is the weight's gradient of dense channels, on a CPU."""
         of_weight = workload.direction == "backward_weight" and workload.is_dense
         return super().applies(workload, limits) and of_weight
 
