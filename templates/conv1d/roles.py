@@ -25,7 +25,8 @@ class Roles:
 
     Output i is the sum over t of sample i + t - ``left`` times tap t, in the order in which the
     taps meet the samples. If ``swapped``, the input takes the part of the taps and the weight that
-    of the samples. Convolution is commutative, and so the shorter of the two can be the taps.
+    of the samples. Convolution is commutative, and so the shorter of the two can be the taps. In a
+    correlation, the samples are then read backwards.
     """
 
     swapped: bool

@@ -11,7 +11,7 @@ from templates.template import Config, Template
 
 FEWEST_TAPS = 64
 """On a long signal, transforms are faster than the direct sum from about this many taps on."""
-SHORTEST = 128  # points of a transform
+SHORTEST = 128  # points of a block
 MOST_STAGED_BYTES = 2**24
 """Limit of what each thread stages, unless one pair of the shortest blocks is larger already."""
 
