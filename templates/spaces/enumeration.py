@@ -39,8 +39,7 @@ class Constraint:
         return max((place[name] for name in self.reads), default=len(knobs))
 
     def accepts(self, config: Config) -> bool:
-        """Return whether the condition holds. Raise InvalidSpace if a knob that it reads is
-        missing."""
+        """Return whether the condition holds. Raise InvalidSpace if it reads a missing knob."""
         try:
             return bool(self.holds(config))
         except KeyError as error:

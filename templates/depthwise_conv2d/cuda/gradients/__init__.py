@@ -1,1 +1,2 @@
-"""The templates of gradients alone: a space a file, its schedule in ``schedules``."""
+"""Templates of gradients on CUDA: a file has a space, ``schedules`` the program of the same
+name."""
