@@ -1,4 +1,4 @@
-"""Pieces of planes in which gradients are computed on a CPU, and how taps move over them."""
+"""Pieces of planes in which a CPU computes gradients, and how taps move over them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload, Taps
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config
 
-MAX_STAGED = 2**22  # floats
+MAX_STAGED = 2**22  # floats of a task
 USUAL_STAGED = 2**19
 VECTOR = 16  # lanes of a usual vector
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The used taps of an axis. Tap k lies k * ``step`` elements behind the first. Divided by the
-    stride these distances leave ``phases`` remainders, that of tap k as tap k modulo them; the
-    quotient says how many outputs, ``shift`` at most, the tap is ahead."""
+    """The used taps of an axis. Tap k lies k * ``step`` elements behind the first.
+
+    These distances, divided by the stride, leave ``phases`` different remainders; tap k leaves that
+    of tap k modulo ``phases``. The quotient says how many outputs the tap is ahead, ``shift`` at
+    most.
+    """
 
     taps: int
     step: int
@@ -37,14 +40,16 @@ class Axis:
         return (self.taps - 1) * self.step // self.stride
 
     def remainder(self, k: Any) -> Any:
+        """Return the remainder of tap k's distance from the first tap, divided by the stride."""
         return k * self.step % self.stride
 
     def ahead(self, k: Any) -> Any:
+        """Return how many outputs tap k is ahead of the first tap."""
         return k * self.step // self.stride
 
 
 def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
-    """Of rows and of columns."""
+    """Return the axes of rows and of columns."""
 
     def axis(taps: Taps) -> Axis:
         return Axis(taps.count, taps.step, taps.before, workload.stride)
@@ -54,15 +59,17 @@ def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
 
 
 def is_last(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether vectors are of channels; else of neighbouring columns."""
+    """Return whether vectors are of channels, which are last; otherwise of neighbouring columns."""
     return workload.layout == "NHWC"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """``rows`` by ``columns`` of a plane of ``height`` by ``width``, staged in rows of ``pitch``
-    with what its taps reach beside it. The last rows and columns of pieces may lie beyond the
-    plane."""
+    """A piece of ``rows`` by ``columns`` of a plane of ``height`` by ``width``.
+
+    It is staged in rows of ``pitch`` places, together with what its taps reach beside it. The last
+    rows and columns of pieces may lie beyond the plane.
+    """
 
     height: int
     width: int
@@ -77,7 +84,7 @@ class Piece:
 
     @property
     def window(self) -> int:
-        """Places that are staged."""
+        """Return the places that are staged."""
         return (self.rows + self.down.shift) * self.pitch
 
     @property
@@ -90,12 +97,12 @@ class Piece:
 
     @property
     def flat(self) -> int:
-        """Places from the first of the piece to its last."""
+        """Return the places from the first of the piece to its last."""
         return (self.rows - 1) * self.pitch + self.columns
 
     @property
     def filled(self) -> float:
-        """The share of its rows and columns that is of the plane, on average."""
+        """Return the share of the pieces' rows and columns that belongs to the plane."""
         area = self.bands * self.rows * self.strips * self.columns
         return self.height * self.width / area
 
@@ -103,7 +110,7 @@ class Piece:
 def add_knobs(
     space: ConfigSpace, workload: DepthwiseConv2dWorkload, height: int, width: int
 ) -> None:
-    """``lanes``, and the ``rows`` and ``columns`` of a piece of such a plane."""
+    """Declare ``lanes``, and the ``rows`` and ``columns`` of a piece of a plane of this size."""
     space.knob("lanes", lanes(workload))
     space.knob("rows", row_counts(height))
     space.knob("columns", column_counts(width))
@@ -118,7 +125,7 @@ def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def vectors_of(sums: int, config: Config) -> int:
-    """Vectors of 16 lanes or fewer in which so many sums of ``lanes`` are."""
+    """Return how many vectors of 16 lanes or fewer hold so many sums of ``lanes``."""
     return sums * ceil_div(config["lanes"], VECTOR)
 
 
@@ -127,7 +134,7 @@ def row_counts(height: int) -> list[int]:
 
 
 def column_counts(width: int) -> list[int]:
-    """Of pieces of equal width, of at most 1024 columns or 256."""
+    """Return the columns of pieces of equal width, of at most 1024 columns or 256."""
     return sorted({ceil_div(width, ceil_div(width, most)) for most in (256, 1024)})
 
 
@@ -137,7 +144,7 @@ def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
 
 
 def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: Config) -> None:
-    """That a task stages no more than usual, unless its piece is the smallest."""
+    """Declare that a task stages no more than usual, unless its piece is the smallest."""
     space.constraint(
         f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
         lambda c: (
@@ -158,7 +165,7 @@ def usual_piece(
     vector_bytes: int,
     staged: Callable[[Config], int],
 ) -> Config:
-    """With as many rows as a task usually stages, or the smallest."""
+    """Return a piece with as many rows as a task usually stages, or the smallest piece."""
     smallest = smallest_piece(workload, width)
     usual = smallest | {"lanes": usual_lanes(workload, vector_bytes)}
     pieces = (usual | {"rows": rows} for rows in reversed(row_counts(height)))
@@ -166,4 +173,5 @@ def usual_piece(
 
 
 def threads_of(config: Config, tasks: int, units: int) -> int:
+    """Return how many threads a program of so many tasks uses."""
     return min(tasks, units) if config["threading"] == PARALLEL else 1

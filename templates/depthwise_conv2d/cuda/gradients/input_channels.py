@@ -234,8 +234,7 @@ def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the multiply-adds of a turn, in which a thread goes through ``stride`` rows of
-    taps."""
+    """Return the multiply-adds of a turn, in which a thread takes ``stride`` rows of taps."""
     patch = config["rows"] * config["columns"] * config["channels"]
     return int(ceil_div(patch * workload.kernel[1], workload.stride))
 

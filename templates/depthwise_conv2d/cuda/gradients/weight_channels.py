@@ -248,9 +248,9 @@ def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the 32-bit words of shared memory: the rows that are held, or sums to be added up.
+    """Return the 32-bit words of shared memory.
 
-    The sums are a row of taps of all places of a block, and are in shared memory after the rows.
+    They are the rows that are held, or a row of taps of all places of a block if that is more.
     """
     channels = config["lanes"] * config["channels"]
     images, columns = config.get("images", 0), config["columns"]
@@ -273,10 +273,9 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _pitch(size: int, positions: int) -> int:
-    """Return the bytes from a position in shared memory to the next, for places ``positions``
-    apart.
+    """Return the bytes from a position in shared memory to the next, if a place has ``positions``.
 
-    Neighbouring places are then in different banks, if some padding does that.
+    Neighbouring places then begin in neighbouring banks, if some padding makes them.
     """
     for pad in range(0, 128, 16):
         if (positions * (size + pad) - size) % 128 == 0:

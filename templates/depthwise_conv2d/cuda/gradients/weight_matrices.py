@@ -27,8 +27,7 @@ BESIDE = 36  # registers for addresses and the like
 
 
 class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
-    """16-bit products of input columns and columns of the gradient
-    (``schedules/weight_tensor.cu``).
+    """16-bit products of columns of input and gradient (``schedules/weight_tensor.cu``).
 
     Channels are last. There is a product for each channel and row of taps, summed over lines of
     eight outputs. Knobs:
@@ -49,11 +48,11 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept 16-bit gradients of a weight in layout NHWC, without a multiplier or an
-        activation.
+        """Accept 16-bit gradients of a weight in layout NHWC on CUDA.
 
-        float16 needs compute capability 7.5, bfloat16 8.0. Channels must be whole vectors, the taps
-        at most eight outputs' columns apart, and their sums must fit in registers.
+        There must be no multiplier and no activation. float16 needs compute capability 7.5,
+        bfloat16 8.0. Channels must be whole vectors, the taps at most eight outputs' columns apart,
+        and their sums must fit in registers.
         """
         return (
             super().applies(workload, limits)

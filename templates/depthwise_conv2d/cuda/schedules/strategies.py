@@ -33,8 +33,7 @@ def computation(
 
 
 def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
-    """Return the program whose tile is in shared memory and whose halo is read from global
-    memory."""
+    """Return the program with the tile in shared memory and the halo read from global memory."""
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
     taps_h, taps_w = workload.near

@@ -63,8 +63,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 
 def _cooperate(sch: Schedule, stage: Any, planes: int, ty: int, tx: int) -> None:
-    """Let the threads of a block load a stage of (planes, rows, columns) together, without
-    division.
+    """Let a block's threads load a stage of (planes, rows, columns) together, without division.
 
     Each thread strides over rows and columns of its own plane.
     """
