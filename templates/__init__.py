@@ -83,7 +83,8 @@ def restriction(
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
     """Return the arithmetic of an operator's template for a kind of device.
 
-    Return None if this release has no such template, as that of a best from another release.
+    The naive schedule and traces sum directly. Return None if this release has no such template, as
+    that of a best from another release.
     """
     from templates.naive import NAME
     from templates.records.trace import Trace

@@ -51,11 +51,11 @@ class AsForward(Template[Workload]):
 
 
 def serving(program: P, workload: Workload) -> P | AsForward:
-    """Return the program, wrapped in :class:`AsForward` if a forward template is to compute a
-    gradient.
+    """Return the program, wrapped in :class:`AsForward` if it must serve a gradient.
 
-    ``program`` is a template, the naive schedule or a trace; the last two are returned as they are,
-    as they compute every direction.
+    That is so if it is a template of forward workloads and the workload is a gradient. ``program``
+    may also be the naive schedule or a trace, which compute every direction and are returned as
+    they are.
     """
     if workload.is_forward or not isinstance(program, Template) or program.computes_gradients:
         return program

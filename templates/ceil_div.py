@@ -7,6 +7,5 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def excess(extent: int, piece: int) -> float:
-    """Return the extent rounded up to whole pieces, relative to the extent: 1.0 if nothing is left
-    over."""
+    """Return the extent rounded up to whole pieces, relative to the extent; at least 1.0."""
     return ceil_div(extent, piece) * piece / extent

@@ -1,5 +1,4 @@
-"""Epilogue of a convolution: bias, residual and activation, applied to sums before they are
-stored."""
+"""Epilogue of a convolution: the bias, residual and activation of its sums."""
 
 from __future__ import annotations
 
@@ -41,18 +40,17 @@ class WithEpilogue(Workload):
         return not self.has_epilogue
 
     def error_of_sums(self, taps: int) -> float:
-        """Return the part of ``max_error`` that sums of ``taps`` terms may use, relative to the
-        largest sum.
+        """Return the part of ``max_error`` that sums of ``taps`` terms may use.
 
-        relu6 cuts the sums off at 6 but not their errors, and on normally distributed input the
-        sums reach 5 sqrt(taps). So with relu6 they must be more exact by that ratio.
+        It is relative to the largest sum. relu6 cuts the sums off at 6 but not their errors, and on
+        normally distributed input the sums reach 5 sqrt(taps). So with relu6 they must be more
+        exact by that ratio.
         """
         share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
         return self.max_error * min(1.0, share)
 
     def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
-        """Return the arguments that are added to the sums (bias, residual), in the order of
-        addition."""
+        """Return the arguments that are added to the sums, bias and residual, in this order."""
         return (
             *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),
             *(

@@ -46,7 +46,11 @@ class WithGradients(WithEpilogue):
 
     @model_validator(mode="after")
     def _nothing_unused(self) -> WithGradients:
-        """Reset fields that a gradient does not depend on, so that equal programs have one key."""
+        """Reset fields that a gradient does not depend on, so that equal programs have one key.
+
+        ``backward`` with an activation would need a residual to recompute the sums. There the field
+        stays, so that subclasses can refuse it.
+        """
         recomputed = self.direction == "backward" and self.activation != "none"
         if not self.is_forward and not recomputed:
             self._set(residual=False)
@@ -81,8 +85,7 @@ class WithGradients(WithEpilogue):
         return 2 * self.taps * (self.output.elements - biases)
 
     def in_direction(self, x: Argument, weight: Argument, y: Argument) -> tuple[Argument, ...]:
-        """Return the workload's arguments, made from the forward convolution's input, weight and
-        output."""
+        """Return the workload's arguments, given the forward's input, weight and output."""
         if self.is_forward:
             return (x, weight, *self.added(y, self.out_channels), y)
         gradient = replace(y, name="output_gradient", role="gradient")

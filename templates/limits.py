@@ -35,8 +35,7 @@ class DeviceLimits:
 
     @property
     def unit_shared_memory(self) -> int:
-        """Return roughly how many bytes of shared memory all blocks of a multiprocessor have
-        together."""
+        """Return roughly the bytes of shared memory that a unit has for all its blocks."""
         return 4 * self.shared_memory_per_block
 
     def to_json(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ NAME = "naive"
 class _Naive:
     """The naive schedule of any operator on one kind of device.
 
-    It is not a template, because it has no knobs: its only configuration is ``{"template":
-    "naive"}``. Importing this module never imports TVM; :meth:`computation` and :meth:`schedule`
+    It is not a template, because it has no knobs; ``{"template": "naive"}`` is its only
+    configuration. Importing this module never imports TVM; :meth:`computation` and :meth:`schedule`
     do.
 
     ``version`` is part of every record: raise it when the program of an operator's baseline

@@ -41,28 +41,33 @@ class Operator:
 
     @cached_property
     def unsaid(self) -> dict[str, Any]:
-        """The defaults of fields that a stored workload may lack, because they were added later."""
+        """Return the defaults of fields that a stored workload may lack: they were added later."""
         fields = self.workload.model_fields.items()
         return {name: field.default for name, field in fields if Later() in field.metadata}
 
     @cached_property
     def templates(self) -> tuple[Template[Any], ...]:
+        """Return the operator's templates, for all kinds of device."""
         found: tuple[Template[Any], ...] = self._module("catalogue").TEMPLATES
         return found
 
     @cached_property
     def rungs(self) -> tuple[Rung, ...]:
+        """Return the operator's ladder."""
         found: tuple[Rung, ...] = self._module("ladder").RUNGS
         return found
 
     @cached_property
     def reference(self) -> Callable[..., Any]:
+        """Return the function that computes the exact outputs."""
         found: Callable[..., Any] = self._module("reference").reference
         return found
 
     def references(self, workload: Workload, *given: Any) -> dict[str, Any]:
-        """Return the exact outputs in float64 by argument name, for arguments in the workload's
-        order."""
+        """Return the exact outputs in float64 by argument name.
+
+        ``given`` are the arguments that are read, in the workload's order.
+        """
         found = self.reference(workload, *given)
         values = found if isinstance(found, tuple) else (found,)
         outputs = workload.outputs

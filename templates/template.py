@@ -53,10 +53,10 @@ class Template(ABC, Generic[W]):
 
     @abstractmethod
     def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
-        """Return derived quantities for the cost model, with the same names for every
-        configuration.
+        """Return derived quantities for the cost model.
 
-        The caller adds the workload's bytes and flops.
+        Their names are the same for every configuration. The caller adds the workload's bytes and
+        flops.
         """
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:

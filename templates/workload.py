@@ -45,10 +45,10 @@ Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # Digits first would
 
 
 def numbers_of(*names: str, most: int) -> Callable[[object], object]:
-    """Return a validator of whole numbers from 0 to ``most``, one for each of the names, as a
-    tuple.
+    """Return a validator of whole numbers from 0 to ``most``, one for each of the names.
 
-    It takes a list, or a text of the numbers with commas between them. None stays None.
+    It takes a list, or a text of the numbers with commas between them, and returns a tuple. None
+    stays None.
     """
     spelt = {2: "two", 4: "four"}[len(names)]
 
@@ -172,8 +172,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def told(self) -> dict[str, Any]:
-        """Return the shortest set of fields that gives this workload: none that validation fills
-        in."""
+        """Return the workload's fields without those that validation would fill in."""
         told = self.model_dump()
         for name in list(told):
             rest = {each: value for each, value in told.items() if each != name}
@@ -223,8 +222,7 @@ class Workload(BaseModel, ABC):
     @property
     @abstractmethod
     def arguments(self) -> tuple[Argument, ...]:
-        """Return the tensors in the order in which a compiled function takes them, the outputs
-        last."""
+        """Return the tensors in the order of a compiled function's parameters, the outputs last."""
 
     @property
     def given(self) -> tuple[Argument, ...]:
@@ -259,6 +257,5 @@ class Workload(BaseModel, ABC):
 
     @property
     def bytes(self) -> int:
-        """Return the compulsory traffic in bytes: each input read once and each output written
-        once."""
+        """Return the compulsory traffic in bytes: each input read and each output written once."""
         return sum(argument.bytes for argument in self.arguments)

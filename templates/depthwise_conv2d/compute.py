@@ -19,9 +19,12 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     padded to multiples of the tile, so that only loading the input and writing the output need
     guards. Taps that only ever meet padding are left out.
 
-    Stages: ``xp[n, h, w]`` the padded input, ``wp[n, ky, kx]`` the plane's near weights, ``acc[n,
-    i, j]`` the sums, ``y`` the output, cut to its shape, with the epilogue. All but ``y`` are
-    float32, whatever the workload's dtype.
+    Stages, all but ``y`` in float32, whatever the workload's dtype:
+
+    - ``xp[n, h, w]``: the padded input
+    - ``wp[n, ky, kx]``: the plane's near weights
+    - ``acc[n, i, j]``: the sums
+    - ``y``: the output, cut to its shape, with the epilogue
     """
     H, W, s, channels = workload.H, workload.W, workload.stride, workload.out_channels
     down, across = workload.used

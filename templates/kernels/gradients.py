@@ -29,7 +29,7 @@ def sums_of_input(
 def input_summed(
     workload: WithEpilogue, output: Argument, term: Callable[..., Any], axes: Any, name: str = "y"
 ) -> Any:
-    """Return the output of such a program as a TE tensor, with this ``name`` in the program."""
+    """Return the output of :func:`sums_of_input` as a TE tensor of this ``name``."""
     shape = output.shape
     sums = te.compute(shape, lambda *at: te.sum(term(*at), axis=axes), name=_before(name, "sums"))
     return te.compute(shape, lambda *at: narrowed(sums[at], workload.dtype), name=name)
@@ -53,7 +53,7 @@ def weight_summed(
     term: Callable[[Any, Any], Any],
     name: str = "y",
 ) -> Any:
-    """Return the output of such a program as a TE tensor, with this ``name`` in the program."""
+    """Return the output of :func:`sums_of_weight` as a TE tensor of this ``name``."""
     shape = output.shape
     size = 1 << ceil_div((terms - 1).bit_length(), 2)
     few = te.reduce_axis((0, size), name="few")

@@ -1,5 +1,4 @@
-"""float32 on tensor cores, split into halves of 16 bits: their types, and how many products are
-summed."""
+"""float32 on tensor cores, split into halves of 16 bits, and the accuracy of their products."""
 
 from __future__ import annotations
 

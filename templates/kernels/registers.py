@@ -36,4 +36,5 @@ class Sums:
         ir.buffer_store(self._vectors[number], value, [lane])
 
     def add(self, number: int, lane: Any, value: Any) -> None:
+        """Add a value to a lane of a vector."""
         self.store(number, lane, self.load(number, lane) + value)

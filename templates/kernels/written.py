@@ -1,5 +1,4 @@
-"""Programs written in CUDA: a filled-in source file, and a TIR function that calls it once a
-thread."""
+"""Programs written in CUDA: a filled-in source, and a TIR function that calls it once a thread."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from templates.workload import Workload
 
 MAX_RECORDS = 10_000
 MAX_FAULTS = 20
-"""After so many faults the rest of the log is not read."""
+"""The rest of a log is not read after this many faults."""
 MAX_WORKLOADS = 256
 """The most workloads of a log. Each becomes a job, and all jobs of a log are stored at once."""
 MAX_LINE_BYTES = 1 << 20

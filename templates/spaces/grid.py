@@ -23,7 +23,7 @@ class Grid:
 
     @property
     def shared(self) -> str:
-        """The memory scope of data that the threads of a block share."""
+        """Return the memory scope of data that the threads of a block share."""
         return "shared" if self.cuda else "global"
 
     def blocks(self, x: Any, y: Any = None) -> Any:

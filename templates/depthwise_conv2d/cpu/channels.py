@@ -30,7 +30,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept layout NHWC on a CPU without a multiplier."""
+        """Accept workloads in layout NHWC without a multiplier, on a CPU."""
         return (
             super().applies(workload, limits)
             and workload.layout == "NHWC"

@@ -33,10 +33,12 @@ class Axis:
 
     @property
     def phases(self) -> int:
+        """Return how many remainders the taps' distances leave when divided by the stride."""
         return min(self.taps, self.stride // math.gcd(self.stride, self.step))
 
     @property
     def shift(self) -> int:
+        """Return how many outputs the last tap is ahead of the first."""
         return (self.taps - 1) * self.step // self.stride
 
     def remainder(self, k: Any) -> Any:
@@ -80,6 +82,7 @@ class Piece:
 
     @property
     def pitch(self) -> int:
+        """Return the places from a staged row to the next."""
         return self.columns + self.across.shift
 
     @property
@@ -89,10 +92,12 @@ class Piece:
 
     @property
     def bands(self) -> int:
+        """Return the pieces below each other in a plane."""
         return ceil_div(self.height, self.rows)
 
     @property
     def strips(self) -> int:
+        """Return the pieces beside each other in a plane."""
         return ceil_div(self.width, self.columns)
 
     @property
@@ -117,6 +122,7 @@ def add_knobs(
 
 
 def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Return the lanes that a vector may have."""
     if not is_last(workload):
         return [4, 8, VECTOR]
     of_input = workload.direction == "backward_input"
@@ -125,11 +131,12 @@ def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def vectors_of(sums: int, config: Config) -> int:
-    """Return how many vectors of 16 lanes or fewer hold so many sums of ``lanes``."""
+    """Return how many vectors of at most 16 lanes hold ``sums`` sums of ``lanes`` lanes."""
     return sums * ceil_div(config["lanes"], VECTOR)
 
 
 def row_counts(height: int) -> list[int]:
+    """Return the rows of pieces that share a plane's height out evenly."""
     return sorted({1} | {ceil_div(height, n) for n in (1, 2, 4, 8)})
 
 
@@ -139,6 +146,7 @@ def column_counts(width: int) -> list[int]:
 
 
 def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
+    """Return the largest choice of lanes that fits into a vector register, or into 16 bytes."""
     most = max(4, min(VECTOR, vector_bytes // 4))
     return max(n for n in lanes(workload) if n <= most)
 
@@ -155,6 +163,7 @@ def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: 
 
 
 def smallest_piece(workload: DepthwiseConv2dWorkload, width: int) -> Config:
+    """Return the knobs of the smallest piece."""
     return {"lanes": lanes(workload)[0], "rows": 1, "columns": column_counts(width)[0]}
 
 
@@ -173,5 +182,5 @@ def usual_piece(
 
 
 def threads_of(config: Config, tasks: int, units: int) -> int:
-    """Return how many threads a program of so many tasks uses."""
+    """Return how many threads a program of ``tasks`` tasks uses."""
     return min(tasks, units) if config["threading"] == PARALLEL else 1

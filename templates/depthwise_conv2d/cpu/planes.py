@@ -123,7 +123,7 @@ def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
 
 
 def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
-    """Return the floats of the padded input of so many rows of outputs.
+    """Return the floats of the padded input for ``rows`` rows of outputs.
 
     With stride 2 it is those of each of the four phases.
     """
@@ -132,7 +132,7 @@ def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
 
 
 def padded_bytes(workload: DepthwiseConv2dWorkload, rows: int, patch: int) -> int:
-    """Return the bytes of the padded input of so many rows of outputs.
+    """Return the bytes of the padded input for ``rows`` rows of outputs.
 
     They include what a last patch of ``patch`` outputs reads beyond it.
     """

@@ -17,8 +17,8 @@ MAX_STAGED_BYTES = 2**24
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
     """A task stages its padded rows of one plane, or a strip of them if rows are long.
 
-    It sums ``rows`` by ``vectors`` vector registers of ``lanes`` outputs at a time, and broadcasts
-    each tap. It has ``tiles_per_task`` such tiles below each other.
+    It has ``tiles_per_task`` tiles below each other. A tile is ``rows`` by ``vectors`` vector
+    registers of ``lanes`` outputs, and each tap is broadcast to them.
     """
 
     name = "tiled"

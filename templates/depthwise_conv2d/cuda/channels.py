@@ -33,12 +33,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     for large kernels, a block goes through the kernel row by row, and a thread has one row of
     outputs. Knobs:
 
-    - ``weights``: where they are, in registers or in shared memory.
-    - ``channels``, ``rows``, ``columns``: the strip of a thread.
+    - ``weights``: whether weights are in registers or in shared memory.
+    - ``channels``, ``rows``, ``columns``: channels and size of a thread's strip.
     - ``ahead``: how many rows before its use an input row is read; 0 leaves it to the compiler.
-    - ``lanes``: so many vectors of ``channels`` channels of a block.
-    - ``threads``: of a block.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
+    - ``threads``: threads of a block.
+    - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     """
 
@@ -48,7 +48,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept layout NHWC on CUDA without a multiplier."""
+        """Accept workloads in layout NHWC without a multiplier, on CUDA."""
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:

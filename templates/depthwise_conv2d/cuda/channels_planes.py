@@ -25,11 +25,12 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
     row of taps is then a product with a Toeplitz matrix. A fragment of 16 rows has
     ``fragment_rows`` rows of each of 16 / ``fragment_rows`` images. Knobs:
 
-    - ``groups``, ``column_tiles``: a warp sums so many fragments by so many times eight columns of
-      one channel.
-    - ``row_warps``: so many warps share a channel.
-    - ``walks``: a block stages its taps once for so many sets of images.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``fragment_rows``: see above.
+    - ``groups``: fragments that a warp sums, all of one channel.
+    - ``column_tiles``: width of a fragment's outputs, in tiles of eight columns.
+    - ``row_warps``: warps that share a channel.
+    - ``walks``: sets of images for which a block stages its taps once.
+    - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     """
 

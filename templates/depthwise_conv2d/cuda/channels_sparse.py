@@ -36,11 +36,12 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     input's words are taken as they lie. A tile is ``tile_rows`` by 8 / ``tile_rows`` outputs.
     Knobs:
 
-    - ``stack``: so many tiles below each other share what is read.
-    - ``channels``, ``rows``, ``walks``: a block has so many channels of a strip of so many rows of
-      so many images.
-    - ``each``: a warp has so many pairs of channels.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``tile_rows``: see above.
+    - ``stack``: tiles below each other that share what is read.
+    - ``channels``, ``walks``: channels and images of a block.
+    - ``rows``: height of a block's strip.
+    - ``each``: pairs of channels that a warp has.
+    - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     """
 

@@ -28,12 +28,14 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     Channels are last, and a product takes pairs of them as they lie. A block goes down a strip of
     rows of several images. A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. Knobs:
 
-    - ``rows``, ``walks``, ``lines``, ``channels``: a block has so many rows of so many images, so
-      many times eight columns, and so many channels.
-    - ``warp_channels``, ``fragments``: a warp has so many of the channels, in so many fragments of
-      16 tiles.
+    - ``tile_rows``: see above.
+    - ``rows``: height of a strip.
+    - ``walks``, ``channels``: images and channels of a block.
+    - ``lines``: width of a block, in lines of eight columns.
+    - ``warp_channels``: channels of a warp.
+    - ``fragments``: fragments, of 16 tiles each, that a warp has of each of its channels.
     - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     """
 

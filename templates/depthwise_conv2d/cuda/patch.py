@@ -30,16 +30,15 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
     It goes over the input rows that are inside the plane. Knobs:
 
-    - ``rows_per_thread``, ``columns_per_thread``: the patch.
-    - ``patches_down``, ``patches_across``: the patches of a block, in each of its planes.
-    - ``images``, ``channels``: the planes of a block are those of so many channels of so many
-      images.
+    - ``rows_per_thread``, ``columns_per_thread``: size of a patch.
+    - ``patches_down``, ``patches_across``: patches of a block in each of its planes.
+    - ``images``, ``channels``: images of a block, and channels of each.
     - ``edges``: "exact": each place along a row has code of its own, for the taps inside the plane;
       "padded": rows are padded with zeros, and all places share the code.
-    - ``lanes``: in what neighbouring lanes differ, planes or columns.
-    - ``unroll``: whether the rows of the kernel are unrolled, too.
-    - ``weights``: where they are kept if the kernel's rows are unrolled.
-    - ``output``: whether sums go through shared memory, to be written in the order of memory.
+    - ``lanes``: whether neighbouring lanes have neighbouring planes or columns.
+    - ``unroll``: "rows" unrolls the rows of the kernel, too.
+    - ``weights``: where a thread keeps its weights if the kernel's rows are unrolled.
+    - ``output``: "shared" brings sums to shared memory, to write them in the order of memory.
     """
 
     name = "patch"
@@ -271,7 +270,7 @@ class Layout:
         places = [0] if self._config["edges"] == "padded" else list(self._codes())
         row = sum(self._pairs(place) for place in places)
         times = 1
-        if self._config["unroll"] == "rows":  # a patch as high as the plane unrolls what it meets
+        if self._config["unroll"] == "rows":  # a patch of the plane's height meets fewer
             whole = self._workload.out_height <= self._config["rows_per_thread"]
             times = self.near_rows if whole else self._workload.near[0]
         return int(row * self._config["rows_per_thread"] * times)

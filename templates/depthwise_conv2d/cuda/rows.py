@@ -24,18 +24,18 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     The plane's weights are in its registers. Knobs:
 
-    - ``rows``, ``columns``: the strip; it has whole rows if they come from shared memory.
+    - ``rows``, ``columns``: size of a strip, which has whole rows if they come from shared memory.
     - ``reads``: whether input rows come from global or from shared memory.
     - ``ahead``: how many rows before its use a row is read from global memory; 0 leaves it to the
       compiler.
-    - ``threads``: of a block that reads global memory.
+    - ``threads``: threads of a block that reads global memory.
     - ``registers``: "enough" lets a thread that reads global memory take as many as its code asks
       for.
-    - ``planes``, ``images``: a block copies so many planes, as many of each image.
+    - ``planes``, ``images``: planes that a block copies, an equal number from each of its images.
     - ``staging``: how planes are copied: through registers, by asynchronous copies of vectors, or
       in bulk by the copy engine, which also takes the results.
-    - ``strips``: whether strips share their code or have each its own, in which the compiler knows
-      what is padding.
+    - ``strips``: "alike": strips share their code; "each": each has its own, in which the compiler
+      knows what is padding.
     - ``stores``: how results are cached.
     """
 

@@ -26,19 +26,20 @@ They truncate, by 2.3e-8 of a sum of positive terms for each step.
 class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     """A row of taps is a product of input rows and a Toeplitz matrix (``schedules/toeplitz.cu``).
 
-    A fragment of 16 rows holds output rows of several images, a group. Knobs:
+    A fragment of 16 rows holds a group: ``fragment_rows`` output rows of each of 16 /
+    ``fragment_rows`` images. Knobs:
 
-    - ``fragment_rows``: output rows of a group; it has as many of each of 16 / ``fragment_rows``
-      images.
-    - ``warps``: of a block.
-    - ``groups_per_warp``, ``column_tiles``: a warp sums so many groups by so many times eight
-      columns.
-    - ``image_groups``: so many groups of a block are the same rows of other images.
-    - ``arithmetic``: in which halves float32 is split, and whether low halves are multiplied too.
-    - ``steps``: whether a step with eight columns of zeros becomes half a step.
-    - ``sums``: whether the tensor cores add up some rows of taps at a time, or all.
-    - ``taps``: whether each row of taps is loaded for all groups of a warp, or slides through
-      registers from one group, a row of 16 images, to the next.
+    - ``fragment_rows``: see above.
+    - ``warps``: warps of a block.
+    - ``groups_per_warp``: groups that a warp sums.
+    - ``column_tiles``: width of a group, in tiles of eight columns.
+    - ``image_groups``: groups of a block that cover the same rows, of different images.
+    - ``arithmetic``: the halves into which float32 is split, and whether low halves are multiplied
+      too.
+    - ``steps``: "halved": a step with eight columns of zeros becomes half a step.
+    - ``sums``: "short": the tensor cores add up only some rows of taps in one sum; "long": all.
+    - ``taps``: "loaded": each row of taps is loaded for all groups of a warp; "sliding": it slides
+      through registers from one group, a row of 16 images, to the next.
     """
 
     name = "toeplitz"
@@ -271,7 +272,7 @@ class Layout:
     def tap_rows_per_sum(self) -> int:
         """Return how many rows of taps are added up in one sum.
 
-        It is all of them, or so many that truncation stays well below the error.
+        It is all of them, or few enough to keep truncation well below the error.
         """
         return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
 
@@ -363,6 +364,6 @@ def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
     """Return the most registers that a thread may be estimated to need.
 
-    Each quarter of a unit has as many registers, and takes as many of the warps.
+    A unit's registers and warps are shared out evenly among its four quarters.
     """
     return min(208, limits.registers_per_unit // (128 * ceil_div(warps, 4)))

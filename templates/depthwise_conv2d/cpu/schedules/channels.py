@@ -75,7 +75,10 @@ class _Program:
                 ir.buffer_store(self.taps, weight, [self._tap(block, ky, kx) + c])
 
     def _first_of(self, block: Any) -> Any:
-        """Return the first channel of a block; a last block that is not whole overlaps another."""
+        """Return the first channel of a block.
+
+        The last block overlaps the one before if it would not be whole.
+        """
         return tirx.min(block * self.width, self.workload.C - self.width)
 
     def _tap(self, block: Any, ky: Any, kx: Any) -> Any:

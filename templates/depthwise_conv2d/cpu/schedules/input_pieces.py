@@ -80,7 +80,10 @@ class _Program:
         return builder.get()
 
     def _first_of(self, block: Any) -> Any:
-        """Return the first channel of a block; a last block that is not whole overlaps another."""
+        """Return the first channel of a block.
+
+        The last block overlaps the one before if it would not be whole.
+        """
         return tirx.min(block * self.channels, self.workload.C - self.channels)
 
     def _order_weights(self, block: Any) -> None:
@@ -114,7 +117,7 @@ class _Program:
             gradients = Gradients(workload, given, size, self.lanes, beyond)
             self.staged = gradients.buffer
             if not self.last:
-                # results of all phases of a row of phases
+                # Room for the results of all phases of columns.
                 size = len(phases[1]) * here.window + beyond
                 self.results = ir.sblock_alloc_buffer((size,), "float32")
                 self.line = ir.sblock_alloc_buffer(((here.columns + 1) * s,), "float32")
@@ -154,8 +157,7 @@ class _Program:
     ) -> None:
         """Sum all elements of a phase.
 
-        The first of them are in row ``i`` and, not counting what lies before the first output, in
-        column ``j``.
+        The first of them is in row ``i`` of the plane, and in column ``j`` minus ``across.before``.
         """
         here, width = self.piece, self.vectors
         taps = (block, rows, columns)

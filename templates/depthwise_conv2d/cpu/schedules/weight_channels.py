@@ -23,7 +23,10 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a task for each vector of channels; the last one may overlap another."""
+    """One function with a task for each vector of channels.
+
+    The last vector overlaps the one before if it would not be whole.
+    """
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload

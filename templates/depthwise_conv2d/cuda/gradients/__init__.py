@@ -1,2 +1,1 @@
-"""Templates of gradients on CUDA: a file has a space, ``schedules`` the program of the same
-name."""
+"""Templates of gradients on CUDA: a file has a search space, ``schedules`` its program."""

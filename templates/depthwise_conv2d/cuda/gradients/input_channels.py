@@ -34,10 +34,10 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     It serves gradients that no forward template can compute: of strides, of several kernels for a
     channel, and through activations. Knobs:
 
-    - ``channels``, ``rows``, ``columns``: a thread's patch, of so many neighbouring channels.
-    - ``lanes``: so many vectors of ``channels`` channels of a block.
-    - ``threads``: of a block.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``channels``, ``rows``, ``columns``: neighbouring channels and size of a thread's patch.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
+    - ``threads``: threads of a block.
+    - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     """
 

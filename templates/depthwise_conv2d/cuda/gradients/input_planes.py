@@ -8,9 +8,9 @@ from templates.limits import DeviceLimits
 
 
 class CudaInputPlanes(CudaInputChannels):
-    """As with channels last, but a thread has one channel.
+    """A thread sums a patch of elements of one channel, as ``CudaInputChannels`` of several.
 
-    Neighbouring threads have neighbouring patches of it, and a block has ``lanes`` channels.
+    Neighbouring threads have neighbouring patches of a channel, and a block has ``lanes`` channels.
     Columns that fill a vector are stored at once.
     """
 

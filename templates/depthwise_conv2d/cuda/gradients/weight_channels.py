@@ -40,18 +40,18 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     The program is ``schedules/weight_places.cu``. Knobs:
 
-    - ``tap_rows``, ``tap_columns``, ``channels``, ``columns``: a thread's tile of taps, its
-      channels, and the outputs of a row.
-    - ``lanes``: so many vectors of ``channels`` channels of a block.
+    - ``tap_rows``, ``tap_columns``: size of a tile of taps.
+    - ``channels``, ``columns``: channels of a thread, and outputs of its rows.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
     - ``inputs``: "registers": they come straight to registers; "private": each thread copies what
       it reads to shared memory; "shared": a block has all columns of ``images`` images and copies
       them to shared memory together.
-    - ``ahead``: whether inputs come to registers a row before they are used.
+    - ``ahead``: 1 reads what comes straight to registers a row before it is used.
     - ``stages``, ``copied_steps``: private copies are ``stages`` - 1 rows ahead; shared ones are of
       ``copied_steps`` rows, ``stages`` - 1 times as far ahead.
-    - ``threads``: of a block without ``images``.
-    - ``blocks``: there are about so many; a second launch adds up what they leave.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``threads``: threads of a block that does not share its inputs.
+    - ``blocks``: blocks, about; a second launch adds up what they leave.
+    - ``resident``: how many blocks a unit has room for, at least.
     """
 
     name = "weight_channels"

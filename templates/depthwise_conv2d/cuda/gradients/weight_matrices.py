@@ -32,13 +32,12 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     Channels are last. There is a product for each channel and row of taps, summed over lines of
     eight outputs. Knobs:
 
-    - ``images``, ``channels``: a block has all lines of so many images, which go down side by side,
-      and so many channels.
-    - ``warp_channels``: a warp has so many of these channels.
+    - ``images``: images whose lines a block has, all of which go down side by side.
+    - ``channels``, ``warp_channels``: channels of a block, and of a warp.
     - ``copied_steps``, ``stages``: the rows of ``copied_steps`` steps are copied together,
       ``stages`` - 1 times as many steps ahead.
-    - ``blocks``: there are about so many; a second launch adds up what they leave.
-    - ``resident``: a unit has room for at least so many blocks.
+    - ``blocks``: blocks, about; a second launch adds up what they leave.
+    - ``resident``: how many blocks a unit has room for, at least.
     """
 
     name = "weight_matrices"

@@ -8,9 +8,10 @@ from templates.limits import DeviceLimits
 
 
 class CudaWeightPlanes(CudaWeightChannels):
-    """As with channels last and inputs in registers, but a block has one channel.
+    """A thread sums a tile of taps of one channel, as ``CudaWeightChannels`` of several.
 
-    Neighbouring threads have neighbouring columns of it.
+    A block has one channel, neighbouring threads have neighbouring columns of it, and inputs come
+    straight to registers.
     """
 
     name = "weight_planes"

@@ -20,12 +20,12 @@ def serves(workload: DepthwiseConv2dWorkload) -> bool:
 
 @dataclass(frozen=True)
 class Work:
-    """How ``schedules/weight_places.cu`` shares out the rows of all images, in ranges.
+    """The work of a weight's gradient, as ``schedules/weight_places.cu`` shares it out.
 
-    The rows of the images follow one another. A block sums all columns of a range together, of
-    ``images`` that go down side by side. If ``images`` is 0, it sums any ``points`` places of
-    ``columns`` columns. There are as many ranges as about ``blocks_wanted`` blocks take, but each
-    has at least one row.
+    The rows of all images follow one another and are cut into ranges. A block sums all columns of a
+    range together, of ``images`` images that go down side by side. If ``images`` is 0, it sums any
+    ``points`` places of ``columns`` columns. There are as many ranges as about ``blocks_wanted``
+    blocks take, but each has at least one row.
     """
 
     workload: DepthwiseConv2dWorkload
@@ -39,14 +39,17 @@ class Work:
 
     @property
     def groups(self) -> int:
+        """Return the groups of ``columns`` columns in a row of outputs."""
         return ceil_div(self.workload.out_width, self.columns)
 
     @property
     def rows(self) -> int:
+        """Return the rows of all images, or of all sets of ``images`` that go down side by side."""
         return ceil_div(self.workload.B, max(1, self.images)) * self.workload.out_height
 
     @property
     def ranges(self) -> int:
+        """Return the ranges of rows."""
         wanted = self.blocks_wanted // self.across
         if not self.images:
             wanted = wanted * self.points // self.groups
@@ -54,6 +57,7 @@ class Work:
 
     @property
     def parts(self) -> int:
+        """Return the parts of the result; ``across`` blocks leave each of them in the workspace."""
         return self.ranges if self.images else ceil_div(self.ranges * self.groups, self.points)
 
     @property
@@ -67,6 +71,7 @@ class Work:
 
     @property
     def tiles(self) -> int:
+        """Return the tiles of taps of a channel."""
         down, across = self.workload.near
         return ceil_div(down, self.tap_rows) * ceil_div(across, self.tap_columns)
 
@@ -77,6 +82,7 @@ class Work:
 
     @property
     def blocks(self) -> int:
+        """Return the blocks of the first launch."""
         return self.parts * self.across
 
     @property
@@ -87,6 +93,7 @@ class Work:
 
     @property
     def workspace(self) -> int:
+        """Return the floats that the first launch leaves for the second."""
         return self.parts * self.sums * self.workload.out_channels
 
     @property
@@ -107,7 +114,7 @@ class Work:
 
 
 def ring(workload: DepthwiseConv2dWorkload, tap_rows: int) -> int:
-    """Return the rows of the gradient that an input row meets in a tile of so many rows of taps."""
+    """Return the rows of the gradient that an input row meets in a tile of ``tap_rows`` rows."""
     return ((tap_rows - 1) * workload.dilation + workload.stride) // workload.stride
 
 

@@ -1,5 +1,4 @@
-"""Schedule of the tiled form on CUDA: a shared tile with its halo, a patch of outputs in
-registers."""
+"""Schedule of the tiled form on CUDA: a shared tile with its halo, and patches in registers."""
 
 from __future__ import annotations
 
