@@ -319,7 +319,7 @@ class ChildFailed(TunerError):
 
 
 class ChildError(ChildFailed):
-    """An exception that the call raised in the child: its message, and its ``traceback`` as text."""
+    """An exception of the call in the child: its message, and its ``traceback`` as text."""
 
     def __init__(self, traceback: str) -> None:
         lines = [line for line in traceback.strip().splitlines() if line.strip()]
