@@ -1,4 +1,4 @@
-"""Prometheus metrics of one worker: what it did since it started, on a port of its own."""
+"""Prometheus metrics of one worker since its start, served on a port of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ SECONDS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 class WorkerMetrics:
+    """Counts of a worker's trials and jobs, times of trials, and the job at hand."""
+
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._trials = Counter(
@@ -57,7 +59,10 @@ class WorkerMetrics:
 
     @contextmanager
     def served(self, host: str, port: int | None) -> Iterator[None]:
-        """Answer on this port while the context lasts; without one, do not. Raises TunerError."""
+        """Serve the metrics while the context lasts; without a port, do nothing.
+
+        Raises TunerError if the address can't be listened on.
+        """
         if port is None:
             yield
             return
