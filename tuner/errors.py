@@ -12,7 +12,7 @@ TunerError
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NoDiskSpace          a job's temporary files need more disk space than is free or allowed
 ├── NothingWorked        no configuration could be built, gave right numbers and was timed
-├── UnusableFile         a file or folder can't be read or written
+├── UnusableFile         a file or folder can't be read or written, or holds something else
 ├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
 ├── UntrustedSigner      a library is not signed, or its signer is not trusted here

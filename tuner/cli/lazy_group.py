@@ -45,6 +45,7 @@ class LazyGroup(TyperGroup):
         return _plain_flags(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name and the loaded command, in place of its entry in the list."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None:
             command = load(name)

@@ -274,6 +274,7 @@ class Client(ModelCalls, Source):
         return best
 
     def close(self) -> None:
+        """Close the connection and end the processes of :meth:`tune`."""
         self._http.close()
         self._end_local()
 

@@ -54,7 +54,7 @@ MATCHES = ("exact", PREDICTED)
 
 
 class Local(Source):
-    """A database that is used like a service, with the interface of :class:`Client`.
+    """A database that is used like a service, much as by :class:`tuner.client.Client`.
 
     The database is that of ``settings``, by default of TUNER_DATABASE_URL. It holds what ``tuner
     tune``, workers and :meth:`tune` have found. ``cache`` is the folder for libraries, by default
@@ -99,7 +99,7 @@ class Local(Source):
         bar: bool = False,
         **shape: Any,
     ) -> Best:
-        """Return the best for a shape, like :meth:`Client.best`.
+        """Return the best for a shape, like :meth:`tuner.client.Client.best`.
 
         ``match`` is ``exact`` or ``predicted``; the latter tunes here if there is no best, and
         ``bar`` then shows a progress bar on standard error. Raises NotTuned, and BadOrder for
@@ -155,10 +155,10 @@ class Local(Source):
     ) -> Best:
         """Tune a shape in this process and return its best.
 
-        The options are those of :meth:`Client.submit`. ``bar`` shows a progress bar on standard
-        error. If the search is interrupted, the job is given back: the same call continues from
-        its stored trials. If a living worker can continue it, the KeyboardInterrupt says so in a
-        note. Raises BadOrder before anything is stored, and TunerError if there is no winner.
+        The options are those of :meth:`tuner.client.Client.submit`. ``bar`` shows a progress bar on
+        standard error. If the search is interrupted, the job is given back: the same call continues
+        from its stored trials. If a living worker can continue it, the KeyboardInterrupt says so in
+        a note. Raises BadOrder before anything is stored, and TunerError if there is no winner.
         """
         said, shape = split(given)
         wanted, how = workload_of(operator, workload, shape), terms_of_order(said)
@@ -208,6 +208,7 @@ class Local(Source):
         return told
 
     def close(self) -> None:
+        """End the worker's processes and close the database."""
         self._worker.close()
         self._engine.dispose()
 

@@ -79,7 +79,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class _FinalRound:
-    """The last round. ``configs`` are the configurations that may win, ``builds`` all builds."""
+    """The last round. ``configs`` are those that may win; ``builds`` are all that succeeded."""
 
     configs: dict[str, Config]
     builds: dict[str, Built]
@@ -291,6 +291,7 @@ def _measured(
 
 
 def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
+    """Return an entry's library with its manifest, which has no times yet."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     device, library = plan.device, built.order.library
     described = artifact.manifest(
@@ -364,7 +365,7 @@ def _without(found: Comparison, names: Collection[str]) -> Comparison:
 
 
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
-    """Return the noise of the round, or that of the delivered kernel if only the latter is bad."""
+    """Return the noise of the round, or of the delivered kernel if only that was noisy."""
     looks = [found.noise(entry.name)]
     if of(entry.name, KERNEL) in delivered.entries:
         looks.append(delivered.noise(of(entry.name, KERNEL)))

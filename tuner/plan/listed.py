@@ -108,9 +108,9 @@ def plan_of(
 ) -> Plan:
     """Return the plan of a job: of its list if it has one, else of its search.
 
-    ``among`` restricts the plan to these templates, None takes all that apply. ``check()`` is
-    called repeatedly while the plan waits for MetaSchedule's search, and may raise. Raises
-    NothingWorked if the order's templates leave nothing to try.
+    ``among`` restricts the plan to these templates; None is no restriction. ``check()`` is called
+    repeatedly while the plan waits for MetaSchedule's search, and may raise. Raises NothingWorked
+    if the order's templates leave nothing to try.
     """
     workload = templates.parse_key(job.workload_key)
     others = job.templates is None
@@ -127,7 +127,7 @@ def plan_of(
 def _restricted(
     job: Job, workload: Workload, device: Device, among: Sequence[Template[Any]] | None
 ) -> list[Template[Any]]:
-    """Return those of the templates that apply which the order names.
+    """Return the templates that the order names and that apply here.
 
     Raises NothingWorked if there are none, or if the search is MetaSchedule's.
     """

@@ -74,11 +74,13 @@ class Ranker:
         return str(self._booster.attr("trained_on"))
 
     def save(self, path: Path) -> None:
+        """Write the model to a file; the same model gives the same bytes."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(bytes(self._booster.save_raw("ubj")), mtime=0))
 
     @classmethod
     def load(cls, path: Path) -> Ranker:
+        """Read a model that :meth:`save` wrote. It predicts on one thread."""
         import xgboost
 
         booster = xgboost.Booster({"nthread": 1})

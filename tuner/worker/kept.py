@@ -49,6 +49,7 @@ class KeptWorker:
             self._turn.release()
 
     def close(self) -> None:
+        """End the worker, if there is one; the next job starts another."""
         if self._kept is not None:
             self._kept.end()
             self._kept = None

@@ -45,6 +45,7 @@ class WorkerMetrics:
         )
 
     def trial(self, trial: NewTrial) -> None:
+        """Count a trial by its status, and the seconds of its phases."""
         self._trials.labels(trial.status).inc()
         for phase, seconds in trial.seconds.items():
             self._seconds.labels(phase).observe(seconds)
@@ -54,6 +55,7 @@ class WorkerMetrics:
         self._current.labels(job_id).set(1)
 
     def job_ends(self, outcome: str) -> None:
+        """Count the job at hand by its outcome: its end, or released, lost or left."""
         self._current.clear()
         self._jobs.labels(outcome).inc()
 

@@ -159,6 +159,7 @@ class Worker:
                 self._metrics.job_ends(outcome)
 
     def close(self) -> None:
+        """End the worker's processes and take it off the list of living workers."""
         self._builder.close()
         if self._peers is not None:
             self._peers.close()
