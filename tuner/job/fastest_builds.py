@@ -10,7 +10,7 @@ from db.results.trials import config_key
 from tuner.build.compile import Built
 
 KEPT = 16
-"""Twice as many libraries as there may be finalists among the fastest trials."""
+"""How many libraries are kept: twice as many as the fastest trials may give finalists."""
 
 
 class FastestBuilds:

@@ -93,7 +93,8 @@ class _FinalRound:
 def begin(plan: Plan, builder: Builder, folder: Path, *, naive: bool) -> dict[str, Future[Built]]:
     """Start the builds of the last round that do not depend on the search, and return them.
 
-    These are the default configuration, the naive schedule if ``naive``, and the empty kernel.
+    These are the default configuration, the empty kernel and, if ``naive`` and it is not too slow,
+    the naive schedule.
     """
     configs = _beside_finalists(plan, plan.naive() if naive else None)
     return {name: builder.submit(order) for name, order in _orders(plan, configs, folder).items()}

@@ -43,8 +43,8 @@ class ListedPlan(Plan):
     """A plan that tries the listed configurations that are in this device's space.
 
     ``refused`` holds the other listed configurations with the reasons: they are not in the space,
-    or of another version of their template. The arguments ``among`` and ``others`` are those of
-    :class:`Plan`.
+    or of another version of their template. ``among`` and ``others`` are as in :class:`Plan`, but
+    None for ``among`` takes all templates that apply.
     """
 
     def __init__(
