@@ -98,7 +98,7 @@ def _open_what_is_closed() -> None:
     """
     for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # stays open for the life of the process
+            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # it stays open
             os.set_inheritable(stream.fileno(), True)
             setattr(sys, name, stream)
 

@@ -86,7 +86,10 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
 
 
 def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
-    """Run a worker process for each GPU; they share the builders, and get a metrics port each."""
+    """Run a worker process for each GPU, each with a share of the builders.
+
+    If metrics are served, each worker has a port of its own, from TUNER_METRICS_PORT upwards.
+    """
     import structlog
 
     from tuner.worker.supervise import supervise
