@@ -53,7 +53,7 @@ def can_be_written(path: Path) -> bool:
 
 @contextmanager
 def locked(inside: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a folder, against other processes.
+    """Lock a folder against other processes while the context lasts.
 
     If the folder does not exist, it is created with access for its owner alone. Raises OSError.
     """
