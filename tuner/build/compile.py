@@ -7,6 +7,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ class BuildOrder:
     library: Path
 
 
-LINKED = tuple(Path(__file__).with_name(name) for name in ("openmp.c", "addresses.c"))
-"""Sources that are compiled into each library for a CPU."""
+_ADDRESSES = Path(__file__).with_name("addresses.c")
+LINKED = {"llvm": (Path(__file__).with_name("openmp.c"), _ADDRESSES), "cuda": (_ADDRESSES,)}
+"""Sources that are compiled into each library, by the kind of its target."""
 EMPTY = "tuner.measure.empty:empty"
 EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 
@@ -110,8 +112,7 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    linked = [] if target["kind"] == "cuda" else _linked(library.parent, keep)
-    options = [*linked, *LIBRARIES]
+    options = [*_linked(LINKED[target["kind"]], library.parent, keep), *LIBRARIES]
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
     source = str(executable.mod.imports[0].inspect_source()) if target["kind"] == "cuda" else ""
     if keep is not None:
@@ -128,11 +129,11 @@ def assembly(order: BuildOrder) -> str:
     return str(executable.mod.inspect_source("asm"))
 
 
-def _linked(folder: Path, keep: Path | None) -> list[str]:
-    """LINKED as object files in the folder. Each is compiled once for all libraries there, or for
-    all that share the folder ``keep``, as it takes longer than to link one of them."""
-    made = [folder / source.with_suffix(".o").name for source in LINKED]
-    for source, path in zip(LINKED, made, strict=True):
+def _linked(sources: Sequence[Path], folder: Path, keep: Path | None) -> list[str]:
+    """The sources as object files in the folder. Each is compiled once for all libraries there, or
+    for all that share the folder ``keep``, as it takes longer than to link one of them."""
+    made = [folder / source.with_suffix(".o").name for source in sources]
+    for source, path in zip(sources, made, strict=True):
         if path.exists():
             continue
         name = kept.key(identity(), source.read_text())
@@ -156,7 +157,7 @@ def name_of(module: Any, target: dict[str, Any]) -> str:
     import tvm_ffi
 
     tools = [tvm.__version__, tvm_ffi.__version__, identity()]
-    tools += [source.read_text() for source in LINKED]
+    tools += [source.read_text() for source in LINKED[target["kind"]]]
     if target["kind"] == "cuda":
         from tuner.build import cuda_compile
 

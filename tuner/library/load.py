@@ -114,13 +114,15 @@ class Library:
         several = self.kind == "cuda" and _gpus(sys.modules["torch"]) > 1
         return self._on_gpu if several else self._main
 
-    @cached_property
-    def at(self) -> Callable[..., object] | None:
-        """The kernel on contiguous tensors of which only the addresses are given, in the arguments'
-        order, the outputs' last, and nothing is checked. None if it can't be called so."""
-        if self.kind != "cpu" or self._workspace:
-            return None
-        return addresses.call_of(self._module, self.arguments)
+    def by_address(self, gpu: int | None) -> Callable[..., object] | None:
+        """Return the kernel as a function of its tensors' addresses; None if it has no such form.
+
+        The tensors are contiguous, in the arguments' order with the outputs last, and nothing is
+        checked. ``gpu`` is the number of the GPU that they are on, which must be current at each
+        call; PyTorch must be imported then."""
+        if gpu is not None:
+            return addresses.on_gpu(self._module, self.arguments, self._workspace, gpu)
+        return None if self._workspace else addresses.on_cpu(self._module, self.arguments)
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
         return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -146,7 +147,7 @@ def _cast(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) ->
 
 
 def _by_operator(number: int, grad: Tensor, saved: Saved, needed: Of) -> Of:
-    found = torch.ops.convtune.module_gradients(grad, *saved, list(needed), number)
+    found = torch.ops.convtune.module_gradients.default(grad, *saved, list(needed), number)
     return in_place(found, needed)
 
 
@@ -190,27 +191,32 @@ def _differentiated_gradients(
     return found
 
 
-def _recognised_first(operator: Any) -> None:
+def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
     """Compute recognised calls of the operator before PyTorch dispatches them: its way to a kernel
-    in Python takes as long as all that such a call is asked."""
+    in Python takes as long as all that such a call is asked. ``recognise`` gives None for others,
+    and takes the module in the place of its number."""
     dispatched = operator._op
 
-    def called(
-        input: Tensor,  # noqa: A002
-        weight: Tensor,
-        bias: Some,
-        residual: Some,
-        number: int,
-    ) -> Tensor:
-        module = _modules.get(number)
-        if module is not None and residual is None and not _is_watched():
-            y = module.recognised(input, weight, bias, in_graph=True)
-            if y is not None:
-                return y
-        output: Tensor = dispatched(input, weight, bias, residual, number)
-        return output
+    def called(*given: Any, **named: Any) -> Any:
+        module = None if named else _modules.get(given[-1])
+        if module is not None and not _is_watched():
+            found = recognise(module, *given[:-1])
+            if found is not None:
+                return found
+        return dispatched(*given, **named)
 
     operator._op = called
+
+
+def _output(module: Called, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Some:
+    return None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
+
+
+def _recognised_gradients(
+    module: Called, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
+    output: Some, needed: list[bool],
+) -> list[Tensor] | None:  # fmt: skip
+    return recognised(module, grad, x, weight, bias, residual, needed)
 
 
 def _is_watched() -> bool:
@@ -228,8 +234,9 @@ def _module(number: int) -> Called:
 
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-_recognised_first(torch.ops.convtune.module.default)
+_recognised_first(torch.ops.convtune.module.default, _output)
 _library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
+_recognised_first(torch.ops.convtune.module_gradients.default, _recognised_gradients)
 for _kind in ("CPU", "CUDA"):
     _library.impl("module", _called, _kind)
     _library.impl("module", _cast, f"Autocast{_kind}")

@@ -3,17 +3,17 @@ as tuner/torch/shortcut.py does it with outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
-from torch._C._dynamo.guards import TensorGuards
 
 from tuner.library.load import Library
-from tuner.library.torch_transforms import active
 from tuner.torch.gradients.call import Layer, Of, Saved, Some
 from tuner.torch.looks_up import Purpose
+from tuner.torch.shortcut import EMPTY, Alike, Order
 
 
 class Remembers(Layer, Protocol):
@@ -59,30 +59,29 @@ class GradientShortcut:
             if given.shape != argument.shape:
                 return None
         tensors = [each for name, each in named.items() if takes_bias or name != "bias"]
-        return cls(tensors, needed, kernels, orders)
+        return cls(tensors, needed, kernels, layer.ORDERS)
 
     def __init__(
-        self, tensors: list[Tensor], needed: Of, kernels: dict[Purpose, Library], orders: Any
+        self,
+        tensors: list[Tensor],
+        needed: Of,
+        kernels: dict[Purpose, Library],
+        orders: Mapping[str | None, tuple[Order, Order]],
     ) -> None:
         """``tensors`` are the output's gradient, input, weight and perhaps bias, ``kernels`` what
-        computes their gradients. ``orders`` are those of the axes in which they take the first two,
-        and the input's gradient is given back; None: as they are."""
-        sizes: Any = [list(each.shape) for each in tensors]
-        strides: Any = [list(each.stride()) for each in tensors]
-        self._alike = TensorGuards(
-            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-        ).check
+        computes their gradients. ``orders`` has, for each layout with channels last, the order of
+        axes in which a kernel takes a tensor, and that in which it is given back."""
+        self._alike = Alike(tensors)
         self._has_bias = len(tensors) > 3
         self._needed = list(needed)
-        self._at_once = kernels.get("backward")
-        self._of_input = kernels.get("backward_input")
-        self._of_weight = kernels.get("backward_weight")
-        self._taken = orders and orders[0]
-        self._given_back = orders and orders[1]
+        called = {each: _called(kernels[each], orders, self._alike.gpu) for each in kernels}
+        self._at_once = called.get("backward")
+        self._of_input = called.get("backward_input")
+        self._of_weight = called.get("backward_weight")
         weight = tensors[2]
         self._shape, self._strides = weight.shape, weight.stride()
         self._taps = prod(weight.shape)
-        of_weight: Any = self._of_weight and self._of_weight.workload
+        of_weight: Any = kernels["backward_weight"].workload if self._of_weight else None
         self._biases = of_weight is not None and of_weight.bias  # behind the weight's gradient
         needs = zip(("input", "weight"), needed, strict=False)
         self.used = {name: "tuned" for name, is_needed in needs if is_needed}
@@ -97,25 +96,19 @@ class GradientShortcut:
         if (bias is not None) is not self._has_bias:
             return None
         biases = () if bias is None else (bias,)
-        if not self._alike(grad, x, weight, *biases) or active(torch):
+        if not self._alike(grad, x, weight, *biases):
             return None
-        if self._taken is not None:
-            grad, x = grad.permute(self._taken), x.permute(self._taken)
         if self._at_once is not None:
-            y, *others = self._at_once.of_tensors(x, grad, weight, *biases)
-            return [self._placed(y), *others[: 1 + needed[2]]]
+            return self._at_once(x, grad, weight, *biases)[: 2 + needed[2]]
         found = []
         if self._of_input is not None:
-            found.append(self._placed(self._of_input.of_tensors(grad, weight)))
+            found += self._of_input(grad, weight)
         if self._of_weight is not None:
-            y = self._of_weight.of_tensors(x, grad)
+            (y,) = self._of_weight(x, grad)
             found.append(y.as_strided(self._shape, self._strides) if self._biases else y)
             if needed[2]:
                 found.append(y[self._taps :].clone())  # an operator's outputs share no memory
         return found
-
-    def _placed(self, y: Tensor) -> Tensor:
-        return y if self._given_back is None else y.permute(self._given_back)
 
 
 def recognised(
@@ -149,3 +142,38 @@ def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpos
         if is_needed
     }
     return {purpose: library for purpose, library in found.items() if library is not None}
+
+
+def _called(
+    library: Library, orders: Mapping[str | None, tuple[Order, Order]], gpu: int | None
+) -> Callable[..., list[Tensor]]:
+    """Return the library as a function of tensors whose axes are in PyTorch's order, as those of
+    its outputs are. ``orders`` are those of :class:`GradientShortcut`."""
+    given, outputs = library.workload.given, library.workload.outputs
+    taken = [orders[each.layout][0] if each.layout in orders else None for each in given]
+    given_back = [orders[each.layout][1] if each.layout in orders else None for each in outputs]
+    by_address = library.by_address(gpu)
+    if by_address is None:
+
+        def by_tensors(*tensors: Tensor) -> list[Tensor]:
+            found = library.of_tensors(*map(_permuted, tensors, taken))
+            several = found if isinstance(found, tuple) else (found,)
+            return [*map(_permuted, several, given_back)]
+
+        return by_tensors
+    run, empty, likes = by_address, EMPTY[library.kind], []
+    for output, order in zip(outputs, given_back, strict=True):
+        dtype = getattr(torch, output.dtype)
+        like = _permuted(torch.empty(output.shape, dtype=dtype, device="meta"), order)
+        likes.append((tuple(like.shape), like.stride(), dtype))
+
+    def at_once(*tensors: Tensor) -> list[Tensor]:
+        made = [empty(*like) for like in likes]
+        run(*[each.data_ptr() for each in (*tensors, *made)])
+        return made
+
+    return at_once
+
+
+def _permuted(x: Tensor, order: Order | None) -> Tensor:
+    return x if order is None else x.permute(order)
