@@ -1,5 +1,4 @@
-"""The build cache: a folder of compiled libraries and their sources, by a hash of all they depend
-on.
+"""A cache of builds: libraries and their sources, by a hash of all that they depend on.
 
 The programs of a job's last round, of a repeated search or of a warm start are often those of an
 earlier search. Scheduling a program takes a tenth of the time that compiling and linking it takes.
@@ -38,8 +37,7 @@ def key(*parts: str) -> str:
 
 
 def read(folder: Path, name: str) -> Entry | None:
-    """Return the entry of that name, and mark it as used. Return None if it is missing or
-    damaged."""
+    """Return the entry of that name and mark it as used; None if it is missing or damaged."""
     path = folder / name
     try:
         content = path.read_bytes()
@@ -55,8 +53,11 @@ def read(folder: Path, name: str) -> Entry | None:
 
 
 def write(folder: Path, name: str, entry: Entry) -> None:
-    """Keep the entry under that name. An OSError, such as a full disk, is ignored: the caller has
-    the library already and loses only the time of a later build."""
+    """Keep the entry under that name if it can be written.
+
+    An OSError, such as that of a full disk, is ignored: the caller has the library already, and
+    only a later build takes longer.
+    """
     rest = len(entry.binary).to_bytes(LENGTH) + entry.binary + entry.source.encode()
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,8 +72,10 @@ def write(folder: Path, name: str, entry: Entry) -> None:
 
 
 def make_room(folder: Path, most: int = MOST_BYTES) -> None:
-    """Remove the least recently used entries until the folder holds at most ``most`` bytes. Several
-    processes may do so at the same time."""
+    """Remove the least recently used entries until the folder holds at most ``most`` bytes.
+
+    Several processes may do so at the same time.
+    """
     found = []
     with suppress(OSError):
         for path in folder.iterdir():

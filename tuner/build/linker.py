@@ -40,8 +40,11 @@ def must_link() -> None:
 
 @cache
 def _must_link(compiler: str) -> None:
-    """Link an empty library. The result is cached for the process unless it raises, because a
-    command asks first and its builder once more."""
+    """Link an empty library.
+
+    The answer is cached for the process unless it raises, because a command asks first and its
+    builder once more.
+    """
     with TemporaryDirectory() as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
         command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
