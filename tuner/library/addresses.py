@@ -1,4 +1,4 @@
-"""A library's call by the addresses of its tensors: tuner/build/addresses.c is its other end."""
+"""Calling a library by the addresses of its tensors. tuner/build/addresses.c is the other side."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from templates.argument import Argument
 from templates.dtypes import BYTES_PER_ELEMENT
 
 _CODES = {"float32": 2, "float16": 2, "bfloat16": 4}
-"""DLPack's of each dtype's kind."""
+"""By dtype, DLPack's code of its kind of number."""
 
 
 def call_of(module: Any, arguments: Sequence[Argument]) -> Callable[..., object] | None:
-    """The kernel as a function of addresses in the arguments' order, each that of a contiguous
-    tensor of the argument's shape and dtype on the CPU: nothing is checked. None if a loaded
-    library has no such function, as those of a GPU and of earlier releases."""
+    """Return the kernel of a loaded library as a function of addresses, in the arguments' order.
+
+    Each address must be that of a contiguous tensor on the CPU, with the argument's shape and
+    dtype: nothing is checked. Return None if the library has no such function, because it is for a
+    GPU or of an earlier release, or if it has too many arguments or axes for it.
+    """
     if not module.implements_function("describe"):
         return None
     describe = module["describe"]
