@@ -78,8 +78,10 @@ class Builder:
             self._threads.submit(self._call, ready, (), self._timeout)
 
     def submit(self, order: BuildOrder) -> Future[Built]:
-        """Queue a build, which starts as soon as a process is free. The future's result is a
-        :class:`Built`, also if the build fails: it raises only if it was cancelled.
+        """Queue a build, which starts as soon as a process is free.
+
+        The future's result is a :class:`Built`. A failed build is one, too, with its reason, and
+        not an exception.
         """
         future = self._threads.submit(self._build, order)
         self._submitted[future] = order.library

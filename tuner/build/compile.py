@@ -53,7 +53,7 @@ class Built:
     ``status`` is ``ok``, ``schedule_error``, ``build_error`` or ``build_timeout``; ``error`` is the
     reason if it is not ``ok``. ``source`` is the CUDA source, "" for a CPU until
     :meth:`Builder.sourced` adds the assembly. ``workspace`` is in float32 elements. ``seconds`` has
-    the time of each step, ``schedule`` and ``build``.
+    the time of the steps ``schedule`` and ``build``; None if the build failed.
     """
 
     status: str

@@ -22,7 +22,7 @@ TURNS, FEWEST_TURNS = 20, 3
 FIRST_TURNS, FAR = 6, 1.5
 """After six turns some subjects drop out. The interval of a ratio then spans all six turns. A
 finalist that was slower than the fastest in each of them takes no more turns, nor does a peer that
-took more than 1.5 times as long in each."""
+took more than 1.5 times as long as the fastest of ours in each."""
 ROUGH_TURNS = 4
 """Turns of a rough round, which is not meant to settle anything."""
 SECONDS = 0.5
@@ -107,7 +107,8 @@ class Comparison:
 
 
 class Stage:
-    """The near end of a child process in which some of the subjects are ready to be timed."""
+    """A child process in which some of the subjects are ready to be timed, as its parent sees
+    it."""
 
     def __init__(self, child: Child) -> None:
         self._child = child

@@ -1,7 +1,7 @@
-"""The far end of a stage: a process of a comparison round, with subjects ready to be timed.
+"""The functions of a stage, a child process of a comparison round, which time its subjects.
 
-These functions run in a child process and are called by :class:`tuner.compare.comparison.Stage`.
-Subjects that were entered stay until the process ends.
+The class :class:`tuner.compare.comparison.Stage` calls them. Subjects that were entered stay until
+the process ends.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
 
 
 def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None:
-    """Do the part of entering a group of peers that does not disturb times on the device.
+    """Do the part of entering a group of peers that can be done ahead, during a job's search.
 
     Their libraries are imported and compile. A peer that fails is tried again by
     :func:`enter_peers`, which reports its error.

@@ -92,6 +92,8 @@ class FarmRunner:
         timeout: float,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
+        """Start ``servers`` threads, each of which waits for a server of its own with that
+        device."""
         self._tracker, self._key, self._device = tracker, key, device
         self._opening = {
             "workload_key": workload_key,

@@ -138,8 +138,8 @@ class Library:
         """The kernel as a function of the addresses of contiguous tensors on the CPU.
 
         They come in the workload's order, the outputs' last, and nothing is checked. None if the
-        library can't be called so: it is one for a GPU, needs a workspace, or is of an earlier
-        release.
+        library can't be called so: it is for a GPU, needs a workspace, has too many arguments, or
+        is of an earlier release.
         """
         if self.kind != "cpu" or self._workspace:
             return None

@@ -117,7 +117,8 @@ def _distinct(workload: Workload, name: str) -> Workload:
     """Return the workload of the different signals and channels that a case has.
 
     The first case has all of them. The other cases of a large workload have fewer, because to draw
-    all for each would take longer than a search.
+    all for each would take longer than a search. A workload with an output of at most :data:`FEW`
+    elements has all in every case.
     """
     few = any(output.elements <= FEW for output in workload.outputs)
     if name == CASES[0] or workload.bytes < LARGE or few:

@@ -36,8 +36,8 @@ EXERCISE_SECONDS = 60.0
 """Limit of a try of the GPU's driver."""
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
-"""The confinement of processes in which nothing but libraries that passed every check and peers
-run. They have no bound on memory, because PyTorch may start any number of processes."""
+"""The limits of processes that run peers, or libraries that have passed every check. Their memory
+has no bound, because PyTorch may start any number of processes."""
 
 
 def of_candidates(kind: str, folder: str) -> Confinement:
