@@ -1,4 +1,4 @@
-"""A library's call by the addresses of its tensors: tuner/build/addresses.c is its other end."""
+"""Calling a library by the addresses of its tensors. tuner/build/addresses.c is the other side."""
 
 from __future__ import annotations
 
