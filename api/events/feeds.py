@@ -155,6 +155,7 @@ class Feeds:
             self._polling.cancel()
 
     async def _poll(self) -> None:
+        """Look every ``poll_seconds``, for as long as there are feeds; log the first failure."""
         stalled = False
         while self._feeds:
             try:

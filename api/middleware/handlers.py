@@ -73,6 +73,7 @@ def _answering(to_problem: Callable[[Request, Any], Problem]) -> Any:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Problem:
+    """Return the problem of a request that FastAPI could not validate."""
     found = error.errors()
     if isinstance(error.body, bytes) and error.body:  # FastAPI parsed nothing: it is not JSON
         return Problem(
@@ -126,6 +127,7 @@ def storage_problem(request: Request, error: storage.StorageError) -> Problem:
 
 
 def _http(request: Request, error: HTTPException) -> Problem:
+    """Return the problem of an error that Starlette or FastAPI raised itself."""
     path = request.url.path
     if error.status_code == 404:
         return Problem("route-not-found", f"there is nothing at {path}; GET / names the routes")

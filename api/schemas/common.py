@@ -69,6 +69,8 @@ class PageQuery(BlankableQuery):
 
 
 class OperatorPageQuery(PageQuery):
+    """The query of a list that can be restricted to one operator."""
+
     operator: OperatorName | None = Field(None, description="only of this operator")
 
 

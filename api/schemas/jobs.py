@@ -62,6 +62,8 @@ else:
 
 
 class TrialsQuery(PageQuery):
+    """The query of a list of a job's trials."""
+
     limit: int = Field(100, ge=1, le=1000, description="items a page")
     status: TrialStatus | None = Field(None, description="only with this status")
 

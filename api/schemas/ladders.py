@@ -41,6 +41,8 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class LaddersQuery(PageQuery):
+    """The query of a list of ladders."""
+
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device")
 
 

@@ -68,6 +68,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
+        """Start the deadline of a client that reads too little of its answer."""
         super().pause_writing()
         self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
