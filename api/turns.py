@@ -22,7 +22,7 @@ EXPORT_SECONDS = 10.0
 class Turns:
     """At most ``at_once`` turns at a time. A caller waits for one for ``seconds`` at most.
 
-    ``what`` says in the error after that time what there is too much of, such as "orders"."""
+    ``what`` names them in the error after that time, such as "orders"."""
 
     def __init__(self, what: str, at_once: int, seconds: float) -> None:
         self._what, self._at_once, self._seconds = what, at_once, seconds

@@ -19,7 +19,7 @@ class Rates:
         self.per_second = per_second
         self._burst = max(1.0, BURST_SECONDS * per_second)
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # level; when
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # level, since when
 
     def wait(self, who: str) -> float:
         """Count a request and return 0, or return the seconds until one will be allowed."""

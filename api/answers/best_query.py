@@ -1,4 +1,4 @@
-"""Reads the query of ``/best/{operator}?M=…&N=…`` as a workload and filters, or all its errors."""
+"""The query of ``/best/{operator}?M=…&N=…`` as a workload and filters, or all of its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the body of an order as one JSON value, so that nothing in it is lost.
+"""The reader of an order's body: one JSON value, of which nothing is lost.
 
 FastAPI would keep the last of two members with the same name. Of a body that is no text, or that is
 compressed, it would only say that it can't parse it."""

@@ -1,4 +1,4 @@
-"""Finds the closest tuned shape whose configuration is valid for the requested one."""
+"""The search for the closest tuned shape whose configuration is valid for the requested one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrects the parameters in FastAPI's OpenAPI document."""
+"""Corrections of the parameters in FastAPI's OpenAPI document."""
 
 from __future__ import annotations
 

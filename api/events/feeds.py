@@ -53,8 +53,8 @@ class Feed:
         self._flops = parse_key(now.job.workload_key).flops
         self._changed = asyncio.Event()
         self._reading = asyncio.Lock()
-        self._page: tuple[int, list[Happened]] = (0, [])  # after that number
-        self._fastest: tuple[int, float | None] = (-1, None)  # up to that number
+        self._page: tuple[int, list[Happened]] = (0, [])  # a number, the trials after it
+        self._fastest: tuple[int, float | None] = (-1, None)  # number; fastest up to it
 
     async def refresh(self) -> None:
         """Read the job again, and wake the listeners if it changed.

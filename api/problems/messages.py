@@ -44,7 +44,7 @@ def field_errors(
 
 
 def summary(errors: list[FieldError]) -> str:
-    """Return the errors as one text, in which those beyond SHOWN_ERRORS are only counted."""
+    """Return the errors as one text, which only counts the errors beyond SHOWN_ERRORS."""
     said = [_together(error) for error in errors[:SHOWN_ERRORS]]
     if len(errors) > SHOWN_ERRORS:
         said.append(f"and {len(errors) - SHOWN_ERRORS} more")

@@ -161,7 +161,7 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
     """Return the problem of a shape without a best.
 
-    Its members are the request that tunes the shape and, if there is one, the job that does."""
+    Its members are the request that orders the tuning and, if one was ordered, the job."""
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:

@@ -41,7 +41,7 @@ class BestEvent(BaseModel):
 
 
 class ProgressEvent(Progress):
-    """How far a job is: those of the job's fields that change while it runs."""
+    """How far a job is: the fields of a job that change while it runs."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PROGRESS]})
 

@@ -32,7 +32,8 @@ Awaited = Literal["request", "body"]
 def most_connections() -> int:
     """Return how many connections may be open.
 
-    It is the process's limit of descriptors less RESERVED, but a quarter of the limit at least."""
+    It is the process's limit of descriptors less RESERVED, but at least a quarter of the limit. If
+    there is no limit, it is 65,536."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
         return 1 << 16

@@ -12,12 +12,12 @@ from types import FrameType
 
 @contextmanager
 def called_on_exit_signals(act: Callable[[], None]) -> Iterator[None]:
-    """Within the context, let SIGTERM and SIGINT call ``act`` in the running loop, too.
+    """Within the context, let SIGTERM and SIGINT call ``act`` in the running loop.
 
-    The handlers that were set before are called after it. A signal without one stays as it is.
+    The handlers that were set before are called, too. A signal without one stays as it is.
 
-    The reason: a server waits for its open responses before it ends the lifespan, so a stream that
-    only the end of the lifespan would end keeps the process up for ever."""
+    A server waits for its open responses before it ends the lifespan, so a stream that only the end
+    of the lifespan would end keeps the process up for ever. ``act`` can end it in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return

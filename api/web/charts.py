@@ -38,7 +38,7 @@ class Bars:
 def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
     """Return the bars on a scale from zero, or on a logarithmic one.
 
-    The logarithmic scale begins at the power of ten below the least value, and has ticks."""
+    The logarithmic scale begins at a power of ten not above the least value, and has ticks."""
     values = [v for bar in given for v in (bar.value, bar.mark) if v is not None and v > 0]
     most = max(values, default=1.0)
     low = math.floor(math.log10(min(values, default=1.0)))
@@ -68,7 +68,7 @@ def roofline(
 
     It has the device's roof, and a point for each of ``times``, which are in µs by name.
     ``limits`` has ``peak_flops`` in FLOP/s and ``peak_bandwidth`` in bytes/s; ``moved`` is in
-    bytes. Return None if the peaks are unknown.
+    bytes. Return None if one of the peaks is unknown, or there is nothing to draw.
 
     Source: Williams, Waterman, Patterson, "Roofline", 2009."""
     peak, bandwidth = limits.get("peak_flops"), limits.get("peak_bandwidth")

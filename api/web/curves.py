@@ -34,7 +34,7 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 def steps(points: Sequence[Point]) -> list[Point]:
     """Return the trials that were faster than all before them.
 
-    If there are more than MOST_STEPS, return every second, third and so on, and always the last."""
+    If there are more than MOST_STEPS, return only every n-th of them, and always the last."""
     found: list[Point] = []
     for point in points:
         if _timed(point) and (not found or _time(point) < _time(found[-1])):

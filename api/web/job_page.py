@@ -63,10 +63,10 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def comparison(engine: Engine, job: Job, beside: str) -> dict[str, Any]:
-    """Return the job that this one is compared with, and those that it can be compared with.
+    """Return the job to compare this one with, the jobs to choose from, and a row for each of both.
 
-    ``beside`` is the id of the former, or empty. The latter are the newest of the same workload.
-    Raise NotFound."""
+    ``beside`` is the id of the other job; empty if none is chosen. The jobs to choose from are the
+    newest of the same workload. Raise NotFound."""
     other = queue.get(engine, beside) if beside else None
     alike = views.jobs_alike(engine, job, ALIKE)
     if other is not None and other.id not in {each.id for each in alike}:

@@ -30,10 +30,10 @@ def snippets(
     library: Mapping[str, Any] | None,
     narrowed: Mapping[str, Any],
 ) -> dict[str, str]:
-    """Return complete code for Python, PyTorch and curl, by those names.
+    """Return complete programs by name: Python, PyTorch and curl.
 
-    The one for Python is for a CPU's best alone, which takes NumPy's arrays. ``narrowed`` has the
-    other filters by which the best was asked for: templates, threads, parallel."""
+    Python, which means NumPy's arrays, is left out for a GPU's best. ``narrowed`` has the other
+    filters by which the best was asked for: templates, threads, parallel."""
     shape = workload.told
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(
