@@ -41,6 +41,7 @@ class Job(JobOrder):
 
     @classmethod
     def from_row(cls, row: Any) -> Self:
+        """Return the job in a row of ``db.queue.jobs.job_columns``, with times in UTC."""
         found = {each.name: row[COLUMNS.get(each.name, each.name)] for each in fields(cls)}
         for name in ("created_at", "started_at", "finished_at"):
             if found[name] is not None:
@@ -73,6 +74,8 @@ class DeviceView(Shown):
 
 
 class TrialCounts(Shown):
+    """The numbers of a job's trials: ordered, measured so far, and of these ok and failed."""
+
     requested: int
     measured: int
     ok: int
@@ -80,6 +83,9 @@ class TrialCounts(Shown):
 
 
 class BestSoFar(Shown):
+    """The fastest configuration that a running job has found, its time in microseconds (warm
+    median), and its speed in GFLOP/s."""
+
     config: dict[str, Any]
     time_us: float
     gflops: float | None = None
@@ -101,6 +107,9 @@ class JobLinks(Shown):
 
 
 class WarmStart(Shown):
+    """Whether a job's search begins with earlier trials of other shapes on the same device, and
+    with how many of how many jobs."""
+
     enabled: bool
     jobs: int | None = Field(None, description="of other shapes, whose trials guide the search")
     trials: int | None = Field(None, description="how many they are; null until the job has begun")

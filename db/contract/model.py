@@ -46,11 +46,15 @@ class ModelOrder:
 
 
 class ModelTrials(Shown):
+    """The numbers of trials that a model's jobs were ordered to make, and that were measured."""
+
     requested: int
     measured: int
 
 
 class EndedJobs(Shown):
+    """The number of a model's jobs that have ended, and of all its jobs."""
+
     ended: int
     all: int
 
@@ -82,6 +86,8 @@ class LayerPeer(Shown):
 
 
 class LayerBest(Shown):
+    """The stored best for a layer, its time in microseconds, and PyTorch's time beside it."""
+
     template: str
     config: dict[str, Any]
     time_us: float = Field(description="warm median")
@@ -101,6 +107,8 @@ class LayerShown(Shown):
 
 
 class LayerLinks(Shown):
+    """Paths at the service of a layer's job and best."""
+
     job: ServicePath
     best: ServicePath
 
@@ -112,6 +120,8 @@ class LinkedLayer(LayerShown):
 
 
 class ModelLinks(Shown):
+    """Paths at the service of a model, and of the route that cancels it."""
+
     self: ServicePath
     cancel: ServicePath
 

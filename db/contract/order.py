@@ -119,7 +119,7 @@ class Terms(KeptTerms, SearchTerms):
 
 
 def terms_of(said: Terms) -> dict[str, Any]:
-    """Return the terms of an object by their names, without what else it has."""
+    """Return the terms by their names, without the other fields that an order has."""
     return {each.name: getattr(said, each.name) for each in fields(Terms)}
 
 

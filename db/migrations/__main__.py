@@ -8,7 +8,7 @@ from db.sql.errors import StorageError
 
 
 def main() -> int:
-    """Upgrade the database, and return the exit status: 1, with a message, if that is refused."""
+    """Upgrade the database, and return the exit status: 1, with a message on stderr, on failure."""
     try:
         engine = open_engine(os.environ.get("TUNER_DATABASE_URL", "sqlite:///convtune.db"))
         migrate(engine)

@@ -50,6 +50,7 @@ def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Mod
 
 
 def by_seq(connection: Connection, seq: int) -> Model:
+    """Return the model with this number, which must exist."""
     query = select(models, now().label("seen_at")).where(models.c.seq == seq)
     return _with_parts(connection, [connection.execute(query).one()])[0]
 

@@ -18,7 +18,7 @@ from db.sql.models import jobs
 @dataclass(frozen=True)
 class Part:
     """The columns of a job from which its model's state and progress follow. Times are in seconds
-    since 1970, and ``eta_seconds`` is in seconds from the reading."""
+    since 1970; ``eta_seconds`` is the estimated number of seconds that are left."""
 
     seq: int
     state: JobState

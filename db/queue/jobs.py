@@ -31,11 +31,13 @@ def job_columns() -> Select[Any]:
 
 
 def by_seq(connection: Connection, seq: int) -> Job:
+    """Return the job with this number, which must exist."""
     row = connection.execute(job_columns().where(jobs.c.seq == seq)).mappings().one()
     return Job.from_row(row)
 
 
 def by_seqs(connection: Connection, seqs: Collection[int]) -> dict[int, Job]:
+    """Return the jobs with these numbers, by number; those that do not exist are left out."""
     rows = connection.execute(job_columns().where(jobs.c.seq.in_(list(seqs)))).mappings()
     return {row["seq"]: Job.from_row(row) for row in rows}
 

@@ -253,6 +253,7 @@ def held(connection: Connection, job_id: str, attempt: int) -> RowMapping:
 
 
 def set_job(connection: Connection, seq: int, **values: Any) -> None:
+    """Set columns of a job, within the caller's transaction, which has locked its row (`held`)."""
     connection.execute(update(jobs).where(jobs.c.seq == seq).values(**values))
 
 

@@ -75,6 +75,7 @@ def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
 
 
 def is_registered(connection: Connection, public_key: str) -> bool:
+    """Return whether this public key, in hexadecimal, is registered."""
     query = select(signers.c.public_key).where(signers.c.public_key == public_key)
     return connection.execute(query).first() is not None
 

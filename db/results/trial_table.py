@@ -86,7 +86,7 @@ def _narrowed(query: Select[Any], job_id: str, wanted: TrialFilter) -> Select[An
 
 
 def _equals(knob: str, text: str) -> ColumnElement[bool]:
-    """Return an SQL condition: the knob has this value, as text without its spaces."""
+    """Return an SQL condition: the knob's value, as text, equals this one if spaces are ignored."""
     stored = cast(trials.c.config[knob].as_string(), Text)
     given = text.replace(" ", "")
     return func.replace(stored, " ", "").in_(_TRUTHS.get(given.lower(), (given,)))

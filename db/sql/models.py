@@ -1,6 +1,7 @@
 """The tables. Times are seconds since 1970 by the database's clock.
 
-The migrations build these tables too, and must be changed with them."""
+A change here needs a new file in db/migrations/versions, because the migrations build the same
+tables."""
 
 from sqlalchemy import (
     JSON,
@@ -62,7 +63,7 @@ jobs = Table(
     metadata,
     Column("seq", BigId, primary_key=True),  # order of submission; clocks can step back
     Column("id", String(32), nullable=False),
-    Column("order_key", String(64), nullable=False),  # sha256 of the order, as db.queue.submit has
+    Column("order_key", String(64), nullable=False),  # sha256 of the order: db.queue.submit.key_of
     Column("workload_id", ForeignKey("workloads.id", name="fk_jobs_workload"), nullable=False),
     Column("target", Text, nullable=False),
     Column("search", Text, nullable=False),

@@ -7,5 +7,5 @@ SECRETS = ("password", "sslpassword")
 
 
 def without_passwords(url: URL) -> str:
-    """Return the URL as text, without these parameters and with ``***`` for the password."""
+    """Return the URL as text, with ``***`` for its password and without SECRETS in its query."""
     return url.difference_update_query(SECRETS).render_as_string(hide_password=True)

@@ -1,5 +1,5 @@
-"""The tables of the first release. The eight revisions before it were never released, and databases
-that have one of them are refused (db/sql/schema.py)."""
+"""Create the tables of the first release. The eight revisions before it were never released, and
+databases that have one of them are refused (db/sql/schema.py)."""
 
 from typing import Any
 
