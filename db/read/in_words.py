@@ -19,7 +19,7 @@ _BEYOND = {
 
 def number(value: float | None, digits: int = 3) -> str:
     """Return a number with so many significant digits, as text for people: without an exponent from
-    1 to 1e7, and with commas between thousands. None is a dash."""
+    0.0001 to 1e7, and with commas between thousands. None is a dash."""
     if value is None:
         return "–"
     if abs(value) < 1 or abs(value) >= 1e7:

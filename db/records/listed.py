@@ -48,9 +48,9 @@ class ListedOrder:
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
     """Return a job for each order, and whether this call created it.
 
-    An order gets an equal job that is queued or running, if there is one. All jobs are created in
-    one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would have too
-    many unfinished jobs."""
+    An order gets an equal job if one is queued or running, and is not being cancelled. All jobs are
+    created in one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would
+    have too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
     return in_turn(engine, lambda connection: _submit(connection, wanted))
 
