@@ -1,9 +1,9 @@
-"""A call like one that a kernel has computed, recognised in one step.
+"""Shortcuts: recognise a call like an earlier one in one step, and call its kernel.
 
-What a module asks before it calls a kernel takes some ten microseconds, and more in a model whose
-other operators push it out of the processor's caches. PyTorch has a native check of tensors for the
-graphs that it compiles, which answers most of that at once. What has passed it needs no description
-any more: a kernel for a CPU takes the addresses.
+The checks before a module calls a kernel take some ten microseconds, and more in a model whose
+other operators push them out of the processor's caches. PyTorch has a native check of tensors,
+meant for the graphs that it compiles, which makes most of these checks at once. Tensors that have
+passed it need not be described to the kernel: one for a CPU takes their addresses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from tuner.library.torch_transforms import active
 
 Order = tuple[int, ...]
 _empty: Any = vars(guards)["_empty_strided_cpu"]
-"""How compiled graphs allocate: shape, strides and dtype of a tensor on the CPU."""
+"""Allocate a tensor on the CPU, of a shape, strides and a dtype, as compiled graphs do."""
 
 
 class Shortcut:
-    """For calls of a library on input, weight and perhaps bias, which leave it nothing else to do.
-    ``orders`` are those of the axes in which it takes the input and gives the output back."""
+    """A shortcut for calls in which a library does all, on input, weight and perhaps bias.
+
+    ``orders`` are the axes with which ``permute`` turns the input into the library's layout, and
+    its output back; None if the library takes and gives the tensors as they are.
+    """
 
     def __init__(
         self,
@@ -33,9 +36,12 @@ class Shortcut:
         library: Library,
         orders: tuple[Order, Order] | None,
     ) -> None:
-        """After a call on these tensors that gave that output, while no gradients are recorded."""
-        # class, dtype, device, shape, strides, and all that PyTorch dispatches by: autocast,
-        # transforms, subclasses, negated views
+        """Remember a call on these tensors that gave that output, while no gradients are recorded.
+
+        ``tensors`` are input, weight and perhaps bias.
+        """
+        # the check is of class, dtype, device, shape, strides, and all by which PyTorch dispatches:
+        # autocast, transforms, subclasses, negated views
         sizes: Any = [list(each.shape) for each in tensors]
         strides: Any = [list(each.stride()) for each in tensors]
         self._alike = guards.TensorGuards(
@@ -48,7 +54,7 @@ class Shortcut:
         self.reason: str = library.manifest["template"]
 
     def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
-        """The output; None if the call is another one."""
+        """Return the output, or None if the call is not like the one remembered."""
         if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)
