@@ -1,4 +1,4 @@
-"""The catalogue: operators by name and the templates that serve them."""
+"""Catalogue of the operators by name, and of the templates that serve their workloads."""
 
 from __future__ import annotations
 
@@ -21,23 +21,32 @@ _OPERATORS = {each.name: each for each in _DECLARED}
 
 
 def operators() -> list[Operator]:
+    """Return all operators, in the order in which they are declared."""
     return list(_OPERATORS.values())
 
 
 def operator(name: str) -> Operator:
+    """Return the operator of this name. Raise UnknownOperator if there is none."""
     if name not in _OPERATORS:
         raise UnknownOperator(name, sorted(_OPERATORS))
     return _OPERATORS[name]
 
 
 def parse_key(key: str) -> Workload:
-    """The workload of a canonical key (:attr:`Workload.key`)."""
+    """Return the workload of a canonical key (:attr:`Workload.key`).
+
+    Raise UnknownOperator or pydantic's ValidationError if the key is not one of this release.
+    """
     fields = json.loads(key)
     return operator(fields.pop("operator")).workload.model_validate(fields)
 
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
-    """The templates that can serve the workload on such a device."""
+    """Return the templates that can serve the workload on a device with these limits.
+
+    Forward templates that serve a gradient come wrapped in ``AsForward``. If the workload must be
+    transformed, only templates that sum by FFT are left.
+    """
     from templates.as_forward import serving
 
     known = operator(workload.operator).templates
@@ -47,7 +56,10 @@ def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any
 
 
 def template_names(name: str, kind: str = "auto") -> list[str]:
-    """Those of an operator's templates for a kind of device; auto: for any."""
+    """Return the names of an operator's templates for a kind of device, each once.
+
+    "auto" means any kind.
+    """
     found = (t.name for t in operator(name).templates if kind in ("auto", t.kind))
     return list(dict.fromkeys(found))
 
@@ -55,8 +67,11 @@ def template_names(name: str, kind: str = "auto") -> list[str]:
 def restriction(
     names: Iterable[str] | None, operator_name: str, kind: str = "auto"
 ) -> tuple[str, ...] | None:
-    """The templates that an order is restricted to, each once and sorted; None of None or of none.
-    Raises UnknownTemplate if the operator lacks one of them for that kind of device."""
+    """Return the templates that an order is restricted to, each once and sorted.
+
+    Return None if ``names`` is None or empty: the order is not restricted. Raise UnknownTemplate if
+    the operator lacks one of them for that kind of device.
+    """
     asked = sorted(set(names or ()))
     known = template_names(operator_name, kind)
     unknown = [name for name in asked if name not in known]
@@ -66,7 +81,11 @@ def restriction(
 
 
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
-    """That of an operator's template for a kind of device; None for one of another release."""
+    """Return the arithmetic of an operator's template for a kind of device.
+
+    The naive schedule and traces sum directly. Return None if this release has no such template, as
+    that of a best from another release.
+    """
     from templates.naive import NAME
     from templates.records.trace import Trace
 

@@ -21,14 +21,17 @@ _SYMBOLS: dict[Role, str] = {
     "workspace": "workspace",
 }
 _SEVERAL = {"input_gradient": "dx", "weight_gradient": "dw", "bias_gradient": "db"}
-"""Of outputs of which a workload has several, by their names."""
+"""Symbols of the outputs of a workload that has several, by argument name."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """``name`` is the parameter by which a library takes it, ``layout`` the order of its axes, such
-    as "NCHW", if there is more than one. Outputs and the workspace are written, all others are only
-    read."""
+    """One tensor that a compiled function takes.
+
+    ``name`` is the parameter by which a library takes it. ``layout`` is the order of its axes, such
+    as "NCHW"; None if only one order is possible. Outputs and the workspace are written, all others
+    are only read.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -38,7 +41,7 @@ class Argument:
 
     @property
     def symbol(self) -> str:
-        """As programs and examples call it: y = f(x, w)."""
+        """Return the name in formulas, generated programs and examples, as in y = f(x, w)."""
         return _SEVERAL.get(self.name) or _SYMBOLS[self.role]
 
     @property
@@ -51,8 +54,10 @@ class Argument:
 
 
 def workspace_of(elements: int) -> tuple[Argument, ...]:
-    """What a program takes behind the outputs, in one dimension of float32; nothing if it needs no
-    elements."""
+    """Return the workspace argument of a program: float32, one-dimensional, after the outputs.
+
+    Return an empty tuple if the program needs no elements.
+    """
     if not elements:
         return ()
     return (Argument("workspace", (elements,), "float32", "workspace"),)

@@ -1,4 +1,4 @@
-"""The arithmetic in which a template sums, and what follows for its numbers."""
+"""Kinds of arithmetic in which templates sum, and what each means for the accuracy of results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """``spreads_nonfinite`` says whether a NaN or an infinity of the input can change outputs of
-    which it is no term. ``note`` is for users."""
+    """How a template sums.
+
+    ``spreads_nonfinite`` says whether a NaN or an infinity of the input can change outputs whose
+    sums do not contain it. ``note`` explains that, and the errors to expect, to users.
+    """
 
     kind: Literal["direct", "fft", "tensor cores"]
     spreads_nonfinite: bool

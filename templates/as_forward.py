@@ -1,4 +1,4 @@
-"""Gradients through the templates of forward workloads."""
+"""Adapter that lets templates of forward workloads compute gradients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from templates.workload import Workload
 
 P = TypeVar("P")
 SHARED = ("name", "kind", "version", "arithmetic", "by_default")
+"""Attributes that an adapter copies from its template."""
 
 
 class AsForward(Template[Workload]):
-    """A template of forward workloads, for gradients that one of them computes
-    (:attr:`Workload.as_forward`)."""
+    """A forward template that serves those gradients that are forward convolutions themselves.
+
+    Each method hands the template :attr:`Workload.as_forward` in place of the gradient.
+    """
 
     def __init__(self, template: Template[Any]) -> None:
         self.template = template
@@ -48,7 +51,12 @@ class AsForward(Template[Workload]):
 
 
 def serving(program: P, workload: Workload) -> P | AsForward:
-    """The template, or what else makes programs, as it makes one for the workload."""
+    """Return the program, wrapped in :class:`AsForward` if it must serve a gradient.
+
+    That is so if it is a template of forward workloads and the workload is a gradient. ``program``
+    may also be the naive schedule or a trace, which compute every direction and are returned as
+    they are.
+    """
     if workload.is_forward or not isinstance(program, Template) or program.computes_gradients:
         return program
     return AsForward(program)

@@ -1,8 +1,11 @@
+"""Division that rounds up, for extents that are cut into pieces."""
+
+
 def ceil_div(a: int, b: int) -> int:
-    """``a / b`` rounded up, exact for integers of any size."""
+    """Return ``a / b`` rounded up, exact for integers of any size."""
     return -(-a // b)
 
 
 def excess(extent: int, piece: int) -> float:
-    """How much is computed of what there is, in pieces."""
+    """Return the extent rounded up to whole pieces, relative to the extent; at least 1.0."""
     return ceil_div(extent, piece) * piece / extent

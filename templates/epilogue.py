@@ -1,4 +1,4 @@
-"""What is done to a convolution's sums before they are stored: bias, residual and activation."""
+"""Epilogue of a convolution: the bias, residual and activation of its sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Activation = Literal["none", "relu", "relu6", "silu", "gelu", "hardswish"]
 
 
 class WithEpilogue(Workload):
-    """output = activation(sums + bias + residual), in float32, as the only store."""
+    """A workload with an epilogue: output = activation(sums + bias + residual).
+
+    The epilogue is computed in float32, and its result is stored once.
+    """
 
     bias: Annotated[bool, Later()] = Field(
         False, description="whether a number for each output channel is added to its sums"
@@ -37,13 +40,17 @@ class WithEpilogue(Workload):
         return not self.has_epilogue
 
     def error_of_sums(self, taps: int) -> float:
-        """What max_error leaves to sums of so many taps, relative to the largest. relu6 cuts them
-        off at 6, but not their errors, and on normal input they reach 5 sqrt(taps)."""
+        """Return the part of ``max_error`` that sums of ``taps`` terms may use.
+
+        It is relative to the largest sum. relu6 cuts the sums off at 6 but not their errors, and on
+        normally distributed input the sums reach 5 sqrt(taps). So with relu6 they must be more
+        exact by that ratio.
+        """
         share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
         return self.max_error * min(1.0, share)
 
     def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
-        """The arguments that are added to the sums, in the order in which they are."""
+        """Return the arguments that are added to the sums, bias and residual, in this order."""
         return (
             *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),
             *(

@@ -1,4 +1,4 @@
-"""Gradients of a convolution: workloads that say which of them, and what they take and give."""
+"""Directions of a convolution: which gradients a workload computes, and with which arguments."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ Direction = Literal["forward", "backward_input", "backward_weight", "backward"]
 
 
 class WithGradients(WithEpilogue):
-    """The shape's fields describe the forward convolution in every direction.
+    """A workload that computes a convolution or gradients of it, as its ``direction`` says.
 
-    - ``backward_input``: (output_gradient, weight[, sums]) -> the gradient of the input, of the
-      input's shape
-    - ``backward_weight``: (input, output_gradient[, sums]) -> the gradient of the weight, of the
-      weight's shape; with ``bias`` it is in one dimension, and behind it are the bias's gradients,
-      a number for each output channel
-    - ``backward``: (input, output_gradient, weight[, bias]) -> (the gradient of the input, that of
-      the weight[, that of the bias]), three outputs of one program, which makes the sums itself;
-      the bias is given if there is an activation
+    The shape's fields describe the forward convolution in every direction.
 
-    With an activation, ``output_gradient`` is that of the activation's result. It is multiplied by
-    the activation's derivative at ``sums``, the forward's value before the activation, which have
-    the output's shape and dtype. For relu and relu6 the forward's output may be given in their
-    place: it is on the same side of 0 and of 6. A residual's gradient is that of the sums, so no
-    gradient's program depends on whether there is one; nor does that of the input on the bias.
+    - ``backward_input``: (output_gradient, weight[, sums]) -> the input's gradient, of the input's
+      shape
+    - ``backward_weight``: (input, output_gradient[, sums]) -> the weight's gradient, of the
+      weight's shape; with ``bias`` it is flattened to one dimension and followed by the bias's
+      gradient, a number for each output channel
+    - ``backward``: (input, output_gradient, weight[, bias]) -> (the input's gradient, the
+      weight's[, the bias's]), as separate outputs of one program. It computes the sums itself, and
+      takes the bias only if there is an activation.
+
+    With an activation, ``output_gradient`` is the gradient of the activation's result. The program
+    multiplies it by the activation's derivative at ``sums``: the forward's values before the
+    activation, of the output's shape and dtype. For relu and relu6 the forward's output may be
+    passed as ``sums``, because it lies on the same side of 0 and of 6. A residual's gradient equals
+    that of the sums, so no gradient's program depends on whether there is a residual; nor does the
+    input's gradient depend on the bias.
     """
 
     direction: Annotated[Direction, Later()] = Field(
@@ -43,6 +46,11 @@ class WithGradients(WithEpilogue):
 
     @model_validator(mode="after")
     def _nothing_unused(self) -> WithGradients:
+        """Reset fields that a gradient does not depend on, so that equal programs have one key.
+
+        ``backward`` with an activation would need a residual to recompute the sums. There the field
+        stays, so that subclasses can refuse it.
+        """
         recomputed = self.direction == "backward" and self.activation != "none"
         if not self.is_forward and not recomputed:
             self._set(residual=False)
@@ -56,7 +64,7 @@ class WithGradients(WithEpilogue):
 
     @property
     def is_flat(self) -> bool:
-        """Whether its output is the gradients of weight and bias in one dimension."""
+        """Return whether the output holds the gradients of weight and bias in one dimension."""
         return self.direction == "backward_weight" and self.bias
 
     @property
@@ -69,13 +77,15 @@ class WithGradients(WithEpilogue):
 
     @property
     def flops(self) -> int:
-        """Two for each multiply-add of the direct form. A bias's gradients are sums without
-        products, and are not counted."""
+        """Return the floating-point operations of the direct form, two for each multiply-add.
+
+        A bias's gradient is a sum without products and is not counted.
+        """
         biases = self.out_channels if self.bias and not self.is_forward else 0
         return 2 * self.taps * (self.output.elements - biases)
 
     def in_direction(self, x: Argument, weight: Argument, y: Argument) -> tuple[Argument, ...]:
-        """The arguments, of the forward convolution's input, weight and output."""
+        """Return the workload's arguments, given the forward's input, weight and output."""
         if self.is_forward:
             return (x, weight, *self.added(y, self.out_channels), y)
         gradient = replace(y, name="output_gradient", role="gradient")
@@ -94,6 +104,7 @@ class WithGradients(WithEpilogue):
         return (x, gradient, *before, output)
 
     def _in_one(self, x: Argument, gradient: Argument, weight: Argument) -> tuple[Argument, ...]:
+        """Return the arguments of direction ``backward``: all gradients from one program."""
         bias = Argument("bias", (self.out_channels,), self.dtype, "bias")
         recomputed = self.bias and self.activation != "none"
         outputs = (x, weight, bias) if self.bias else (x, weight)

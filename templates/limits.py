@@ -1,4 +1,4 @@
-"""What a search space may depend on: the hard limits and rates of one device."""
+"""Hard limits and rates of one device, on which a search space may depend."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal
 class DeviceLimits:
     """One device as the templates see it.
 
-    Sizes are in bytes, rates in FLOP/s (float32) and bytes/s; a rate of 0 means unknown.
-    ``units`` counts multiprocessors on a GPU and hardware threads on a CPU;
-    ``cache_bytes`` is the last cache before memory.
+    Sizes are in bytes, rates in FLOP/s (float32) and bytes/s; a rate of 0 means unknown. ``units``
+    counts multiprocessors on a GPU and hardware threads on a CPU. ``cache_bytes`` is the size of
+    the last cache before memory.
     """
 
     kind: Literal["cpu", "cuda"]
@@ -20,7 +20,7 @@ class DeviceLimits:
     units: int
     threads_per_block: int = 1
     shared_memory_per_block: int = 0
-    shared_memory_opt_in: int = 0  # what a block may have when it asks for it
+    shared_memory_opt_in: int = 0  # the most a block may have if its kernel asks for it
     warp_size: int = 1
     registers_per_unit: int = 0
     vector_bytes: int = 16
@@ -30,12 +30,12 @@ class DeviceLimits:
 
     @property
     def shared_memory(self) -> int:
-        """The most bytes that a block may have, asking for them if that is needed."""
+        """Return the most bytes of shared memory that a block may have, by opting in if needed."""
         return self.shared_memory_opt_in or self.shared_memory_per_block
 
     @property
     def unit_shared_memory(self) -> int:
-        """About what the blocks of a unit have together."""
+        """Return roughly the bytes of shared memory that a unit has for all its blocks."""
         return 4 * self.shared_memory_per_block
 
     def to_json(self) -> dict[str, Any]:

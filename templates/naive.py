@@ -1,4 +1,4 @@
-"""The naive schedule as a configuration: a finalist of every round."""
+"""The naive schedule as a configuration, which is a finalist of every round."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ NAME = "naive"
 
 
 class _Naive:
-    """Not a template: it is for every operator and nothing of it can be chosen. Its only
-    configuration is ``{"template": "naive"}``. Importing this never imports TVM;
-    :meth:`computation` and :meth:`schedule` do.
+    """The naive schedule of any operator on one kind of device.
 
-    ``version`` is part of every record: raise it when a baseline's program changes.
+    It is not a template, because it has no knobs; ``{"template": "naive"}`` is its only
+    configuration. Importing this module never imports TVM; :meth:`computation` and :meth:`schedule`
+    do.
+
+    ``version`` is part of every record: raise it when the program of an operator's baseline
+    changes.
     """
 
     name = NAME
@@ -29,19 +32,19 @@ class _Naive:
         return {"template": self.name}
 
     def space(self) -> ConfigSpace:
-        """Of that one configuration."""
+        """Return a space that holds only that configuration."""
         return ConfigSpace(self.name, self.version)
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
-        """The baselines are serial; None on a GPU."""
+        """Return 1 on a CPU, because the schedule is serial there; None on a GPU."""
         return 1 if self.kind == "cpu" else None
 
     def computation(self, workload: Workload, config: Config) -> Any:
-        """The unscheduled program, a TIR function of the workload's arguments."""
+        """Return the unscheduled program, a TIR function of the workload's arguments."""
         return _baseline(workload).computation(workload)
 
     def schedule(self, workload: Workload, config: Config) -> Any:
-        """A ``tvm.s_tir.Schedule`` whose ``mod`` has one function ``main``."""
+        """Return a ``tvm.s_tir.Schedule`` whose ``mod`` has one function ``main``."""
         return _baseline(workload).naive(workload, self.kind)
 
 
@@ -54,7 +57,7 @@ class NaiveOnCuda(_Naive):
 
 
 def naive_on(kind: str) -> NaiveOnCpu | NaiveOnCuda:
-    """The one for that kind of device."""
+    """Return the naive schedule for a kind of device, "cpu" or "cuda"."""
     return NaiveOnCpu() if kind == "cpu" else NaiveOnCuda()
 
 

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operator:
-    """Declared in the ``__init__`` of its package ``templates.<name>``: the model of its workloads,
-    a line that says what it computes, and the fields of a workload to show it by.
+    """An operator, declared in the ``__init__`` of its package ``templates.<name>``.
 
-    Its package has the rest, imported when it is asked for: whoever asks what a shape may be, as a
-    shell that completes a line does, need not wait for it.
+    ``workload`` is the model of its workloads, ``summary`` a line that says what it computes, and
+    ``example`` the fields of a workload to show it by.
 
-    - ``catalogue``: ``TEMPLATES``
-    - ``reference``: ``reference(workload, *given)``, its value in float64; a tuple of several
-    - ``ladder``: ``RUNGS``; its module ``baseline`` has the program nobody has scheduled
+    The package's other modules are imported when they are first needed, so that completing a
+    command line, which asks only for the fields of a shape, does not wait for them:
+
+    - ``catalogue`` has ``TEMPLATES``
+    - ``reference`` has ``reference(workload, *given)``, the exact output in float64, or a tuple of
+      outputs if there are several
+    - ``ladder`` has ``RUNGS``, and its module ``baseline`` the naive program
     """
 
     workload: type[Workload]
@@ -38,27 +41,33 @@ class Operator:
 
     @cached_property
     def unsaid(self) -> dict[str, Any]:
-        """The defaults of the fields that a stored workload may lack, as they came later."""
+        """Return the defaults of fields that a stored workload may lack: they were added later."""
         fields = self.workload.model_fields.items()
         return {name: field.default for name, field in fields if Later() in field.metadata}
 
     @cached_property
     def templates(self) -> tuple[Template[Any], ...]:
+        """Return the operator's templates, for all kinds of device."""
         found: tuple[Template[Any], ...] = self._module("catalogue").TEMPLATES
         return found
 
     @cached_property
     def rungs(self) -> tuple[Rung, ...]:
+        """Return the operator's ladder."""
         found: tuple[Rung, ...] = self._module("ladder").RUNGS
         return found
 
     @cached_property
     def reference(self) -> Callable[..., Any]:
+        """Return the function that computes the exact outputs."""
         found: Callable[..., Any] = self._module("reference").reference
         return found
 
     def references(self, workload: Workload, *given: Any) -> dict[str, Any]:
-        """The values in float64 by the outputs' names."""
+        """Return the exact outputs in float64 by argument name.
+
+        ``given`` are the arguments that are read, in the workload's order.
+        """
         found = self.reference(workload, *given)
         values = found if isinstance(found, tuple) else (found,)
         outputs = workload.outputs

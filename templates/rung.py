@@ -1,4 +1,4 @@
-"""Rung: one step of a seed document's climb, as a program of ours that can be built by name."""
+"""Rung: one step of a seed document's ladder, as a program that can be built by name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from templates.workload import Workload
 
 @dataclass(frozen=True)
 class Document:
-    """A seed document, by its number; ``workload`` is the shape its figures are for (where it
-    gives none, the one we climb it on), ``peers_t4_us`` what else it measured on its T4, µs."""
+    """A seed document, by its number.
+
+    ``workload`` is the shape that its figures are for, or the shape on which its rungs are measured
+    here if it gives no figures. ``peers_t4_us`` are the times of other libraries that it reports,
+    in µs on its T4.
+    """
 
     number: str
     title: str
@@ -24,10 +28,14 @@ class Document:
 
 @dataclass(frozen=True)
 class Rung:
-    """``program`` is ``module:function`` of (workload, kind of target); where there are ``trials``
-    it is a template's class, and the rung is the best of so many of its configurations, found by
-    the usual search. ``adds`` says what it adds to the rung before. ``t4_us`` is what the document
-    measured of its own program, on a T4 and its own shape; None if it gives no figure."""
+    """One step of a ladder.
+
+    ``program`` is ``module:function``, a function of (workload, kind of target). If ``trials`` is
+    not 0, it is ``module:Class`` of a template instead, and the rung is the best of that many
+    configurations found by the usual search. ``adds`` says what the rung adds to the one before.
+    ``t4_us`` is the time in µs that the document reports for its own program on a T4 and its own
+    shape; None if it gives no figure.
+    """
 
     name: str
     document: Document
@@ -35,21 +43,23 @@ class Rung:
     program: str
     t4_us: float | None = None
     every_input: bool = False
-    """Whether an output's sum runs over all positions of the input, not over its taps."""
+    """Whether each output's sum runs over all positions of the input instead of over the taps."""
     trials: int = 0
 
     def steps(self, workload: Workload) -> int:
-        """Multiply-adds of one call, guarded ones too."""
+        """Return the multiply-adds of one call, including those that a guard skips."""
         taps = workload.given[0].shape[0] + workload.taps - 1 if self.every_input else workload.taps
         return taps * workload.output.elements
 
     def schedule(self, workload: Workload, kind: str) -> Any:
-        """Its program for a kind of target ("cuda" or a CPU's), a ``tvm.s_tir.Schedule`` of
-        the workload's arguments. Imports TVM."""
+        """Return the program as a ``tvm.s_tir.Schedule`` of the workload's arguments.
+
+        ``kind`` is "cuda" or a CPU's kind of target. Imports TVM.
+        """
         return self._named()(workload, kind)
 
     def template(self) -> Template[Any]:
-        """What is searched, if there are trials."""
+        """Return the template that is searched. Call it only if ``trials`` is not 0."""
         template: Template[Any] = self._named()()
         return template
 

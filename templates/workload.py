@@ -24,8 +24,11 @@ from templates.dtypes import ERRORS, LEAST_ERROR, USUAL_ERROR, Dtype
 
 
 def _number(value: object, info: ValidationInfo) -> object:
-    """A query string's digits as a number. pydantic alone would take "16.0" and "1_6" for 16, and
-    for a choice between numbers no digits at all but True and 1.0."""
+    """Return the value, or the integer that a query string's digits spell.
+
+    pydantic alone would take "16.0" and "1_6" for 16, and for a choice between numbers it would
+    refuse digits but take True and 1.0.
+    """
     if isinstance(value, bool | float):
         raise PydanticCustomError("int_type", "Input should be a valid integer")
     if str(info.mode) != "string":
@@ -38,12 +41,15 @@ def _number(value: object, info: ValidationInfo) -> object:
 
 Digits = BeforeValidator(_number)
 Whole = Annotated[int, Digits]
-Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # in this order JSON Schema has both
+Extent = Annotated[int, Field(ge=1, le=2**31 - 1), Digits]  # Digits first would hide the limits
 
 
 def numbers_of(*names: str, most: int) -> Callable[[object], object]:
-    """A validator of a list of whole numbers with these names, or of a text of them with commas
-    between, as a tuple."""
+    """Return a validator of whole numbers from 0 to ``most``, one for each of the names.
+
+    It takes a list, or a text of the numbers with commas between them, and returns a tuple. None
+    stays None.
+    """
     spelt = {2: "two", 4: "four"}[len(names)]
 
     def read(value: object) -> object:
@@ -74,19 +80,19 @@ def numbers_of(*names: str, most: int) -> Callable[[object], object]:
 
 
 def is_absent(value: object) -> bool:
-    """For a field's ``exclude_if``: what was not given is not shown either."""
+    """Return whether the value is None; for a field's ``exclude_if``, which hides absent fields."""
     return value is None
 
 
 def is_extent(annotation: Any) -> bool:
-    """Whether that is the type of a field that is a whole number, which may be absent."""
+    """Return whether a field's type is a whole number, or a whole number that may be absent."""
     if get_origin(annotation) in (Literal, tuple):
         return False
     return annotation is int or any(is_extent(each) for each in get_args(annotation))
 
 
 def in_text(value: object) -> str:
-    """A field's value as a query, a form or an option has it: ``true``, and numbers with commas."""
+    """Return a field's value as a query, a form or an option spells it: ``true`` or ``1,1,1,1``."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
@@ -94,12 +100,17 @@ def in_text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Later:
-    """Annotates a field that came after keys had been stored: at its default it stays out of the
-    key, and so those keys stay valid."""
+    """Annotation of a field that was added after keys had been stored.
+
+    The field stays out of the key while it has its default, so the stored keys stay valid.
+    """
 
 
 class Workload(BaseModel, ABC):
-    """What every operator's shape has. Subclasses add the extents and their limits."""
+    """Base of every operator's workloads: dtype and accuracy.
+
+    Subclasses add the extents and their limits.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -139,19 +150,19 @@ class Workload(BaseModel, ABC):
         return self
 
     def _set(self, **fields: Any) -> None:
-        """For validators alone: the model is frozen."""
+        """Set fields of the frozen model; only for validators."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     @property
     def key(self) -> str:
-        """Canonical JSON: the identity under which results are stored."""
+        """Return canonical JSON: the identity under which results are stored."""
         fields = {"operator": self.operator, **self.said}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
     def said(self) -> dict[str, Any]:
-        """Its fields but those that came later and stand at their default."""
+        """Return the fields of the key: all but those annotated Later that have their default."""
         unsaid = {
             name
             for name, field in type(self).model_fields.items()
@@ -161,7 +172,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def told(self) -> dict[str, Any]:
-        """Its fields but those that would have the same value if they were not given."""
+        """Return the workload's fields without those that validation would fill in."""
         told = self.model_dump()
         for name in list(told):
             rest = {each: value for each, value in told.items() if each != name}
@@ -174,68 +185,77 @@ class Workload(BaseModel, ABC):
         return told
 
     def fewer(self, signals: int, channels: int) -> Self:
-        """The workload of so many of its signals, or, if it has one, of its channels, whose tensors
-        again and again are tensors of this one; but for outputs of the same shape, which are sums
-        over all signals. Itself if it has no more, or there is no such workload."""
+        """Return a smaller workload whose tensors, repeated, can stand for tensors of this one.
+
+        It has ``signals`` signals, or, if this one has a single signal, ``channels`` channels. An
+        output that keeps its shape is not repeated: it is a sum over all signals. Return this
+        workload itself if it has no more than that, or if there is no such workload.
+        """
         return self
 
     def _with(self, **fields: Any) -> Self:
+        """Return the workload with these fields changed, validated again."""
         return type(self).model_validate(self.model_dump() | fields)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what templates written for one form alone compute: the operator's sums are
-        the output, and no field that came later asks for another form."""
+        """Return whether templates written for the basic form alone compute this workload.
+
+        The operator's sums are then the output, and no field that was added later asks for another
+        form.
+        """
         return True
 
     @property
     def is_forward(self) -> bool:
-        """Whether it is the operator itself, and not one of its gradients."""
+        """Return whether the workload is the operator itself and not a gradient of it."""
         return True
 
     @property
     def as_forward(self) -> Workload | None:
-        """A forward workload whose programs compute this one, which is a gradient: they take its
-        arguments in the same order. None if there is none."""
+        """Return the forward workload whose programs compute this gradient; None if there is none.
+
+        Those programs take this workload's arguments in the same order.
+        """
         return None
 
     @property
     @abstractmethod
     def arguments(self) -> tuple[Argument, ...]:
-        """Its tensors in the order in which a compiled function takes them, the outputs last."""
+        """Return the tensors in the order of a compiled function's parameters, the outputs last."""
 
     @property
     def given(self) -> tuple[Argument, ...]:
-        """The arguments that are read."""
+        """Return the arguments that are read."""
         return tuple(argument for argument in self.arguments if argument.role != "output")
 
     @property
     def outputs(self) -> tuple[Argument, ...]:
-        """The arguments that are written."""
+        """Return the arguments that are written."""
         return tuple(argument for argument in self.arguments if argument.role == "output")
 
     @property
     def output(self) -> Argument:
-        """The only one of :attr:`outputs`, for what serves workloads with one."""
+        """Return the only output. Raise ValueError if there are several."""
         (output,) = self.outputs
         return output
 
     @property
     @abstractmethod
     def taps(self) -> int:
-        """Multiply-adds for one output element."""
+        """Return the multiply-adds for one output element."""
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the direct form: two for each tap of each output."""
+        """Return the floating-point operations of the direct form: two a tap of each output."""
         return 2 * self.taps * self.output.elements
 
     @property
     def must_transform(self) -> bool:
-        """Whether only templates that transform are to compute it."""
+        """Return whether only templates that sum by FFT may compute this workload."""
         return False
 
     @property
     def bytes(self) -> int:
-        """Compulsory traffic: what is given read once, the outputs written once."""
+        """Return the compulsory traffic in bytes: each input read and each output written once."""
         return sum(argument.bytes for argument in self.arguments)

@@ -1,3 +1,3 @@
-"""HOW it is tuned: search, measuring, the worker, the command line, the client."""
+"""How workloads are tuned: search, builds, measurement, worker, command line and Python client."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""``python -m tuner``: the command line."""
+"""Entry point of ``python -m tuner``: the command line."""
 
 from tuner.cli.app import main
 

@@ -1,5 +1,7 @@
-"""Folders of the user's own, and that of what is kept: the key that signs, and the keys that are
-trusted."""
+"""The user's configuration and cache folders, and safe access to files in them.
+
+The configuration folder holds this machine's signing key and the keys that the user trusts.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_folder(variable: str, otherwise: str) -> Path:
-    """``convtune`` in the folder that the variable names, or in ``otherwise`` of the user's home
-    where it is unset or relative. Raises UnusableFile if this user has no home."""
+    """Return the folder ``convtune`` inside the folder that an environment variable names.
+
+    If the variable is unset or holds a relative path, the parent is ``otherwise``, a path below
+    the user's home. Raises UnusableFile if this user has no home.
+    """
     named = Path(os.environ.get(variable, ""))
     try:
         return (named if named.is_absolute() else Path.home() / otherwise) / "convtune"
@@ -31,12 +36,15 @@ def user_folder(variable: str, otherwise: str) -> Path:
 
 
 def folder() -> Path:
-    """By the XDG base directory specification, as the cache's."""
+    """Return convtune's configuration folder, by the XDG base directory specification.
+
+    Raises UnusableFile if this user has no home.
+    """
     return user_folder("XDG_CONFIG_HOME", ".config")
 
 
 def can_be_written(path: Path) -> bool:
-    """Whether this user may write that file or folder, or make it where it is not there."""
+    """Return whether this user may write the file or folder, or create it if it does not exist."""
     found = path.absolute()
     while not found.exists() and found != found.parent:
         found = found.parent
@@ -45,8 +53,10 @@ def can_be_written(path: Path) -> bool:
 
 @contextmanager
 def locked(inside: Path) -> Iterator[None]:
-    """The folder for this process alone; it is made, for its owner alone, where it is not there.
-    Raises OSError."""
+    """Lock a folder against other processes while the context lasts.
+
+    If the folder does not exist, it is created with access for its owner alone. Raises OSError.
+    """
     inside.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (inside / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,9 +64,11 @@ def locked(inside: Path) -> Iterator[None]:
 
 
 def foreign(found: os.stat_result) -> str | None:
-    """Why others than this user and root could have written what a file or folder says, with the
-    way out; None if they could not. In a folder with the sticky bit nobody else's file can be
-    replaced."""
+    """Return why users other than this one and root may have written a file, with the remedy.
+
+    Return None if they can't have written it. The argument describes a file or a folder. A folder
+    with the sticky bit is safe: nobody can replace another user's file in it.
+    """
     if found.st_uid not in (ROOT, os.geteuid()):
         return f"it belongs to user {found.st_uid}; if you trust what it says, make it yours: chown"
     mode = stat.S_IMODE(found.st_mode)
@@ -66,8 +78,7 @@ def foreign(found: os.stat_result) -> str | None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file, readable by its owner alone, that appears whole or not at all. Raises
-    OSError."""
+    """Write a file atomically, readable by its owner alone. Raises OSError."""
     handle, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,24 +1,24 @@
-"""What can go wrong in `tuner`, each with what to do about it.
+"""Every error that `tuner` raises. The docstring of a class tells its reader what to do about it.
 
 TunerError
 ├── BadOrder             a field of an order, or of a shape, can't be what it is
 │   └── UnknownStrategy  no search strategy has that name
 ├── UnknownDocument      no rung of the operator's ladder is of that document
 ├── NoDevice             the target asked for is not on this machine
-├── NoTracker            no RPC tracker answers who would offer it a device
+├── NoTracker            no RPC tracker answers at the address that was given
 ├── NoServer             the RPC tracker has no server for a worker
 ├── ForeignServer        an RPC server has another device or other versions
-├── NoCompiler           TVM's compiler is not installed here, where a shape was to be tuned
+├── NoCompiler           a shape was to be tuned here, and TVM's compiler is not installed
 ├── NoLinker             no C++ compiler is here to link a library with
-├── NoDiskSpace          what a job writes takes more of the disk than there is, or than it may
-├── NothingWorked        no configuration was built, right and timed
-├── UnusableFile         a log can't be read from, or written to, where it should be
+├── NoDiskSpace          a job's temporary files need more disk space than is free or allowed
+├── NothingWorked        no configuration could be built, gave right numbers and was timed
+├── UnusableFile         a file or folder can't be read or written, or holds something else
 ├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
-├── UntrustedSigner      nobody signed a library, or nobody who is trusted here
-├── BadSigningKey        the key to sign with can't be used
-├── NotAKey              something else than a public key was to be trusted
-├── MissingRuntime       what runs a library is not installed here
+├── UntrustedSigner      a library is not signed, or its signer is not trusted here
+├── BadSigningKey        this machine's signing key can't be used
+├── NotAKey              a value that should be trusted as a public key is not one
+├── MissingRuntime       a package that is needed to run libraries is not installed
 ├── ForeignDevice        a library was compiled for instructions that this CPU lacks
 ├── WrongArgument        an array given to a library does not fit it
 │   ├── WrongShape
@@ -29,13 +29,13 @@ TunerError
 │   ├── NotTuned         nothing has been tuned for the shape yet
 │   └── ServiceUnreachable
 ├── JobFailed            a job ended without a winner
-├── StillRunning         a job did not end in the time given
+├── StillRunning         a job did not end before the timeout
 ├── ModelFailed          a model ended with a job that has no winner
-├── ModelStillRunning    a model did not end in the time given
-├── NoLibrary            a best lends its configuration only
+├── ModelStillRunning    a model did not end before the timeout
+├── NoLibrary            a nearest match lends its configuration and has no library for the shape
 └── ChildFailed
-    ├── ChildError       the call raised in the child
-    ├── ChildCrashed     the child died in the call, or was killed for its answer
+    ├── ChildError       the call raised an exception in the child process
+    ├── ChildCrashed     the child died during the call, or was killed because it sent no answer
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
@@ -56,7 +56,7 @@ class TunerError(Exception):
 
 
 class BadOrder(TunerError):
-    """Correct the field that the message names, which is ``field``."""
+    """Correct the field that the message names; it is also in ``field``, the reason in ``why``."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -167,11 +167,11 @@ class BrokenArtifact(TunerError):
 
 
 class UntrustedSigner(TunerError):
-    """Find out whose key it is, and trust it as the message says; or tune the workload again."""
+    """Find out whose key it is and trust it as the message says, or tune the workload again."""
 
 
 class BadSigningKey(TunerError):
-    """Mend the file, or move it away: another key is made then, which clients must trust anew."""
+    """Repair the key file, or move it away. A new key is then made, which clients must trust."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -181,7 +181,7 @@ class BadSigningKey(TunerError):
 
 
 class NotAKey(TunerError):
-    """Give what GET /signers and ``tuner trust`` show as a public key."""
+    """Give a public key as GET /signers and ``tuner trust`` show it."""
 
     def __init__(self, given: object, digits: int) -> None:
         super().__init__(
@@ -218,14 +218,15 @@ class WrongDevice(WrongArgument):
 
 
 class WrongLayout(WrongArgument):
-    """Copy the array, which makes it contiguous, writable and apart from others."""
+    """Copy the array: a copy is contiguous and writable, and shares no memory with others."""
 
 
 class ServiceError(TunerError):
     """Change the request as the service's answer says.
 
-    ``status`` is the answer's, None if there was none; ``type`` and ``detail`` are the problem
-    document's, ``errors`` its fields at fault ({"field", "message"}), ``problem`` all of it.
+    ``status`` is the HTTP status, None if there was no answer. ``problem`` is the answer's problem
+    document (RFC 9457); ``type`` and ``detail`` are members of it. ``errors`` lists the fields at
+    fault, each as ``{"field", "message"}``.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class ServiceUnreachable(ServiceError):
 
     @classmethod
     def by(cls, url: str, error: Exception) -> Self:
-        """Where a request ended with that error."""
+        """Return the error for a request to ``url`` that ended with another library's ``error``."""
         return cls(url, f"{type(error).__name__}: {error}")
 
 
@@ -271,7 +272,7 @@ class JobFailed(TunerError):
 
 
 class StillRunning(TunerError):
-    """Wait for the job again: it goes on, and nothing of it is lost."""
+    """Wait for the job again: it continues, and no trial is lost."""
 
     def __init__(self, job: Job, seconds: float) -> None:
         done = f"{job.trials.measured} of {job.trials.requested} trials"
@@ -281,8 +282,10 @@ class StillRunning(TunerError):
 
 
 class ModelFailed(TunerError):
-    """Look at the jobs that did not succeed, correct what they name and order the model again: what
-    is tuned is not tuned anew."""
+    """Look at the jobs that did not succeed, correct their causes and order the model again.
+
+    Layers that are tuned already are not tuned again.
+    """
 
     def __init__(self, model: ModelShown) -> None:
         others = [each for each in model.layers if each.state != "succeeded"]
@@ -296,7 +299,7 @@ class ModelFailed(TunerError):
 
 
 class ModelStillRunning(TunerError):
-    """Wait for the model again: it goes on, and nothing of it is lost."""
+    """Wait for the model again: it continues, and no trial is lost."""
 
     def __init__(self, model: ModelShown, seconds: float) -> None:
         jobs = model.progress.jobs
@@ -308,15 +311,15 @@ class ModelStillRunning(TunerError):
 
 
 class NoLibrary(TunerError):
-    """Submit the shape: a nearest match was compiled for another one."""
+    """Submit the shape: the library of a nearest match was compiled for another shape."""
 
 
 class ChildFailed(TunerError):
-    """Base of what a call in a child process can come to."""
+    """Base of the errors that a call in a child process can end with."""
 
 
 class ChildError(ChildFailed):
-    """The call raised: the message is its error, ``traceback`` says where."""
+    """An exception of the call in the child: its message, and its ``traceback`` as text."""
 
     def __init__(self, traceback: str) -> None:
         lines = [line for line in traceback.strip().splitlines() if line.strip()]
@@ -329,9 +332,12 @@ class ChildError(ChildFailed):
 
 
 class ChildCrashed(ChildFailed):
-    """The process died in the call, by the signal or exit code that the message names; or it was
-    killed, as what it sent was no answer."""
+    """The end of the child process during the call.
+
+    The message names the signal or exit code by which it died, or says that it was killed because
+    what it sent was no answer.
+    """
 
 
 class ChildTimeout(ChildFailed):
-    """The process was killed at its deadline; raise the limit if the work is honest."""
+    """Raise the time limit if the work really takes so long: the child was killed at its end."""

@@ -1,4 +1,7 @@
-"""What a caller gives as numbers, as Python's own: NumPy's are none to JSON and to a database."""
+"""Conversion of a caller's values to plain Python values.
+
+JSON and databases take no NumPy scalars, and callers like to pass them.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from typing import Any
 from tuner.errors import BadOrder
 
 MOST = 10**4000
-"""Python writes no number of some more digits."""
+"""Larger integers are refused: Python converts no integer of more than 4300 digits to text."""
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """NumPy's scalars as int and float. Raises BadOrder for what no order can hold."""
+    """Return the mapping with its values, also nested ones, as plain Python values.
+
+    NumPy's scalars become int and float, tuples become lists. Raises BadOrder for a value that no
+    order can hold, such as NaN or text that is no valid Unicode.
+    """
     return {name: _plain(name, value) for name, value in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""Settings of workers and the command line, from the environment."""
+"""Settings of workers and of the command line, read from the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = 86_400
 
 
 class Settings(BaseSettings):
-    """Each field is the environment variable ``TUNER_`` and its name."""
+    """Settings; each field is read from the environment variable ``TUNER_`` plus its name."""
 
     model_config = SettingsConfigDict(env_prefix="TUNER_")
 

@@ -1,4 +1,4 @@
-"""1-D convolution."""
+"""The operator ``conv1d``: 1-D convolution and its gradients."""
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.operator import Operator

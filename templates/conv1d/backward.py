@@ -1,4 +1,4 @@
-"""All gradients of 1-D convolution at once as a TE computation."""
+"""All gradients of 1-D convolution in one program (direction backward), as a TE computation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from templates.kernels.parameters import placeholders
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program, a TIR function. Each output has the sums' gradients by itself, as
-    stages of its own."""
+    """Return the unscheduled program, a TIR function.
+
+    Each output computes the sums and their gradients again, in stages of its own.
+    """
     length, dilation = workload.length, workload.dilation
     x, g, w, *biases = placeholders(workload)
 
     def met(b: Any, c: Any, i: Any, t: Any) -> Any:
-        """The sample that tap t meets at output i, or 0."""
+        """Return the sample that tap t meets at output i, or 0 if it is padding."""
         place = i + t * dilation - workload.left
         within = tirx.all(place >= 0, place < workload.M)
         return inside(within, widened(x[workload.place(b, c, place)], workload.dtype))
@@ -30,7 +32,8 @@ def computation(workload: Conv1dWorkload) -> Any:
         return widened(w[workload.weight_place(c, 0, tap(workload, t))], workload.dtype)
 
     def derived(name: str) -> Any:
-        """The gradients of the sums, for one output."""
+        """Return a function from a place to the gradient of its sum. The stages that compute it are
+        named after the output ``name``, which alone reads them."""
         if workload.activation == "none":
             return lambda at: widened(g[at], workload.dtype)
         t = te.reduce_axis((0, workload.N), name="k")
@@ -57,7 +60,7 @@ def computation(workload: Conv1dWorkload) -> Any:
         b, c, i = workload.axes(at)
         place = i + workload.left - t * dilation
         reached = tirx.all(place >= 0, place < length)
-        there = tirx.max(0, tirx.min(place, length - 1))  # its sums are made even if not reached
+        there = tirx.max(0, tirx.min(place, length - 1))  # TVM computes it even if not reached
         return inside(reached, of_input(workload.place(b, c, there)) * weight(c, t))
 
     def weight_term(n: Any, output: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The templates of 1-D convolution."""
+"""The templates of 1-D convolution and of its gradients, as :class:`Operator` finds them."""
 
 from templates.conv1d.cpu.backward import CpuBackward
 from templates.conv1d.cpu.channels import CpuChannels

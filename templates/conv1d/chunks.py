@@ -1,4 +1,4 @@
-"""Chunks into which the taps of a long kernel are divided."""
+"""Lengths of the chunks into which the taps of a long kernel are divided."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ addition, but is more exact and needs less shared memory."""
 
 
 def chunk_lengths(taps: int, multiples: tuple[int, ...]) -> list[int]:
-    """Lengths worth trying, longest first: chunks of equal length, at most one of LONGEST,
-    rounded up to each of the multiples."""
+    """Return chunk lengths worth trying, in taps, longest first.
+
+    For each limit in LONGEST, the taps are divided into as few equal chunks as it allows, and the
+    length is rounded up to each of the ``multiples``.
+    """
     lengths = set()
     for longest in LONGEST:
         even = ceil_div(taps, ceil_div(taps, longest))

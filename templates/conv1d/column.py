@@ -1,5 +1,5 @@
-"""Signals with their channels last as images of one column, which templates of depthwise
-convolution know."""
+"""ByColumn: depthwise convolution's templates, applied to channels-last signals as one-column
+images."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ SHARED = ("dtype", "max_error", "bias", "residual", "activation", "direction")
 
 
 class Column(DepthwiseConv2dWorkload):
-    """The workload as a depthwise convolution, of which only its tensors' ranks and the order of
-    its taps differ. It may be larger than a workload of that operator."""
+    """A conv1d workload in the form of a depthwise convolution, for that operator's templates.
+
+    The arguments and the order of the taps are those of ``signals``, the conv1d workload. Fields
+    are not validated, so they may exceed the limits of depthwise convolution.
+    """
 
     signals: Conv1dWorkload = Field()
 
@@ -39,19 +42,19 @@ class Column(DepthwiseConv2dWorkload):
 
     @cached_property
     def as_forward(self) -> Any:
-        """That of the signals, which may be larger than an image."""
+        """``signals.as_forward``, a conv1d workload, which may be larger than an image may be."""
         return self.signals.as_forward
 
 
 def column(workload: Conv1dWorkload) -> Column:
-    """Of a workload with a kernel for each channel and its channels last."""
+    """Return the one-column image of a channels-last workload that is not dense."""
     before, behind = workload.pads
     shape = {"H": workload.M, "W": 1, "KH": workload.N, "KW": 1}
     return as_image(workload, **shape, padding=(before, 0, behind, 0), layout="NHWC")
 
 
 def as_image(workload: Conv1dWorkload, **fields: Any) -> Column:
-    """With the fields that say how signals lie in an image."""
+    """Return the workload as an image; ``fields`` are its H, W, KH, KW, padding and layout."""
     fields |= {
         "B": workload.B,
         "C": workload.C,
@@ -64,8 +67,11 @@ def as_image(workload: Conv1dWorkload, **fields: Any) -> Column:
 
 
 class ByColumn(Template[Conv1dWorkload]):
-    """``template``, of depthwise convolution, for signals with their channels last and a kernel for
-    each channel. Its rows are samples."""
+    """A template of depthwise convolution, applied to signals as images of one column.
+
+    Each row of the image is a sample. It is for layout NWC, if channels are not dense. Subclasses
+    set ``template``.
+    """
 
     template: ClassVar[Template[Any]]
 
@@ -95,7 +101,8 @@ class ByColumn(Template[Conv1dWorkload]):
 
 
 class GradientByColumn(ByColumn):
-    """The same of a template of gradients, for kernels that depthwise convolution has, too."""
+    """A gradient template of depthwise convolution, applied to signals as images of one column, if
+    kernel and stride are within that operator's limits."""
 
     computes_gradients = True
 
@@ -104,6 +111,6 @@ class GradientByColumn(ByColumn):
 
 
 def has_image(workload: Conv1dWorkload) -> bool:
-    """Whether kernel and stride are within depthwise convolution's limits."""
+    """Return whether kernel and stride are within depthwise convolution's limits."""
     known = workload.N <= MAX_KERNEL and workload.stride <= MAX_STRIDE
     return known and workload.span - 1 <= MAX_REACH

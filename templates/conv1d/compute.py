@@ -15,17 +15,19 @@ ZERO = tirx.const(0.0, "float32")
 
 
 def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
-    """The unscheduled program, a TIR function, in correlation form y[i] = sum_t xp[i + t] * wp[t].
+    """Return the unscheduled program for one signal, a TIR function.
 
-    Outputs are padded to a multiple of ``tile``: every tile is whole, so guards stand only where
-    data is staged in and written out, never in the inner loop. Of several chunks of ``chunk`` taps
-    the last begins early enough to be whole, with zeros for the taps that the one before has; a
-    single one that is longer than N leaves the rest out. No input is multiplied but those that the
-    output depends on: zero times a NaN or an infinity is NaN.
+    It is in correlation form: y[i] = sum over t of xp[i + t] * wp[t]. Its stages are ``xp``, the
+    padded input; ``wp``, the padded weight, which is reversed for a convolution; ``partial[c, i]``,
+    the sum over the taps of chunk c; ``total[i]``, the sum of the partials; and ``y``, the first L
+    totals with the epilogue. All stages but ``y`` are float32, whatever the workload's dtype.
 
-    Stages: ``xp`` padded input, ``wp`` padded (and for a convolution reversed) weights,
-    ``partial[c, i]`` the sum over chunk c of the taps, ``total[i]`` the sum of the partials,
-    ``y`` the cut to L, with the epilogue. All but ``y`` are float32, whatever the workload's dtype.
+    Outputs are padded to a multiple of ``tile``, so that every tile is whole: the inner loop needs
+    no guards, only loads and stores do. If there are several chunks of ``chunk`` taps, the last one
+    begins early enough to be whole, and has zeros for the taps that the previous chunk has too. A
+    single chunk that is longer than N skips the taps it lacks. An output is computed only from
+    inputs that it depends on, because zero times a NaN or an infinity is NaN.
+
     Summing chunk by chunk keeps the rounding error of long float32 sums near that of their longest
     chunk (the two-level case of Higham, "The accuracy of floating point summation", 1993).
     """
@@ -42,7 +44,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     )
     flip = workload.kind == "convolve"
     last = taps - chunk
-    again = taps - N if chunks > 1 else 0  # taps of the last chunk that the one before has
+    again = taps - N if chunks > 1 else 0  # taps of the last chunk that the previous one has too
 
     def weight(q: Any) -> Any:
         t = q if again == 0 else tirx.if_then_else(q < last, q, q - again)
@@ -67,7 +69,10 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
 
 
 def _guarded(tensor: Any, index: Any, conditions: list[tuple[Any, bool]]) -> Any:
-    """``tensor[index]`` in float32 where all conditions that can fail hold, zero elsewhere."""
+    """Return ``tensor[index]`` in float32, or zero if a condition does not hold.
+
+    ``conditions`` are pairs of a condition and whether it can fail at all.
+    """
     needed = [condition for condition, can_fail in conditions if can_fail]
     value = tensor[index].astype("float32")
     if not needed:

@@ -1,4 +1,5 @@
-"""Tiles of samples in which all gradients of a convolution at stride 1 are made at once."""
+"""Frame: a common coordinate for samples and outputs, for programs that compute all gradients of a
+convolution at stride 1 tile by tile."""
 
 from __future__ import annotations
 
@@ -10,19 +11,22 @@ from templates.conv1d.workload import Conv1dWorkload
 
 @dataclass(frozen=True)
 class Frame:
-    """A tile's place e stands for its ``first_sample`` + e and its ``first_output`` + e. Whatever
-    the padding, the sum of output e is then of the samples from e - ``reach`` to e, tap t meets
-    that at e - reach + t * dilation, and sample e's gradient is of the outputs from e to
-    e + reach."""
+    """Coordinate of tiles, whose place e is sample ``first_sample`` + e and output
+    ``first_output`` + e.
+
+    Whatever the padding, the sum of output e depends on the samples from e - ``reach`` to e, tap t
+    meets the sample at e - reach + t * dilation, and the gradient of sample e depends on the
+    outputs from e to e + reach.
+    """
 
     reach: int
-    """From the first tap to the last, in samples."""
+    """Distance from the first tap to the last, in samples."""
     samples_ahead: int
-    """Places of the first tile before the first sample."""
+    """Places in the first tile before the first sample."""
     outputs_ahead: int
-    """The same of the first output."""
+    """Places in the first tile before the first output."""
     extent: int
-    """Places up to the last sample or output."""
+    """Places up to the last sample or output, whichever is later."""
 
     @classmethod
     def of(cls, workload: Conv1dWorkload) -> Frame:
@@ -33,13 +37,13 @@ class Frame:
         return cls(reach, samples, outputs, extent)
 
     def tiles(self, places: int) -> int:
-        """Of so many places each."""
+        """Return the number of tiles of so many places each."""
         return ceil_div(self.extent, places)
 
     def first_sample(self, start: int) -> int:
-        """Of a tile that starts at that place."""
+        """Return the sample at place 0 of the tile that begins at ``start``; it may be negative."""
         return start - self.samples_ahead
 
     def first_output(self, start: int) -> int:
-        """The same."""
+        """Return the output at place 0 of the tile that begins at ``start``; it may be negative."""
         return start - self.outputs_ahead

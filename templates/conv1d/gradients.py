@@ -1,4 +1,4 @@
-"""Gradients of 1-D convolution as TE computations."""
+"""The gradient of the input, or of weight and bias, of 1-D convolution as a TE computation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from templates.kernels.parameters import placeholders
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program, a TIR function."""
+    """Return the unscheduled program of backward_input or backward_weight, a TIR function."""
     return _of_weight(workload) if workload.direction == "backward_weight" else _of_input(workload)
 
 
 def _of_input(workload: Conv1dWorkload) -> Any:
-    """Each sample's gradient is the sum over the outputs that its taps reach."""
+    """Return the program of the input's gradient: for each sample, the sum over the taps of the
+    tap times the gradient of the sum in which it meets the sample."""
     s, several = workload.stride, workload.multiplier
     g, w, *z = placeholders(workload)
     f = te.reduce_axis((0, several), name="f")
@@ -41,7 +42,8 @@ def _of_input(workload: Conv1dWorkload) -> Any:
 
 
 def _of_weight(workload: Conv1dWorkload) -> Any:
-    """Each weight's gradient is the sum over all outputs of its channel."""
+    """Return the program of the weight's gradient: for each tap, the sum over the signals and all
+    outputs of its channel. The bias's gradient follows it, if the workload has a bias."""
     length, N, summed = workload.length, workload.N, workload.summed
     x, g, *z = placeholders(workload)
 
@@ -67,5 +69,5 @@ def _of_weight(workload: Conv1dWorkload) -> Any:
 
 
 def tap(workload: Conv1dWorkload, t: Any) -> Any:
-    """The place of tap t in the weight, or the other way round."""
+    """Return where tap t, in correlation order, is in the weight. This is its own inverse."""
     return workload.N - 1 - t if workload.kind == "convolve" else t

@@ -28,9 +28,11 @@ Given = NDArray[np.floating[Any]]
 
 
 def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, ...]:
-    """The exact value to within float64 rounding, of the output's shape, for what is given in the
-    workload's order; a tuple of several. Block by block, so that little beside the result is in
-    memory at once."""
+    """Return the exact output to within float64 rounding, in the output's shape.
+
+    ``given`` are the arrays of ``workload.given`` in that order. Direction backward returns a tuple
+    of all outputs. The result is computed block by block, so that little else is in memory at once.
+    """
     if workload.direction == "backward_input":
         return _of_input(workload, *given)
     if workload.direction == "backward_weight":
@@ -43,8 +45,11 @@ def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, .
 
 
 def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
-    """The convolution at stride 1 of the sums' gradients, with zeros between them if the stride is
-    not 1, with the taps turned round."""
+    """Return the input's gradient: the sums' gradients, convolved with the reversed taps.
+
+    If the stride is not 1, stride - 1 zeros are inserted between the sums' gradients first. ``z``
+    are the sums, which are given if there is an activation.
+    """
     s, F = workload.stride, workload.out_channels
     extent = (workload.length - 1) * s + 1
     result = np.zeros(workload.output.shape)
@@ -79,7 +84,11 @@ def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
 
 
 def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array:
-    """The correlation of the input with the sums' gradients, and these gradients' sums."""
+    """Return the weight's gradient: the correlation of the input with the sums' gradients.
+
+    If the workload has a bias, the result is flat, and its last F elements are the bias's gradient:
+    for each output channel the total of the sums' gradients.
+    """
     signals, gradients, *values = (channels_first(workload, each) for each in (x, g, *z))
     result = np.zeros((workload.out_channels, workload.summed, workload.N))
     biases = np.zeros(workload.out_channels)
@@ -97,7 +106,11 @@ def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array
 
 
 def _of_all(workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given) -> tuple[Array, ...]:
-    """Each by itself, at the sums of the forward convolution."""
+    """Return the gradients of input, weight and bias, each computed by its own direction.
+
+    If there is an activation, its derivative is taken at the sums, which are computed first. ``b``
+    is the bias, which is given if the workload has one and an activation.
+    """
     before = []
     if workload.activation != "none":
         behind = (1,) if workload.layout == "NCW" and not workload.is_one_signal else ()
@@ -114,7 +127,8 @@ def _of_all(workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given) -
 
 
 def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]:
-    """Output channels with their input channels, the first of their outputs and how many."""
+    """Yield pieces of the output: the slice of output channels, the slice of input channels that
+    they read, the first output and the number of outputs."""
     several, whole = workload.multiplier, workload.length * workload.stride + workload.span
     if workload.is_dense:
         step = max(1, sums_exact.BLOCK // max(workload.summed * workload.N, several))
@@ -128,7 +142,11 @@ def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]
 
 
 def _met_by_all(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
-    """For each of the taps the sum of the gradients times what it meets: a product of matrices."""
+    """Return the weight's gradient at ``taps`` for dense channels, as a product of matrices.
+
+    ``window`` (C, samples) is from ``window_of``, ``gradients`` (F, outputs) are those of the sums.
+    The result has the shape (F, C, len(taps)).
+    """
     met = sliding_window_view(window, span_of(workload, taps), axis=1)
     met = met[:, :: workload.stride, :: workload.dilation]
     flat = met.transpose(1, 0, 2).reshape(gradients.shape[1], -1)
@@ -136,8 +154,12 @@ def _met_by_all(workload: Conv1dWorkload, taps: range, window: Array, gradients:
 
 
 def _met_by_each(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
-    """The same, of one input channel each: tap by tap, or a product of transforms, of which what
-    wraps around lies beyond the taps."""
+    """Return the weight's gradient at ``taps`` if each output channel reads one input channel.
+
+    Few taps are computed one by one, many as a product of Fourier transforms, which is circular:
+    what wraps around lies beyond the taps. The result has the shape (output channels, 1,
+    len(taps)).
+    """
     s, d, rows = workload.stride, workload.dilation, len(window)
     apart = gradients.reshape(rows, -1, gradients.shape[1])
     reach = (gradients.shape[1] - 1) * s + 1

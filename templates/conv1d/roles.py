@@ -1,4 +1,5 @@
-"""Which tensor of a convolution is cut into segments, and which meets each of them as a whole."""
+"""Roles: which tensor of a convolution is cut into segments (the samples), and which is applied to
+each segment as a whole (the taps)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from templates.conv1d.workload import Conv1dWorkload
 
 @dataclass(frozen=True)
 class Rows:
-    """So many numbers of each row, from ``first`` on; rows are ``apart`` numbers apart."""
+    """A range of ``extent`` elements of each row of a tensor, from element ``first`` on. Rows begin
+    ``apart`` elements apart."""
 
     extent: int
     first: int
@@ -18,9 +20,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Roles:
-    """``kernels`` rows of ``taps`` meet ``signals`` rows of ``samples`` each, which begin ``left``
-    samples behind output 0's first one. A kernel that is longer than the only signal that it meets
-    is ``swapped`` with it: a convolution is the same the other way round."""
+    """What takes the part of taps and of samples: each of ``kernels`` rows of ``taps`` is applied
+    to ``signals`` rows of ``samples``.
+
+    Output i is the sum over t of sample i + t - ``left`` times tap t, in the order in which the
+    taps meet the samples. If ``swapped``, the input takes the part of the taps and the weight that
+    of the samples. Convolution is commutative, and so the shorter of the two can be the taps. In a
+    correlation, the samples are then read backwards.
+    """
 
     swapped: bool
     taps: Rows
@@ -31,10 +38,14 @@ class Roles:
 
 
 def roles(workload: Conv1dWorkload) -> Roles:
-    """Of a workload of channels apart, at stride 1 without dilation. Taps that meet no sample are
-    left out: they would leave their rounding errors only."""
+    """Return the roles for a workload of channels apart, at stride 1 without dilation.
+
+    A kernel that is longer than its signal is swapped with it, if there is only one signal. Taps
+    that meet no sample are left out: they would contribute nothing but rounding errors.
+    """
     M, N, left = workload.M, workload.N, workload.left
-    low, high = max(0, left - workload.length + 1), min(N, left + M)  # in the order of samples
+    # the taps that meet samples, counted in the order of the samples
+    low, high = max(0, left - workload.length + 1), min(N, left + M)
     first = N - high if workload.kind == "convolve" else low
     taps, samples, left = Rows(high - low, first, N), Rows(M, 0, M), left - low
     if taps.extent <= M or workload.B > 1:

@@ -1,4 +1,4 @@
-"""Signals as images of one row, which templates of depthwise convolution's gradients know."""
+"""ByRow: depthwise convolution's templates for gradients, applied to signals as one-row images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from templates.limits import DeviceLimits
 
 
 class ByRow(ByColumn):
-    """``template``, of depthwise convolution's gradients, for signals in either layout with kernels
-    for each channel. Its columns are samples."""
+    """A gradient template of depthwise convolution, applied to signals as images of one row.
+
+    Each column of the image is a sample. It is for both layouts, if channels are not dense.
+    Subclasses set ``template``.
+    """
 
     computes_gradients = True
 

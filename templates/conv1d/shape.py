@@ -1,4 +1,4 @@
-"""A workload's numbers as CUDA sources name them."""
+"""The values of a workload that are substituted for ``@NAME@`` in CUDA sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from templates.kernels.written import epilogue
 
 
 def shape(workload: Conv1dWorkload) -> dict[str, object]:
-    """Extents, steps and order of the tensors, and the epilogue."""
+    """Return :func:`extents` with the layout, the channels per output and the epilogue."""
     return {
         **epilogue(workload),
         "CHANNELS_LAST": workload.layout == "NWC",
@@ -18,7 +18,7 @@ def shape(workload: Conv1dWorkload) -> dict[str, object]:
 
 
 def extents(workload: Conv1dWorkload) -> dict[str, object]:
-    """Extents and steps, and which end of the taps is the first."""
+    """Return the extents in elements, stride, dilation, padding, and whether taps are flipped."""
     return {
         "FLIP": workload.kind == "convolve",
         "B": workload.B,

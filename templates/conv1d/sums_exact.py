@@ -1,4 +1,5 @@
-"""The sums of 1-D convolution in float64, for references."""
+"""The forward sums of 1-D convolution in float64, and the slicing of tensors that the references
+of gradients share."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from templates.exact.in_threads import in_threads
 from templates.kernels.transform import smooth
 
 DIRECT_LIMIT = 2**24
-"""Multiply-adds of one signal up to which the direct sum is taken; above, the transform is far
-quicker."""
+"""Most multiply-adds for which one signal is summed directly. Beyond it, the Fourier transform is
+far quicker."""
 DIRECT_TAPS = 80
-"""Taps of several signals up to which the sum is direct."""
+"""Most taps for which channels apart are summed directly, tap by tap."""
 BLOCK = 2**20
-"""Elements of an array worked on at once; a few of this size are in memory."""
+"""Elements of an intermediate array. A few arrays of this size are in memory at once."""
 
 Array = NDArray[np.float64]
 
@@ -29,12 +30,13 @@ Array = NDArray[np.float64]
 def sums(
     workload: Conv1dWorkload, x: NDArray[np.floating[Any]], w: NDArray[np.floating[Any]]
 ) -> Array:
-    """The exact value to within float64 rounding, of a forward workload's output's shape, for an
-    input and a weight of its shapes.
+    """Return the sums of a forward workload, before its epilogue, to within float64 rounding.
 
-    One signal by ``numpy.convolve`` in float64, or if it is large by the convolution theorem, whose
-    float64 error (about 1e-15 of the largest value) is far below any ``max_error``. Others block by
-    block, so that little beside the result is in memory at once.
+    ``x`` and ``w`` have the shapes of the workload's input and weight, the result has that of its
+    output. One signal is computed by ``numpy.convolve`` in float64. If it is large, the convolution
+    theorem is used, whose float64 error (about 1e-15 of the largest value) is far below any
+    ``max_error``. Other workloads are computed block by block, so that little beside the result is
+    in memory at once.
     """
     if workload.is_basic:
         return _one_signal(workload, x, w)
@@ -48,22 +50,25 @@ def sums(
 
 
 def in_order(workload: Conv1dWorkload, w: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as output channels by input channels by taps, these in the order in which
-    they meet the samples."""
+    """Return a view of the weight of shape (output channels, input channels summed, taps), with the
+    taps in the order in which they meet the samples."""
     taps = w.reshape(workload.out_channels, workload.summed, workload.N)
     return taps[..., ::-1] if workload.kind == "convolve" else taps
 
 
 def channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as signals by channels by samples."""
+    """Return a view of an input or output of shape (signals, channels, samples)."""
     if workload.is_one_signal:
         return array[None, None]
     return array.swapaxes(1, 2) if workload.layout == "NWC" else array
 
 
 def near(workload: Conv1dWorkload, first: int, outputs: int) -> range:
-    """The taps that meet a sample in some of these outputs; one, if none does. Of a kernel that is
-    longer than its signal most meet padding alone."""
+    """Return the range of taps that meet a sample in one of ``outputs`` outputs from ``first`` on.
+
+    The other taps meet padding alone, as most do if a kernel is longer than its signal. The range
+    has one tap if none meets a sample.
+    """
     start = first * workload.stride - workload.left
     last = start + (outputs - 1) * workload.stride
     begin = min(max(0, ceil_div(-last, workload.dilation)), workload.N - 1)
@@ -78,8 +83,10 @@ def window_of(
     outputs: int,
     taps: range,
 ) -> Array:
-    """What so many outputs of some channels are computed from by those taps, with zeros for the
-    padding."""
+    """Return the samples that ``taps`` meet in ``outputs`` outputs from ``first`` on, in float64.
+
+    ``x`` has the shape (channels, M), the result (channels, samples). Padding is zeros.
+    """
     start = first * workload.stride - workload.left + taps.start * workload.dilation
     stop = start + (outputs - 1) * workload.stride + span_of(workload, taps)
     inside = x[:, min(max(start, 0), workload.M) : max(min(stop, workload.M), 0)]
@@ -89,12 +96,12 @@ def window_of(
 
 
 def span_of(workload: Conv1dWorkload, taps: range) -> int:
-    """Samples from the first of the taps to the last."""
+    """Return the distance in samples from the first of the taps to the last, both included."""
     return (len(taps) - 1) * workload.dilation + 1
 
 
 def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
-    """Start and length of pieces."""
+    """Yield the start and the length of consecutive pieces of at most ``step`` elements."""
     for start in range(0, extent, step):
         yield start, min(step, extent - start)
 
@@ -102,7 +109,8 @@ def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
 def _sums_of_channels(
     workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
 ) -> None:
-    """Several outputs of the same input: a product of matrices for each few outputs."""
+    """Write the sums of one signal to ``result`` (F, L), if several output channels share an input
+    or are dense: as a product of matrices for each block of outputs."""
     summed, several = workload.summed, workload.multiplier
     rows = workload.C // summed
     by_row = taps.reshape(rows, several, summed, workload.N)
@@ -122,8 +130,11 @@ def _sums_of_channels(
 def _sums_of_each(
     workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
 ) -> None:
-    """A kernel for each channel: a shifted multiply-add for each tap, or a product of transforms.
-    What wraps around lies behind the outputs."""
+    """Write the sums of one signal to ``result`` (C, L), if each channel has one kernel.
+
+    Few taps are added one by one, as shifted multiply-adds. Many are a product of Fourier
+    transforms, which is circular: what wraps around lies behind the outputs.
+    """
     s, d = workload.stride, workload.dilation
     step = max(1, BLOCK // (workload.length * s + workload.span))
     for row, rows in blocks(workload.C, step):

@@ -1,4 +1,4 @@
-"""The shape of a 1-D convolution and its limits."""
+"""Conv1dWorkload: what a 1-D convolution or one of its gradients computes, and its limits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ MAX_TAPS = 2**16
 MAX_STEP = 2**16
 MAX_FLOPS = 2**40
 MAX_FLOPS_OF_ROWS = 2**44
-"""If it :attr:`~Conv1dWorkload.is_rows`, as transforms compute these in far fewer operations."""
+"""Limit for a forward workload that :attr:`~Conv1dWorkload.is_rows`. It is higher than
+``MAX_FLOPS`` because Fourier transforms compute these in far fewer operations."""
 MAX_ELEMENTS = 2**30
 MAX_BYTES = 2**33
 
 SMOOTH = ("none", "silu", "gelu")
-"""Activations whose derivatives do not jump."""
+"""Activations with a continuous derivative."""
 
 Mode = Literal["full", "same", "valid", "causal"]
 Kind = Literal["convolve", "correlate"]
@@ -34,8 +35,11 @@ T = TypeVar("T")
 
 
 def padding(mode: Mode, samples: int, span: int, kind: Kind) -> tuple[int, int]:
-    """Zeros before and behind the input for a kernel that spans so many samples; in mode same as
-    NumPy has it, whose output is as long as the longer of the two."""
+    """Return how many zeros are before and behind an input of so many ``samples``.
+
+    ``span`` is the distance in samples from the kernel's first tap to its last, both included.
+    Mode same follows NumPy: the output is as long as the longer of input and kernel.
+    """
     if mode == "same" and span > samples:
         left = span - (samples + 1) // 2 if kind == "convolve" else span - samples // 2 - 1
         return left, 2 * span - samples - 1 - left
@@ -52,10 +56,14 @@ Side = Annotated[int, Field(ge=0, le=MAX_INPUT)]
 
 
 class Conv1dWorkload(WithGradients):
-    """PyTorch's ``conv1d`` for each of ``B`` signals: input (B, C, M), weight (F, C / groups, N),
-    output (B, F, L); in layout NWC input and output have their channels last. One signal of one
-    channel and one kernel are (M,), (N,) and (L,): ``numpy.convolve`` or ``numpy.correlate``. Mode
-    causal is the first outputs of full, none of which depends on a later sample."""
+    """1-D convolution of ``B`` signals, as PyTorch's ``conv1d`` computes it, or its gradient.
+
+    The shapes are (B, C, M) for the input, (F, C / groups, N) for the weight and (B, F, L) for the
+    output. In layout NWC, channels are last: (B, M, C) and (B, L, F). If B, C and F are 1, the
+    shapes are (M,), (N,) and (L,), and the workload is ``numpy.convolve`` or ``numpy.correlate``.
+    Mode causal yields the first outputs of mode full, one for each sample: none depends on a later
+    sample.
+    """
 
     operator: ClassVar[str] = "conv1d"
 
@@ -96,8 +104,12 @@ class Conv1dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _one_form(self) -> Conv1dWorkload:
-        """Whatever says the same has the same fields: no usual F and groups, and a mode if there is
-        one of that padding."""
+        """Normalise the fields, so that equal workloads have equal keys.
+
+        F and groups are left out at their defaults, padding becomes the mode that has it, if there
+        is one, and a single signal has layout NCW. Raise an error if groups, F, mode and padding do
+        not fit each other.
+        """
         if self.F == self.C:
             self._set(F=None)
         if self.groups == self.C:
@@ -131,8 +143,11 @@ class Conv1dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _in_one_program(self) -> Conv1dWorkload:
-        """Of direction backward. Where a derivative jumps, the last bit of the sums, which are made
-        again, would decide."""
+        """Raise an error if one program cannot compute all gradients of this convolution.
+
+        That program computes the sums again. If a derivative jumped, the last bit of such a sum
+        would decide on which side of the jump it lies.
+        """
         if self.direction != "backward":
             return self
         found = {
@@ -197,13 +212,13 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def is_one_signal(self) -> bool:
-        """Of one channel and with one kernel."""
+        """Whether B, C and F are 1: one signal of one channel, with one kernel."""
         return (self.B, self.C, self.out_channels) == (1, 1, 1)
 
     @property
     def is_basic(self) -> bool:
-        """Whether it is one signal at stride 1 in one of the modes, without dilation, that is no
-        shorter than its kernel."""
+        """Whether it is one signal, no shorter than its kernel, at stride 1 without dilation, in
+        one of the modes."""
         return self.is_one_signal and self.is_rows
 
     def fewer(self, signals: int, channels: int) -> Self:
@@ -220,20 +235,20 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def is_rows(self) -> bool:
-        """Whether each row of the output is what a plain workload computes of a row of the input:
-        the same signals apart, in one of the modes."""
+        """Whether each output row is what an :attr:`is_basic` workload computes from one input row:
+        the rows :attr:`are_apart`, and the kernel is no longer than a signal."""
         return self.are_apart and self.N <= self.M
 
     @property
     def are_apart(self) -> bool:
-        """Whether each row of the output is of one row of the input, at stride 1 without dilation,
-        in one of the modes."""
+        """Whether each output row depends on one contiguous input row only, at stride 1 without
+        dilation, in one of the modes."""
         apart = not self.is_dense and (self.layout == "NCW" or self.C == self.out_channels == 1)
         return apart and (self.stride, self.dilation) == (1, 1) and bool(self.mode)
 
     @property
     def must_transform(self) -> bool:
-        """The direct form would take minutes."""
+        """Whether only templates that transform may compute it: the direct form takes minutes."""
         return self.flops > MAX_FLOPS
 
     @property
@@ -242,27 +257,27 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def rows(self) -> int:
-        """Of the output."""
+        """Rows of the output: B * F."""
         return self.B * self.out_channels
 
     @property
     def is_dense(self) -> bool:
-        """Whether an output channel is of several input channels."""
+        """Whether each output channel sums over all of several input channels (groups 1)."""
         return self.groups == 1
 
     @property
     def summed(self) -> int:
-        """Input channels of an output channel."""
+        """Input channels that one output channel sums over: C if it is dense, else 1."""
         return self.C if self.is_dense else 1
 
     @property
     def multiplier(self) -> int:
-        """Output channels of an input channel, or of all if it is dense."""
+        """Output channels that read the same input channels: F if it is dense, else F / C."""
         return self.out_channels if self.is_dense else self.out_channels // self.C
 
     @property
     def span(self) -> int:
-        """Samples from the first tap to the last."""
+        """Samples from the kernel's first tap to its last, both included."""
         return (self.N - 1) * self.dilation + 1
 
     @property
@@ -277,8 +292,8 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def left(self) -> int:
-        """Zeros before the first input sample that output 0 reaches: in correlation form
-        y[i] = sum over t of x[i * stride + t * dilation - left] * u[t]."""
+        """Zeros before the input. In correlation form, with the taps u in the order in which they
+        meet samples: y[i] = sum over t of x[i * stride + t * dilation - left] * u[t]."""
         return self.pads[0]
 
     @property
@@ -298,7 +313,8 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def taps(self) -> int:
-        """Of the gradients in one program, those of the weight's."""
+        """Multiply-adds for one output element; in direction backward, for one of the weight's
+        gradient."""
         if self.direction in ("backward_weight", "backward"):
             return self.B * self.length
         if self.direction == "backward_input":
@@ -308,21 +324,25 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def flops(self) -> int:
-        """The gradients in one program are two convolutions, and one more makes the sums again."""
+        """Floating-point operations of the direct form. Direction backward counts as two
+        convolutions, and a third that computes the sums again if there is an activation."""
         if self.direction != "backward":
             return super().flops
         passes = 2 if self.activation == "none" else 3
         return 2 * passes * self.N * self.rows * self.length
 
     def alone(self, direction: Direction) -> Conv1dWorkload:
-        """That direction of the same convolution."""
+        """Return the same convolution in another direction."""
         return Conv1dWorkload.model_validate(self.model_dump() | {"direction": direction})
 
     @cached_property
     def as_forward(self) -> Conv1dWorkload | None:
-        """For the gradient of an input at stride 1, if each channel has one kernel and there is no
-        activation: the convolution of the output's gradient with the taps turned round. None if
-        that would begin within the gradient, or be longer than an input may be."""
+        """The forward workload that computes this gradient of an input, or None.
+
+        There is one at stride 1 if each channel has one kernel and there is no activation: the
+        convolution of the output's gradient with the reversed taps. It is None if its padding
+        would be negative, or if the output's gradient is longer than an input may be.
+        """
         sides = [self.span - 1 - side for side in self.pads]
         fits = (
             self.direction == "backward_input"
@@ -347,20 +367,21 @@ class Conv1dWorkload(WithGradients):
         )
 
     def place(self, b: T, c: T, i: T) -> tuple[T, ...]:
-        """Signal, channel and sample in the order of the layout; of one signal the sample alone."""
+        """Return signal, channel and sample in the layout's order, or (i,) for one signal."""
         if self.is_one_signal:
             return (i,)
         return (b, i, c) if self.layout == "NWC" else (b, c, i)
 
     def axes(self, place: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """Signal, channel and sample of a place in the layout."""
+        """Return signal, channel and sample of a place in the layout; the inverse of ``place``."""
         if self.is_one_signal:
             return (0, 0, place[0])
         b, c, i = place
         return (b, i, c) if self.layout == "NWC" else (b, c, i)
 
     def weight_place(self, f: T, c: T, t: T) -> tuple[T, ...]:
-        """Output channel, input channel within those summed, and tap, of the weight."""
+        """Return the weight's index: output channel, input channel among those it sums over, and
+        tap; (t,) for one signal."""
         return (t,) if self.is_one_signal else (f, c, t)
 
     def _padding(self, mode: Mode) -> tuple[int, int]:

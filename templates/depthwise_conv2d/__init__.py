@@ -1,4 +1,4 @@
-"""Depthwise 2-D convolution."""
+"""Depthwise 2-D convolution, declared as an operator."""
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.operator import Operator

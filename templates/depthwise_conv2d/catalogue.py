@@ -1,4 +1,4 @@
-"""The templates of depthwise 2-D convolution."""
+"""Catalogue of the templates of depthwise 2-D convolution."""
 
 from templates.depthwise_conv2d.cpu.channels import CpuChannels
 from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces

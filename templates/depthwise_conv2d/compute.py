@@ -1,4 +1,4 @@
-"""Depthwise 2-D convolution as TE computations."""
+"""TE computations of depthwise 2-D convolution."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from templates.kernels.parameters import placeholders
 
 
 def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int) -> Any:
-    """The unscheduled program, a TIR function. Batch and output channel are one axis of planes,
-    n = b*channels + c; output rows and columns are padded to multiples of the tile, so that guards
-    stand only where data is staged in and written out. Taps that only ever meet padding are left
-    out.
+    """Return the unscheduled program on padded planes, a TIR function.
 
-    Stages: ``xp[n, h, w]`` padded input, ``wp[n, ky, kx]`` the plane's near weights,
-    ``acc[n, i, j]`` the sums, ``y`` the cut to the output's shape, with the epilogue. All but ``y``
-    are float32, whatever the workload's dtype.
+    Batch and output channel are one axis of planes, n = b*channels + c. Output rows and columns are
+    padded to multiples of the tile, so that only loading the input and writing the output need
+    guards. Taps that only ever meet padding are left out.
+
+    Stages, all but ``y`` in float32, whatever the workload's dtype:
+
+    - ``xp[n, h, w]``: the padded input
+    - ``wp[n, ky, kx]``: the plane's near weights
+    - ``acc[n, i, j]``: the sums
+    - ``y``: the output, cut to its shape, with the epilogue
     """
     H, W, s, channels = workload.H, workload.W, workload.stride, workload.out_channels
     down, across = workload.used
@@ -76,8 +80,10 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
 
 
 def guarded(workload: DepthwiseConv2dWorkload, one_stage: bool) -> Any:
-    """The unscheduled program, a TIR function, in which every tap looks whether it meets padding.
-    The sums, float32 and in the output's layout, are the output ``y`` itself or a stage ``sums``.
+    """Return the unscheduled program in which every tap checks whether it meets padding.
+
+    It is a TIR function. The sums, float32 and in the output's layout, are the output ``y`` itself
+    if ``one_stage``, else a stage ``sums``.
     """
     H, W, s, d = workload.H, workload.W, workload.stride, workload.dilation
     (height, width), (top, left, _, _) = workload.kernel, workload.pads

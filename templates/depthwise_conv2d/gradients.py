@@ -1,4 +1,4 @@
-"""Gradients of depthwise 2-D convolution as TE computations."""
+"""TE computations of the gradients of depthwise 2-D convolution."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from templates.kernels.parameters import placeholders
 
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
-    """The unscheduled program, a TIR function."""
+    """Return the unscheduled program, a TIR function."""
     return _of_weight(workload) if workload.direction == "backward_weight" else _of_input(workload)
 
 
 def _of_input(workload: DepthwiseConv2dWorkload) -> Any:
-    """Each element's gradient is the sum over the outputs that its taps reach."""
+    """Return the input's gradient: each element's is a sum over the outputs that its taps reach."""
     s, d, several = workload.stride, workload.dilation, workload.multiplier
     (height, width), (top, left, _, _) = workload.kernel, workload.pads
     rows, columns = workload.out_height, workload.out_width
@@ -42,7 +42,7 @@ def _of_input(workload: DepthwiseConv2dWorkload) -> Any:
 
 
 def _of_weight(workload: DepthwiseConv2dWorkload) -> Any:
-    """Each weight's gradient is the sum over all outputs of its channel."""
+    """Return the weight's gradient: each tap's is a sum over all outputs of its channel."""
     s, d = workload.stride, workload.dilation
     (height, width), (top, left, _, _) = workload.kernel, workload.pads
     rows, columns = workload.out_height, workload.out_width

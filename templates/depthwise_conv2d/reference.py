@@ -1,4 +1,4 @@
-"""Float64 references of depthwise 2-D convolution and of its gradients."""
+"""References in float64 of depthwise 2-D convolution and of its gradients."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
 
 COLUMNS = 64
-"""Of the gradient, that meet all columns of the input in one product."""
+"""Columns of the gradient that are multiplied with the columns of the input in one product."""
 
 
 def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
-    """The exact value to within float64 rounding, of the output's shape, for what is given in the
-    workload's order. Block by block, so that little beside the result is in memory at once."""
+    """Return the exact output to within float64 rounding, for arguments in the workload's order.
+
+    It has the output's shape, and is computed block by block, so that memory holds little beside
+    it.
+    """
     if workload.direction == "backward_input":
         return _of_input(workload, *given)
     if workload.direction == "backward_weight":
@@ -35,8 +38,11 @@ def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
 
 
 def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) -> Array:
-    """The convolution at stride 1 of the sums' gradients, with zeros between them if the stride is
-    not 1, with the taps turned round."""
+    """Return the gradient of the input: a convolution, at stride 1, of the sums' gradients.
+
+    Its taps are those of the weight turned round. If the forward's stride is not 1, zeros are put
+    between the gradients.
+    """
     s, several, pads = workload.stride, workload.multiplier, workload.pads
     reaches = [(taps - 1) * workload.dilation for taps in workload.kernel]
     rows, columns = ((n - 1) * s + 1 for n in (workload.out_height, workload.out_width))
@@ -59,7 +65,7 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
             W=columns,
             KH=workload.kernel[0],
             KW=workload.kernel[1],
-            padding=(  # negative if it begins or ends within the gradients
+            padding=(  # negative if the input begins or ends within the gradients
                 reaches[0] - pads[0],
                 reaches[1] - pads[1],
                 workload.H + pads[0] - rows,
@@ -78,7 +84,10 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
 
 
 def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given) -> Array:
-    """The correlation of the input with the sums' gradients, and these gradients' sums."""
+    """Return the gradient of the weight, with the bias's behind it if the workload has one.
+
+    The weight's is the correlation of the input with the sums' gradients, the bias's is their sum.
+    """
     axes = workload.axes(range(4))
     x, g, *values = (each.transpose(axes) for each in (x, g, *z))
     height, width = workload.kernel
@@ -97,7 +106,7 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
         found[place] = met(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
 
     in_threads(sum_up, range(len(pieces)))
-    for place, block in enumerate(pieces):  # in an order that no thread decides
+    for place, block in enumerate(pieces):  # in this order, whichever thread was first
         of_taps, of_bias = found[place]
         result[(block[1], *near)] += of_taps
         biases[block[1]] += of_bias
@@ -107,9 +116,11 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
 
 
 def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
-    """For each channel and near tap the sum of the gradients times what the tap meets. A product of
-    matrices has those of all columns with each other, of which a tap's are a diagonal: far more
-    than are needed, and still sooner there than sums of their own."""
+    """Return, for each channel and near tap, the sum of gradients times the inputs it meets.
+
+    A matrix product multiplies all columns of both with each other; a tap needs one diagonal of it.
+    It computes far more than is needed, and is still quicker than separate sums.
+    """
     s, d = workload.stride, workload.dilation
     height, width = workload.near
     rows = (gradients.shape[2] - 1) * s + 1
@@ -127,7 +138,7 @@ def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> 
 
 
 def _met_by_transforms(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
-    """The same; what wraps around lies beyond the taps."""
+    """Return the same by Fourier transforms. Shifts that wrap around lie beyond the taps."""
     s, d = workload.stride, workload.dilation
     spread = np.zeros((*g.shape[:2], *((n - 1) * s + 1 for n in g.shape[2:])))
     spread[:, :, ::s, ::s] = g

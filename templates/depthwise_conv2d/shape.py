@@ -1,4 +1,4 @@
-"""A workload's numbers as CUDA sources name them."""
+"""Numbers of a workload, by the names that CUDA sources give them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from templates.kernels.written import epilogue
 
 
 def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
-    """Extents and steps, and the epilogue."""
+    """Return the workload's extents, steps and taps, and its epilogue."""
     return {**epilogue(workload), **extents(workload)}
 
 
 def extents(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
-    """Extents, steps and order of taps, and those that can touch data."""
+    """Return the extents, the steps, the order of the taps, and which taps can touch data."""
     height, width = workload.kernel
     down, across = workload.used
     return {

@@ -1,4 +1,4 @@
-"""The sums of depthwise 2-D convolution in float64, for references."""
+"""Sums of depthwise 2-D convolution in float64, for references."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from templates.exact.by_transforms import correlated
 from templates.exact.in_threads import in_threads
 
 DIRECT_TAPS = 80
-"""Taps up to which they are summed one by one; above, the transform is quicker."""
+"""The most taps that are summed one by one; for more, transforms are quicker."""
 TILE = 2**18
-"""Outputs of a plane worked on at once."""
+"""The most outputs of a large plane that are worked on at once."""
 BLOCK = 2**18
-"""Outputs of several small planes worked on at once: a few arrays of this size are in a cache."""
+"""The most outputs of small planes that are worked on at once: a cache holds a few such arrays."""
 
 Array = NDArray[np.float64]
 Block = tuple[slice, slice, slice, slice]
@@ -29,12 +29,11 @@ def sums(
     x: NDArray[np.floating[Any]],
     w: NDArray[np.floating[Any]],
 ) -> Array:
-    """The sum over taps in float64, of a forward workload's output's shape, for an input and a
-    weight of its shapes.
+    """Return the sums over the taps in float64, in the shape of a forward workload's output.
 
-    Block by block, so that little beside the result is in memory at once. Large kernels by the
-    convolution theorem, whose float64 error (about 1e-15 of the largest value) is far below any
-    ``max_error``.
+    ``x`` and ``w`` have the shapes of its input and weight. The sums are computed block by block,
+    so that memory holds little beside the result. Large kernels go by the convolution theorem,
+    whose float64 error, about 1e-15 of the largest value, is far below any ``max_error``.
     """
     down, across = workload.used
     near = tuple(slice(each.first, each.first + each.count) for each in workload.used)
@@ -53,7 +52,7 @@ def sums(
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
-    """The output in pieces: of several planes where they are small, of one where it is large."""
+    """Yield the output in pieces: of several planes if they are small, of one if it is large."""
     _, channels, height, width = shape
     across = min(width, max(TILE // height, round(TILE**0.5)))
     down = min(height, TILE // across)
@@ -70,7 +69,7 @@ def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 def window_of(
     workload: DepthwiseConv2dWorkload, x: NDArray[np.floating[Any]], block: Block
 ) -> Array:
-    """The part of x that a block of outputs is computed from, with zeros for the padding."""
+    """Return the part of x that a block of outputs is computed from, with zeros for the padding."""
     inside, padding = [], [(0, 0), (0, 0)]
     for piece, taps, extent in zip(block[2:], workload.used, x.shape[2:], strict=True):
         first = piece.start * workload.stride - taps.before
@@ -87,7 +86,7 @@ def window_of(
 def _direct(
     workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
 ) -> Array:
-    """One shifted multiply-add for each tap."""
+    """Return the sums of a block by one shifted multiply-add for each tap."""
     stride, step = workload.stride, workload.dilation
     height, width = ((extent - 1) * stride + 1 for extent in size)
     result = np.zeros((*window.shape[:2], *size))
@@ -101,7 +100,10 @@ def _direct(
 def _transformed(
     workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
 ) -> Array:
-    """A product of transforms; what wraps around lies behind the outputs."""
+    """Return the sums of a block by Fourier transforms.
+
+    Shifts that wrap around lie behind the outputs.
+    """
     stride, step = workload.stride, workload.dilation
     spread = np.zeros((len(taps), *(each.span for each in workload.used)))
     spread[:, ::step, ::step] = taps

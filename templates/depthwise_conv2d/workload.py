@@ -1,4 +1,4 @@
-"""The shape of a depthwise 2-D convolution and its limits."""
+"""Workloads of depthwise 2-D convolution, and their limits."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ Kernel = Annotated[int, Field(ge=1, le=MAX_KERNEL), Digits]
 
 @dataclass(frozen=True)
 class Taps:
-    """A row or column of taps: the ``count`` from ``first`` on, ``step`` elements apart, the first
-    of them ``before`` elements ahead of the first output's own element (behind it if negative)."""
+    """The used taps along one axis: ``count`` of them from ``first`` on, ``step`` elements apart.
+
+    The first used tap meets the element that lies ``before`` elements ahead of the first output's
+    own element, or behind it if ``before`` is negative.
+    """
 
     first: int
     count: int
@@ -41,14 +44,17 @@ class Taps:
 
     @property
     def span(self) -> int:
-        """Elements from the first to the last."""
+        """Return the elements from the first tap to the last."""
         return (self.count - 1) * self.step + 1
 
 
 class DepthwiseConv2dWorkload(WithGradients):
-    """PyTorch's ``conv2d`` with ``groups = C``: input (B, C, H, W), weight (C * multiplier, 1, KH,
-    KW), output (B, C * multiplier, Ho, Wo). In layout NHWC input and output have their channels
-    last; the weight has the same shape."""
+    """PyTorch's ``conv2d`` with ``groups = C``.
+
+    The shapes are: input (B, C, H, W), weight (C * multiplier, 1, KH, KW), output (B, C *
+    multiplier, Ho, Wo). In layout NHWC input and output have their channels last; the weight has
+    the same shape.
+    """
 
     operator: ClassVar[str] = "depthwise_conv2d"
 
@@ -98,7 +104,7 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _one_form(self) -> DepthwiseConv2dWorkload:
-        """Whatever says the same has the same fields: K if both are alike, and no usual padding."""
+        """Give equal workloads equal fields: K for a square kernel, no padding if it is usual."""
         both = (self.KH, self.KW)
         if (self.K is None) == (both == (None, None)) or (self.K is None and None in both):
             raise PydanticCustomError(
@@ -115,6 +121,7 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _within_limits(self) -> DepthwiseConv2dWorkload:
+        """Refuse a shape that has no output, reaches too far or has too large tensors."""
         top, left, bottom, right = self.pads
         height, width = self.kernel
         for padded, taps in ((self.H + top + bottom, height), (self.W + left + right, width)):
@@ -144,8 +151,11 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @property
     def is_basic(self) -> bool:
-        """Whether it is an odd square kernel with the usual padding, at stride 1 or 2, in layout
-        NCHW and without dilation or multiplier."""
+        """Return whether this is the form for which most templates of planes are written.
+
+        It has an odd square kernel with the usual padding, stride 1 or 2, layout NCHW, and neither
+        dilation nor multiplier.
+        """
         return (
             self.K is not None
             and self.K % 2 == 1
@@ -160,14 +170,14 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Height and width."""
+        """Return the kernel's height and width."""
         if self.K is not None:
             return self.K, self.K
         return self.KH or 0, self.KW or 0
 
     @property
     def pads(self) -> tuple[int, int, int, int]:
-        """Zeros at the top, left, bottom and right."""
+        """Return the zeros at the top, left, bottom and right."""
         height, width = self.kernel
         return self.padding or (height // 2, width // 2, height // 2, width // 2)
 
@@ -202,8 +212,11 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @cached_property
     def used(self) -> tuple[Taps, Taps]:
-        """The rows and columns of taps that meet the input somewhere, or one if none does. Taps
-        further out, of a kernel larger than the plane, only ever meet padding."""
+        """Return the rows and the columns of taps that meet the input somewhere.
+
+        It is one if none does. Taps further out, of a kernel larger than the plane, only ever meet
+        padding.
+        """
         top, left, _, _ = self.pads
         rows, columns = self.last_window
         return (
@@ -213,17 +226,17 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @cached_property
     def near(self) -> tuple[int, int]:
-        """How many rows and columns of taps are used."""
+        """Return how many rows and columns of taps are used."""
         rows, columns = self.used
         return rows.count, columns.count
 
     @property
     def is_flipped(self) -> bool:
-        """Whether the weight has its taps from the last to the first."""
+        """Return whether the weight has its taps from the last to the first."""
         return False
 
     def tap(self, row: T, column: T) -> tuple[Any, Any]:
-        """Where in the weight is what meets that row and column of a window."""
+        """Return the row and column in the weight of the tap at that row and column of a window."""
         if not self.is_flipped:
             return row, column
         height, width = self.kernel
@@ -241,9 +254,12 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @cached_property
     def as_forward(self) -> Flipped | None:
-        """For the gradient of an input at stride 1, if each channel has one kernel and there is no
-        activation: the convolution of the output's gradient with the taps turned round. None if
-        that would begin within the gradient."""
+        """Return the convolution that computes this gradient of an input; None if there is none.
+
+        It convolves the output's gradient with the taps turned round. That needs stride 1, one
+        kernel for each channel and no activation, and a padding no larger than the kernel's reach:
+        otherwise the convolution would begin within the gradient.
+        """
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)
         top, left, bottom, right = self.pads
         sides = (height - top, width - left, height - bottom, width - right)
@@ -261,24 +277,27 @@ class DepthwiseConv2dWorkload(WithGradients):
         )
 
     def place(self, b: T, c: T, i: T, j: T) -> tuple[T, T, T, T]:
-        """Batch, channel, row and column in the order of the layout."""
+        """Return batch, channel, row and column in the order of the layout."""
         return (b, i, j, c) if self.layout == "NHWC" else (b, c, i, j)
 
     def axes(self, place: Sequence[T]) -> tuple[T, T, T, T]:
-        """Batch, channel, row and column of a place in the layout."""
+        """Return the batch, channel, row and column of a place in the layout's order."""
         b, c, i, j = place
         return (b, j, c, i) if self.layout == "NHWC" else (b, c, i, j)
 
     @cached_property
     def last_window(self) -> tuple[int, int]:
-        """Where in the padded input the last window at stride 1 begins."""
+        """Return the row and column in the padded input at which the last window begins.
+
+        It is the last one at stride 1.
+        """
         top, left, bottom, right = self.pads
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)
         return self.H + top + bottom - height - 1, self.W + left + right - width - 1
 
 
 class Flipped(DepthwiseConv2dWorkload):
-    """With its weight's taps from the last to the first."""
+    """A workload whose weight has its taps from the last to the first."""
 
     @property
     def is_flipped(self) -> bool:

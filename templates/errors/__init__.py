@@ -1,14 +1,14 @@
-"""What can go wrong in `templates`, each with what to do about it.
+"""Errors that `templates` raises; each docstring tells the user what to do.
 
 TemplateError
 ├── InvalidConfig     the configuration is not one of the space's
-├── InvalidRecords    a log holds what can't be imported
+├── InvalidRecords    a log holds records that can't be imported
 ├── InvalidSpace      a template declared its space wrongly
 ├── SpaceTooLarge     a space has more combinations than may be enumerated
 ├── UnknownOperator   no operator has that name
-└── UnknownTemplate   an order names a template that there is not
+└── UnknownTemplate   an order names a template that does not exist
 
-What pydantic refuses is said in words of our own.
+:func:`first_refused` and :func:`sentence` put pydantic's errors into the project's own words.
 """
 
 import json
@@ -71,7 +71,7 @@ class InvalidSpace(TemplateError):
 
 @dataclass(frozen=True)
 class RecordFault:
-    """What is wrong with one record: its line in the log, from 1, the field and why."""
+    """What is wrong with one record: its line in the log, counted from 1, the field, and why."""
 
     line: int
     field: str
@@ -118,8 +118,11 @@ class UnknownTemplate(TemplateError):
 
 
 def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
-    """The first field at fault, with dots between the steps to it, and what is wrong with it;
-    ``of`` is the model that was to be made, or a union with others whose fields may be meant."""
+    """Return the first field that pydantic refuses, as a dotted path, and what is wrong with it.
+
+    ``of`` is the model that was validated, or a union with other models whose fields may be meant.
+    It is asked for similar names if the field does not exist.
+    """
     first = error.errors(include_url=False)[0]
     *within, last = first["loc"] or ("",)
     last = first.get("ctx", {}).get("field", last)
@@ -127,8 +130,10 @@ def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
 
 
 def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
-    """What one of pydantic's errors says of the field, whose name it goes on from; ``meant`` asks
-    which one was, of a field that there is not."""
+    """Return one of pydantic's errors as the rest of a sentence that begins with the field's name.
+
+    ``meant`` is the question that is put ("did you mean …?") if there is no such field.
+    """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -149,8 +154,11 @@ def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
 
 
 def _without(text: str, pattern: str) -> str | None:
-    """Which character is refused by a pattern that begins with those that may be there; if none is,
-    none of them is seen."""
+    """Say which character of a text its pattern refuses.
+
+    Return None if the pattern does not begin with a class of refused characters. If the text has
+    none of them, it is blank.
+    """
     allowed = re.match(r"\^(\[\^[^]]+\])\*", pattern)
     if allowed is None:
         return None

@@ -1,4 +1,4 @@
-"""Which field somebody may have meant who named one that there is not."""
+"""Suggestions for misspelt names of fields."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ _WORD = re.compile(r"\w{4,}")
 
 
 def near(kind: Any, path: Sequence[Any]) -> str:
-    """A question that names the fields like the last step of the path, in what may be where the
-    others lead in a model, or in one of a union's; nothing if there is none."""
+    """Return a question that names the fields that the last step of a path may mean, or "".
+
+    ``kind`` is a model or a union of models, and ``path`` leads into it; the fields are those of
+    the models that its other steps lead to.
+    """
     *steps, name = path or [""]
     models = list(_models(kind))
     for step in steps:
         within = [each.model_fields[step] for each in models if step in each.model_fields]
-        # a union's steps are tags, too, and a list's are numbers
+        # pydantic's path also has the tag of a union's member and the index of a list's item
         tagged = [each for each in models if any(step == tag for tag in _tags(each))]
         models = [*chain.from_iterable(_models(each.annotation) for each in within)] or (
             tagged or models
@@ -31,8 +34,12 @@ def near(kind: Any, path: Sequence[Any]) -> str:
 
 
 def like(name: str, described: Mapping[str, str]) -> str:
-    """The same of names with their descriptions: those like it; or else those that are described
-    by such a word and few others, before it comes to details."""
+    """Return a question that names the ``described`` names that ``name`` may mean, or "".
+
+    ``described`` maps names to their descriptions. Names that are spelt like it come first. If
+    there is none, names count whose description has a similar word, if the description has at most
+    four words before its details begin.
+    """
     by_name = {known.casefold(): [known] for known in described}
     by_word: dict[str, list[str]] = {}
     for known, description in described.items():
@@ -46,6 +53,7 @@ def like(name: str, described: Mapping[str, str]) -> str:
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in a type annotation, however deep."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for part in get_args(kind):
@@ -53,5 +61,6 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    """Return the operators by which a union tells this model from others."""
     operator = model.model_fields.get("operator")
     return get_args(operator.annotation) if operator else ()

@@ -1,1 +1,1 @@
-"""What the references of all operators share. They compute in float64."""
+"""Shared parts of the operators' references, which compute in float64."""

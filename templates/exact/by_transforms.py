@@ -1,4 +1,4 @@
-"""Sums of products at each shift, by the convolution theorem."""
+"""Correlation in float64 by the convolution theorem."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from numpy.typing import NDArray
 from templates.kernels.transform import smooth
 
 ROUNDING = 1e-15
-"""Of such a sum, in proportion to the norms of what is multiplied."""
+"""Rounding error of a sum, relative to the product of the norms of its window and its kernel."""
 
 Array = NDArray[np.float64]
 
 
 def correlated(window: Array, kernels: Array, axes: int, over: tuple[int, ...] = ()) -> Array:
-    """The sums of the products of windows and their kernels at each shift along the last ``axes``,
-    added up over the axes ``over``. What wraps around lies at the end of each axis.
+    """Return the correlation of windows with their kernels along the last ``axes`` axes.
 
-    What is no more than its rounding is zero: a stride or dilation may step over all of an impulse,
-    and a right program has zeros there.
+    Element s of the result is the sum over t of window[s + t] * kernel[t], added up over the axes
+    ``over`` as well. Shifts at which the kernel reaches beyond the window wrap around; they are at
+    the end of each axis.
+
+    Results no larger than the rounding error become zero: if a stride or dilation steps over all of
+    an impulse, a right program has zeros there.
     """
     along = tuple(range(-axes, 0))
     shape = [smooth(extent) for extent in window.shape[-axes:]]

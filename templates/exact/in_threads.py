@@ -1,4 +1,4 @@
-"""Work of NumPy's on every processor: most of its time it lets other threads run."""
+"""Threads for NumPy's work, which mostly releases the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 
 MOST = 16
-"""Each thread has a few arrays of a block's size in memory."""
+"""The most threads. Each keeps a few arrays of a block's size in memory."""
 
 
 def in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
-    """Call ``work`` on each piece, several at once. Raises what a call raises."""
+    """Call ``work`` on each piece, several at once. Raise what a call raises."""
     listed = list(pieces)
     threads = min(MOST, _processors(), len(listed))
     if threads < 2:
@@ -27,7 +27,7 @@ def in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None
 
 
 def _processors() -> int:
-    """Those that this process may use, if the system tells."""
+    """Return how many processors this process may use, or how many exist if that is not known."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

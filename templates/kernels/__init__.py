@@ -1,1 +1,1 @@
-"""What kernels of several templates share."""
+"""Parts of kernels that several templates share."""

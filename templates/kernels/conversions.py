@@ -1,4 +1,4 @@
-"""Values of programs in float32 and back in the dtype of a workload. Imports TVM."""
+"""Conversions between float32 and a workload's dtype in TIR. Imports TVM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from tvm import tirx
 
 
 def widened(value: Any, dtype: str, lanes: int = 1) -> Any:
-    """The value of that dtype, or a vector of them, in float32. bfloat16 is the first 16 bits of
-    that: in the value of a variable TVM mistakes a cast from it for one from an integer."""
+    """Return a value of this dtype, or a vector of ``lanes`` of them, as float32.
+
+    A bfloat16 is the first 16 bits of the float32, so its bits are shifted into place: TVM takes a
+    cast from a variable of bfloat16 for a cast from an integer.
+    """
     many = f"x{lanes}" if lanes > 1 else ""
     if dtype != "bfloat16":
         return value.astype(f"float32{many}")
@@ -21,14 +24,16 @@ def widened(value: Any, dtype: str, lanes: int = 1) -> Any:
 
 
 def narrowed(value: Any, dtype: str) -> Any:
-    """The float32 value in that dtype. To bfloat16 it is rounded here: what TVM makes of such a
-    cast has the value several times, and later passes refuse, or mistake, variables bound in
-    it."""
+    """Return a float32 value in this dtype.
+
+    The rounding to bfloat16, to nearest even, is written out here. TVM's own cast repeats the value
+    several times, and its later passes refuse or mistake variables that are bound in the value.
+    """
     if dtype != "bfloat16":
         return value.astype(dtype)
 
     def nearest(bits: Any) -> Any:
-        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # of two equally near the even one
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # a tie goes to the even one
         is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
         kept = tirx.Select(is_nan, tirx.const(0x7FFF, "uint32"), rounded)
         return tirx.reinterpret("bfloat16", kept.astype("uint16"))
@@ -37,6 +42,6 @@ def narrowed(value: Any, dtype: str) -> Any:
 
 
 def let(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any:
-    """``body(value)``, the value, which is of that dtype, computed once."""
+    """Return ``body(value)``, in which a value of this dtype is computed once."""
     name = tirx.Var("v", dtype)
     return tirx.Let(name, value, body(name))

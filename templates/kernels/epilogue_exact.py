@@ -1,4 +1,4 @@
-"""The epilogue in float64, for references."""
+"""Epilogue in float64, for references."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ Array = NDArray[np.float64]
 def finished(
     workload: WithEpilogue, sums: Array, added: tuple[NDArray[np.floating[Any]], ...], axis: int
 ) -> Array:
-    """The output for the exact sums. ``axis`` is that of their channels, or their rank if there is
-    only one channel."""
+    """Return the output for exact sums. ``added`` are the bias and the residual, if there are any.
+
+    ``axis`` is the axis of the sums' channels, or their rank if there is only one channel.
+    """
     rest = list(added)
     if workload.bias:
         behind = (1,) * max(0, sums.ndim - axis - 1)
@@ -31,9 +33,11 @@ def finished(
 def gradient_of_sums(
     workload: WithEpilogue, gradient: NDArray[np.floating[Any]], *sums: NDArray[np.floating[Any]]
 ) -> Array:
-    """That of the activation's result, times the activation's derivative at the sums, which are
-    there if there is an activation. Where it has no derivative, PyTorch's is taken, but of
-    hardswish at -3 the lower one."""
+    """Return the gradient of the sums: the activation's derivative at them, times ``gradient``.
+
+    ``gradient`` is that of the activation's result; ``sums`` are given if there is an activation.
+    At a point without a derivative it is PyTorch's, except for hardswish at -3, where it is 0.
+    """
     exact = gradient.astype(np.float64)
     return exact * _SLOPES[workload.activation](sums[0].astype(np.float64)) if sums else exact
 
@@ -68,7 +72,7 @@ def _slope_of_gelu(v: Array) -> Array:
 
 
 def _steps(v: Array, low: float, high: float, between: Array, above: float) -> Array:
-    """A NaN is between."""
+    """Return 0 up to ``low``, ``above`` from ``high`` on, else ``between``, also for a NaN."""
     return np.where(v <= low, 0.0, np.where(v >= high, above, between))
 
 

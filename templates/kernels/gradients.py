@@ -1,4 +1,4 @@
-"""What programs of gradients share, whatever the operator. Imports TVM."""
+"""TE computations that programs of gradients share, whatever the operator. Imports TVM."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from templates.kernels.conversions import narrowed
 
 
 def inside(condition: Any, value: Any) -> Any:
-    """The float32 value, or 0 if the condition does not hold; nothing is read then."""
+    """Return the float32 value, or 0 without reading anything if the condition does not hold."""
     return tirx.if_then_else(condition, value, tirx.const(0.0, "float32"))
 
 
 def sums_of_input(
     workload: WithEpilogue, given: Sequence[Any], term: Callable[..., Any], axes: Any
 ) -> Any:
-    """A program whose outputs are the sums of ``term(*place)`` over the axes."""
+    """Return a program whose output at each place is the sum of ``term(*place)`` over ``axes``."""
     return te.create_prim_func([*given, input_summed(workload, workload.output, term, axes)])
 
 
 def input_summed(
     workload: WithEpilogue, output: Argument, term: Callable[..., Any], axes: Any, name: str = "y"
 ) -> Any:
-    """The output of such a program, by its name there."""
+    """Return the output of :func:`sums_of_input` as a TE tensor of this ``name``."""
     shape = output.shape
     sums = te.compute(shape, lambda *at: te.sum(term(*at), axis=axes), name=_before(name, "sums"))
     return te.compute(shape, lambda *at: narrowed(sums[at], workload.dtype), name=name)
@@ -38,9 +38,11 @@ def input_summed(
 def sums_of_weight(
     workload: WithEpilogue, given: Sequence[Any], terms: int, term: Callable[[Any, Any], Any]
 ) -> Any:
-    """A program whose outputs are the sums of ``term(n, output)`` over so many n; an output is the
-    place in the weight as if it had one dimension, behind which are the biases. Sums of about as
-    many as there are of them are added up: one sum of so many terms loses their last digits."""
+    """Return a program whose outputs are the sums of ``term(n, output)`` over n < ``terms``.
+
+    ``output`` is a place in the flattened weight; the biases follow it. The terms are added up in
+    two steps of about sqrt(terms) each, because one long float32 sum would lose the last digits.
+    """
     return te.create_prim_func([*given, weight_summed(workload, workload.output, terms, term)])
 
 
@@ -51,7 +53,7 @@ def weight_summed(
     term: Callable[[Any, Any], Any],
     name: str = "y",
 ) -> Any:
-    """The output of such a program, by its name there."""
+    """Return the output of :func:`sums_of_weight` as a TE tensor of this ``name``."""
     shape = output.shape
     size = 1 << ceil_div((terms - 1).bit_length(), 2)
     few = te.reduce_axis((0, size), name="few")
@@ -77,5 +79,8 @@ def weight_summed(
 
 
 def _before(name: str, stage: str) -> str:
-    """A stage before that output. Those of a single one have had these names in stored traces."""
+    """Return the name of a stage that computes the output ``name``.
+
+    The stages of a single output have no suffix, because stored traces name them so.
+    """
     return stage if name == "y" else f"{stage}_{name}"

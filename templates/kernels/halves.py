@@ -1,4 +1,4 @@
-"""float32 on tensor cores, split into halves: the types of halves, and how many products."""
+"""float32 on tensor cores, split into halves of 16 bits, and the accuracy of their products."""
 
 from __future__ import annotations
 
@@ -8,41 +8,44 @@ from templates.epilogue import WithEpilogue
 from templates.limits import DeviceLimits
 
 HALVES = Path(__file__).with_suffix(".cu")
-"""The beginning of their sources. It needs TYPE, IS_BF16 and PRODUCTS."""
+"""The beginning of sources that multiply halves. It needs TYPE, IS_BF16 and PRODUCTS."""
 
 ARITHMETICS = {"fp16x3": ("f16", 3), "bf16x3": ("bf16", 3), "fp16": ("f16", 1), "bf16": ("bf16", 1)}
-"""PTX's name of the type, and how many products of high and low halves are summed."""
+"""PTX's name of the halves' type, and how many products of high and low halves are summed."""
 
 OF_DTYPE = {"float16": "fp16", "bfloat16": "bf16"}
-"""The arithmetic of elements that are multiplied as they are."""
+"""The arithmetic of 16-bit elements, which are multiplied as they are."""
 
 BITS = {"f16": 11, "bf16": 8}
-"""Of the mantissa."""
+"""Bits of the mantissa, by type."""
 SUMS = 1e-6
-"""What sums in float32 are right to."""
+"""The relative accuracy of sums in float32."""
 
 
 def capability(limits: DeviceLimits) -> int:
-    """75 for sm_75."""
+    """Return the compute capability as a number: 75 for sm_75."""
     return int(limits.arch.removeprefix("sm_").rstrip("af"))
 
 
 def halves(arithmetic: str) -> dict[str, object]:
-    """What sources of products are filled in with."""
+    """Return the values that fill in sources of products."""
     type_, products = ARITHMETICS[arithmetic]
     return {"TYPE": type_, "IS_BF16": type_ == "bf16", "PRODUCTS": products}
 
 
 def are_multiplied(dtype: str, limits: DeviceLimits) -> bool:
-    """Whether tensor cores multiply elements of the dtype, as those of 16 bits are."""
+    """Return whether the device's tensor cores multiply elements of this 16-bit dtype."""
     least = {"float16": 75, "bfloat16": 80}.get(dtype)
     return least is not None and capability(limits) >= least
 
 
 def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list[str]:
-    """The arithmetics that keep max_error if ``taps`` of an output's taps meet the input, whatever
-    the input: a kernel may have one large tap, whose error no other product averages out. A product
-    of float16 or bfloat16 is exact. bf16 needs compute capability 8.0: there may be none."""
+    """Return the arithmetics that keep max_error, whatever the input.
+
+    ``taps`` is how many of an output's taps meet the input. The error of a single product counts: a
+    kernel may have one large tap, whose error no other product averages out. Products of float16 or
+    bfloat16 are exact. bf16 needs compute capability 8.0, so the list may be empty.
+    """
     bf16 = capability(limits) >= 80
     if workload.dtype == "bfloat16":
         return ["bf16"] if bf16 else []
@@ -57,7 +60,10 @@ def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list
 
 
 def _of_a_product(type_: str, products: int) -> float:
-    """The largest relative error. Both factors are rounded to the bits of their halves; of three
-    products that of the low halves is left out, which may be as large as both roundings."""
+    """Return the largest relative error of a product.
+
+    Both factors are rounded to the bits of their halves. Of three products that of the two low
+    halves is left out, which may be as large as both roundings.
+    """
     bits = BITS[type_]
     return float(2.0 ** (1 - bits) if products == 1 else 2.0 ** (1 - 2 * bits))

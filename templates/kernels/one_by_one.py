@@ -1,4 +1,4 @@
-"""The schedule that makes one output after the other. Imports TVM."""
+"""Naive schedule: one output after the other. Imports TVM."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ THREADS = 256
 
 
 def one_by_one(computation: Any, dimensions: Mapping[str, int], kind: str) -> Schedule:
-    """The schedule in which each number of the outputs, by their stages' names of so many
-    dimensions, is made by itself: stages before it where it needs them. On CUDA a thread for each,
-    in blocks of 256."""
+    """Return the schedule in which each element of the outputs is computed by itself.
+
+    ``dimensions`` maps the outputs' stages to how many dimensions they have. Stages before them are
+    computed for the element that needs them. On CUDA each element has a thread, in blocks of 256.
+    """
     sch = Schedule(computation)
     for name, count in dimensions.items():
         _schedule(sch, name, count, kind)

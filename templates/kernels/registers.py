@@ -1,8 +1,8 @@
 """Sums of a CPU's program that stay in vector registers. Imports TVM.
 
 A buffer of scope ``local`` is allocated by a call of TVM's runtime, so LLVM must write its values
-there. One of scope ``global`` with less than 1024 bytes is on the stack, where LLVM makes registers
-of it.
+to memory. A buffer of scope ``global`` with less than 1024 bytes is on the stack, and LLVM turns it
+into registers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from tvm.tirx.script.builder import ir
 
 
 class Sums:
-    """So many vectors of float32, each a buffer. Only within a loop over all lanes may one be used,
-    and there must be more loops than one, or TVM shrinks it to a lane."""
+    """``count`` vectors of ``lanes`` float32 sums, each a buffer.
+
+    A vector may be used only within a loop over all lanes, and in more than one such loop:
+    otherwise TVM shrinks its buffer to one lane.
+    """
 
     def __init__(self, count: int, lanes: int) -> None:
         self._vectors = [ir.sblock_alloc_buffer((lanes,), "float32") for _ in range(count)]
@@ -33,4 +36,5 @@ class Sums:
         ir.buffer_store(self._vectors[number], value, [lane])
 
     def add(self, number: int, lane: Any, value: Any) -> None:
+        """Add a value to a lane of a vector."""
         self.store(number, lane, self.load(number, lane) + value)

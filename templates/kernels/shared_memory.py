@@ -1,4 +1,4 @@
-"""Shared memory of a CUDA block."""
+"""Size of a CUDA block's shared memory."""
 
 from templates.ceil_div import ceil_div
 
@@ -6,7 +6,7 @@ ALIGNMENT = 64
 
 
 def shared_bytes(*floats: int) -> int:
-    """Bytes of float32 arrays of these lengths, each placed as TVM places them."""
+    """Return the bytes of float32 arrays of these lengths, each placed as TVM places them."""
     end = 0
     for count in floats:
         end = ceil_div(end, ALIGNMENT) * ALIGNMENT + 4 * count

@@ -8,11 +8,12 @@ VECTOR_BYTES = 16
 
 
 def longest_vector(dtype: str) -> int:
+    """Return how many elements fill the longest vector, of 16 bytes."""
     return VECTOR_BYTES // BYTES_PER_ELEMENT[dtype]
 
 
 def vector_lengths(dtype: str, *extents: int) -> list[int]:
-    """Lengths of vectors, of which each of the extents is a whole number."""
+    """Return the lengths of vectors that divide each of the extents."""
     return [
         n
         for n in (1, 2, 4, 8)

@@ -1,5 +1,4 @@
-"""Programs written in CUDA: a source file, filled in, as a TIR function that calls it once a
-thread."""
+"""Programs written in CUDA: a filled-in source, and a TIR function that calls it once a thread."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from templates.workload import Workload
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
-COARSE = 1e-3  # a max_error that admits activations by an instruction right to 2^-11
-COARSE_SLOPES = 4e-3  # and their derivatives
+COARSE = 1e-3  # least max_error for activations by an instruction with a relative error of 2^-11
+COARSE_SLOPES = 4e-3  # the same for their derivatives
 STORES = {"cached": "", "streaming": ".cs"}
 
 _RESIDENT = """
@@ -32,7 +31,7 @@ _RESIDENT = """
 
 
 def filled(values: Mapping[str, object], *paths: Path) -> str:
-    """The files' text, one after the other, with each ``@NAME@`` replaced; booleans as 1 and 0."""
+    """Return the files' text, joined, with each ``@NAME@`` replaced; booleans become 1 and 0."""
     source = "".join(path.read_text() for path in paths)
     for name, value in values.items():
         text = str(int(value)) if isinstance(value, bool) else str(value)
@@ -41,24 +40,29 @@ def filled(values: Mapping[str, object], *paths: Path) -> str:
 
 
 def knobs(config: Mapping[str, Any]) -> dict[str, object]:
-    """A configuration's knobs by their names in capitals, as sources name them."""
+    """Return a configuration's knobs by their names in capitals, as sources name them."""
     return {name.upper(): value for name, value in config.items()}
 
 
 def resident(blocks: int | str) -> str:
-    """For the end of a source: a thread may take as many registers as let a unit hold that many
-    blocks at the same time; an expression of a launch's ``threads`` where launches differ."""
+    """Return the end of a source that lets a thread take more registers.
+
+    A thread may then take as many as let a unit hold ``blocks`` blocks at the same time. ``blocks``
+    may be an expression of a launch's ``threads``, if the launches differ.
+    """
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
 def once(name: str, source: str, blocks: int | str) -> str:
-    """The source for several launches, which a program then has once, with :func:`resident`."""
+    """Return a source, with :func:`resident`, that a program of several launches has only once."""
     return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"
 
 
 def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:
-    """What ``elements.cu`` is filled in with. ``stores`` is one of STORES; ``kept`` whether loads
-    stay where the source has them."""
+    """Return the values that fill in ``elements.cu``.
+
+    ``stores`` is one of STORES. ``kept`` says whether loads must stay where the source has them.
+    """
     return {
         "DTYPE": dtype,
         "IS_FLOAT": dtype == "float32",
@@ -69,8 +73,11 @@ def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:
 
 
 def epilogue(workload: WithEpilogue) -> dict[str, object]:
-    """What ``epilogue.cu`` is filled in with, and a function that uses it: its parameters for what
-    is ADDED, and the names of these or null pointers."""
+    """Return the values that fill in ``epilogue.cu``, and a function that uses it.
+
+    ADDED are the function's parameters for bias and residual; their names, or null pointers if they
+    are absent, are passed on.
+    """
     added = {"BIAS": workload.bias, "RESIDUAL": workload.residual}
     names = {name: name.lower() if there else "nullptr" for name, there in added.items()}
     parameters = [f"const void* __restrict__ {names[name]}, " for name in added if added[name]]
@@ -87,8 +94,11 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
 
 
 def derivative(workload: WithEpilogue) -> dict[str, object]:
-    """What ``derivative.cu`` is filled in with, and a function of a gradient that uses it: its
-    parameter for the SUMS, and its name or a null pointer."""
+    """Return the values that fill in ``derivative.cu``, and a gradient's function that uses it.
+
+    GIVEN is the function's parameter for the sums, and SUMS its name, or a null pointer if there is
+    no activation.
+    """
     is_there = workload.activation != "none"
     return {
         "HAS_DERIVATIVE": is_there,
@@ -101,8 +111,11 @@ def derivative(workload: WithEpilogue) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Launch:
-    """A grid of ``blocks`` by ``threads`` that calls ``function`` of a source with the program's
-    arguments and ``shared``, ``words`` 32-bit words of a block's shared memory, if it has any."""
+    """A grid of ``blocks`` by ``threads`` that calls a ``function`` of a source.
+
+    The function takes the program's arguments and, if ``words`` is not 0, a pointer ``shared`` to
+    that many 32-bit words of shared memory.
+    """
 
     function: str
     blocks: int
@@ -113,15 +126,18 @@ class Launch:
 def program(
     workload: Workload, function: str, source: str, blocks: int, threads: int, words: int = 0
 ) -> Any:
-    """One launch of a function of the source, which takes the workload's arguments."""
+    """Return a program of one launch of a function, which takes the workload's arguments."""
     return launched(workload, source, [Launch(function, blocks, threads, words)])
 
 
 def launched(
     workload: Workload, source: str, launches: Sequence[Launch], workspace: int = 0
 ) -> Any:
-    """The launches, one after the other, of functions of the source. They take the workload's
-    arguments, then the workspace, if it has any elements."""
+    """Return a program of several launches, one after the other.
+
+    Their functions take the workload's arguments, and after them the workspace if it has any
+    elements.
+    """
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True})

@@ -1,4 +1,4 @@
-"""Importing logs, ours and other tools'. Each is recognised by how it begins."""
+"""Import of logs, of this project and of other tools. Each is recognised by how it begins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from templates.records.record import parse
 __all__ = ["Log", "Refused", "Shape", "read"]
 
 HEAD = 4096
-"""The first record, which identifies the tool, is within so many bytes."""
+"""The most bytes of the first record that are looked at to identify the tool."""
 
 
 def read(content: bytes) -> Log:
-    """Read a log. Our own lines are imported all or none, as configurations to be measured. Another
-    tool's log gives the shapes that can be expressed, to be tuned, and reasons for the rest. Raises
-    InvalidRecords, with the format's name, if nothing of it can be imported."""
+    """Read a log in any known format.
+
+    A log of this project is imported as configurations to measure, all or none. Another tool's log
+    gives the shapes that can be expressed, as orders to tune, and the reasons why others can't.
+    Raise InvalidRecords, with the format's name, if nothing of the log can be imported.
+    """
     head = _first_record(content)
     for pattern, reader in _READERS:
         if pattern.match(head):
@@ -28,7 +31,7 @@ def read(content: bytes) -> Log:
 
 
 def _first_record(content: bytes) -> bytes:
-    """Its beginning, after blank lines and comments."""
+    """Return the first record's beginning, after blank lines and comments."""
     return _PASSED_OVER.sub(b"", content[: 4 * HEAD])[:HEAD]
 
 

@@ -1,7 +1,8 @@
-"""AutoTVM's logs, as TVM wrote them until 0.18 and as TopHub keeps them: the shapes of their tasks.
+"""Shapes from AutoTVM's logs, as TVM wrote them until 0.18 and as TopHub keeps them.
 
 A task's arguments are those of TOPI's function: tensors as ``["TENSOR", shape, dtype]``, then
-strides, padding, dilation, and at the end layouts and the output's dtype."""
+strides, padding, dilation, and at the end layouts and the output's dtype.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +22,20 @@ TAKES = "shapes of depthwise_conv2d_nchw, conv1d_ncw and our own tasks, as order
 _DEPTHWISE = (
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nchw_spatial_pack",
-    "depthwise_conv2d_nchwc",  # Adreno's, on textures; its arguments are NCHW
+    "depthwise_conv2d_nchwc",  # the form for Adreno's textures; its arguments are NCHW
     "depthwise_conv2d_NCHWc",
 )
 _CONV1D = ("conv1d_ncw",)
 _LAYOUTS = ("NCHW", "NCW")
 _TARGETS: dict[str, Target] = {"cuda": "cuda", "llvm": "cpu"}
-"""Kinds of target. Shapes of other targets may be tuned on any device."""
+"""Kinds of target by TVM's names. Shapes of other targets may be tuned on any device."""
 
 
 def read(content: bytes) -> Log:
-    """Raises InvalidRecords, which says what can be imported, if no shape can be."""
+    """Read the log's shapes.
+
+    Raise InvalidRecords, which says what can be imported, if no shape can be.
+    """
     return gathered(NAME, TAKES, _records(content))
 
 
@@ -91,7 +95,7 @@ def _window(arguments: Any) -> Window:
 
 
 def _pairs(arguments: Any) -> dict[str, Any]:
-    """Our own export's: the workload's fields with their names."""
+    """Return the fields of a task that this project exported: the workload's names and values."""
     try:
         return {name: value for name, value in arguments}  # noqa: C416 - dict() takes strings
     except (ValueError, TypeError) as error:

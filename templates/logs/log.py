@@ -1,4 +1,4 @@
-"""The content of a log: configurations to measure, shapes to tune, and what can't be imported."""
+"""Content of an imported log: configurations to measure, shapes to tune, and refused records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Target = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class Shape:
-    """A workload that another tool's log names. It is tuned from the start, because the log's
-    configurations are for another program."""
+    """A workload that another tool's log names.
+
+    It is tuned from the start, because the log's configurations are for another program.
+    """
 
     workload: Workload
     target: Target
@@ -33,7 +35,10 @@ class Refused:
 
 @dataclass(frozen=True)
 class Log:
-    """``shapes`` has each shape once, ``refused`` each reason once, the most frequent first."""
+    """A log that was read: its format's name and how many records it has.
+
+    ``shapes`` has each shape once, ``refused`` each reason once, the most frequent first.
+    """
 
     format: str
     records: int
@@ -43,12 +48,14 @@ class Log:
 
 
 class NotExpressible(Exception):
-    """A record names no workload of ours. The message is the reason."""
+    """A record names no workload of this project. The message is the reason."""
 
 
 def gathered(name: str, takes: str, records: Iterable[tuple[int, Shape | NotExpressible]]) -> Log:
-    """The importable part of another tool's log, given as records with their lines.
-    Raises InvalidRecords if none can be, or if there are too many."""
+    """Return the importable part of another tool's log, given as records with their lines.
+
+    Raise InvalidRecords if none can be imported, or if there are too many.
+    """
     shapes: dict[tuple[str, str], Shape] = {}
     refused: dict[str, Refused] = {}
     count = 0

@@ -1,4 +1,4 @@
-"""Other tools' convolutions as workloads of ours, or the reason why they can't be."""
+"""Other tools' convolutions as workloads, or the reason why they can't be expressed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ MAX_FIELDS = 64
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution's tensors, channels first, and how its kernel moves over the input. The values
-    are those of a log, and are checked when they are used."""
+    """A convolution's tensors, channels first, and how its kernel moves over the input.
+
+    The values come from a log and are checked when they are used.
+    """
 
     data: Any
     weight: Any
@@ -30,7 +32,7 @@ class Window:
 
 
 def depthwise_conv2d(window: Window) -> Workload:
-    """Raises NotExpressible."""
+    """Return the workload of a depthwise 2-D convolution. Raise NotExpressible if there is none."""
     B, C, H, W = _extents("input", window.data, 4)
     channels, multiplier, KH, KW = _extents("weight", window.weight, 4)
     if channels != C:
@@ -52,7 +54,7 @@ def depthwise_conv2d(window: Window) -> Workload:
 
 
 def conv1d(window: Window) -> Workload:
-    """Raises NotExpressible."""
+    """Return the workload of a 1-D convolution. Raise NotExpressible if there is none."""
     B, C, M = _extents("input", window.data, 3)
     F, summed, N = _extents("weight", window.weight, 3)
     if summed not in (1, C):
@@ -74,7 +76,7 @@ def conv1d(window: Window) -> Workload:
 
 
 def named(name: str, fields: Any) -> Workload:
-    """A workload of one of our operators. Raises NotExpressible."""
+    """Return a workload of one of the operators. Raise NotExpressible if a field is wrong."""
     if not isinstance(fields, dict) or len(fields) > MAX_FIELDS:
         raise NotExpressible(
             f"{name}: the workload must be an object of at most {MAX_FIELDS} names"
@@ -103,7 +105,7 @@ def _numbers(name: str, given: Any) -> list[int]:
 
 
 def _each(name: str, given: Any, dimensions: int) -> list[int]:
-    """One number for each dimension. A single number stands for all."""
+    """Return one number for each dimension. A single number stands for all."""
     numbers = _numbers(name, given)
     if len(numbers) not in (1, dimensions):
         raise NotExpressible(f"its {name} is {quoted(given)}; {dimensions} numbers are read here")
@@ -111,7 +113,7 @@ def _each(name: str, given: Any, dimensions: int) -> list[int]:
 
 
 def _alike(name: str, given: Any) -> int:
-    """The number of both dimensions."""
+    """Return the number of both dimensions. Raise NotExpressible if they differ."""
     down, across = _each(name, given, 2)
     if down != across:
         raise NotExpressible(f"its {name} is {down} and {across}; here both are the same")
@@ -119,7 +121,10 @@ def _alike(name: str, given: Any) -> int:
 
 
 def _sides(given: Any, dimensions: int) -> list[int]:
-    """Zeros before each dimension, then after each. A number given once stands for both sides."""
+    """Return the zeros before each dimension, then those after each.
+
+    A number given once stands for both sides.
+    """
     numbers = _numbers("padding", given)
     if len(numbers) == 2 * dimensions:
         return numbers

@@ -1,5 +1,8 @@
-"""T4 results, as Kernel Tuner writes them. They name configurations of a kernel and not what it
-computes: only those that name an operator and a workload besides, as ours do, can be used."""
+"""Shapes from results in the T4 format, as Kernel Tuner writes it.
+
+The format names configurations of a kernel and not what the kernel computes. Only results that name
+an operator and a workload besides, as this project's do, can be used.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ TAKES = "results that name an operator and its workload, as our own do, as order
 
 
 def read(content: bytes) -> Log:
-    """Raises InvalidRecords, which says what can be imported, if no shape can be."""
+    """Read the results' shapes.
+
+    Raise InvalidRecords, which says what can be imported, if no shape can be.
+    """
     try:
         results = json.loads(content)["results"]
     except (ValueError, RecursionError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""Known formats of which nothing can be imported. Each is refused by its name."""
+"""Known formats from which nothing can be imported. Each is refused by its name."""
 
 from __future__ import annotations
 

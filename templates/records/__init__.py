@@ -1,1 +1,1 @@
-"""MetaSchedule records and traces."""
+"""Records of a log, and traces of MetaSchedule."""

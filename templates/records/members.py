@@ -1,5 +1,7 @@
-"""The members of JSON's objects, each of which is to be there once: of two of the same name a
-parser takes one, and whoever wrote them may have meant the other."""
+"""JSON objects whose members must not repeat.
+
+A parser keeps one of two members of the same name, and their author may have meant the other.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 
 class GivenTwice(ValueError):
-    """Give the member that the message names once."""
+    """An object has a member twice. Give the member that the message names once."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name[:60]!a} is given more than once; give it once")
@@ -16,7 +18,10 @@ class GivenTwice(ValueError):
 
 
 def each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """``object_pairs_hook`` of :func:`json.loads`. Raises GivenTwice."""
+    """Return the members as a dict; for ``object_pairs_hook`` of :func:`json.loads`.
+
+    Raise GivenTwice if a name repeats.
+    """
     found = dict(members)
     if len(found) < len(members):
         [(name, _)] = Counter(name for name, _ in members).most_common(1)

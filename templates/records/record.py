@@ -1,7 +1,8 @@
 """Records of a log, which may come from anywhere and are checked field by field.
 
-An import takes a workload and a configuration of one of our templates or of the naive schedule,
-never a program, a trace or a time."""
+An import takes a workload and a configuration of a template or of the naive schedule. It never
+takes a program, a trace or a time.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +26,14 @@ from templates.workload import Workload
 
 MAX_RECORDS = 10_000
 MAX_FAULTS = 20
-"""After so many faults the rest of the log is not read."""
+"""The rest of a log is not read after this many faults."""
 MAX_WORKLOADS = 256
-"""The most workloads of a log. Each is a job, and all jobs of a log are stored at once."""
+"""The most workloads of a log. Each becomes a job, and all jobs of a log are stored at once."""
 MAX_LINE_BYTES = 1 << 20
-"""Ten times the size of MetaSchedule's record of a best. Together with MAX_NAMES it bounds the cost
-of a line before anything of it is checked."""
+"""The most bytes of a line: ten times the size of MetaSchedule's record of a best.
+
+Together with MAX_NAMES it bounds the cost of a line before any of it is checked.
+"""
 MAX_NAMES = 256
 """The most names of one object."""
 MAX_KNOBS = 64
@@ -65,18 +68,23 @@ class RecordLine(BaseModel):
 
 @dataclass(frozen=True)
 class Imported:
-    """A configuration for a workload on a kind of device. A worker finds out whether it is in the
-    template's space there, and whether it is right."""
+    """A configuration for a workload on a kind of device.
+
+    A worker finds out whether it is in the template's space on its device, and whether it is right.
+    """
 
     workload: Workload
     target: Literal["cpu", "cuda"]
     template_version: int
     config: dict[str, Any]
-    source: dict[str, Any]  # the line, the device and the time in its log
+    source: dict[str, Any]  # the line in its log, and the device and the time given there
 
 
 class _Refused(Exception):
-    """``field`` may be any name in the log. The fault names its beginning, in ASCII."""
+    """A record can't be imported. ``field`` may be any name in the log.
+
+    The fault names the beginning of it, in ASCII.
+    """
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -84,8 +92,11 @@ class _Refused(Exception):
 
 
 def parse(lines: Iterable[bytes]) -> list[Imported]:
-    """All records of a log in JSON lines: ours, or MetaSchedule's as we export them. Blank lines
-    are ignored. Raises InvalidRecords, which names each wrong line and field."""
+    """Return all records of a log in JSON lines.
+
+    They are this project's, or MetaSchedule's as this project exports them. Blank lines are
+    ignored. Raise InvalidRecords, which names each wrong line and field.
+    """
     found: list[Imported] = []
     faults: list[RecordFault] = []
     jobs: set[tuple[str, str]] = set()
@@ -111,6 +122,10 @@ def parse(lines: Iterable[bytes]) -> list[Imported]:
 
 
 def _object(line: bytes) -> dict[str, Any]:
+    """Return the record of a line, or raise _Refused.
+
+    Of a record of MetaSchedule it is the part under ``convtune``.
+    """
     if len(line) > MAX_LINE_BYTES:
         raise _Refused("record", f"has more than {MAX_LINE_BYTES} bytes; no record needs so many")
 
@@ -174,6 +189,7 @@ def _workload(line: RecordLine) -> Workload:
 
 
 def _check_template(line: RecordLine) -> None:
+    """Raise _Refused if the record's template or its version is not one of this release."""
     if line.template == Trace.name:
         raise _Refused(
             "template",
@@ -182,7 +198,7 @@ def _check_template(line: RecordLine) -> None:
         )
     templates = operator(line.operator).templates
     versions = {each.name: each.version for each in templates if each.kind == line.target}
-    versions[NAIVE] = naive_on(line.target).version  # it takes part in every round, and may win
+    versions[NAIVE] = naive_on(line.target).version  # a finalist of every round, so it may be best
     if line.template not in versions:
         names = ", ".join(versions)
         raise _Refused("template", f"must be one of {names} for {line.operator} on {line.target}")
@@ -196,6 +212,7 @@ def _check_template(line: RecordLine) -> None:
 
 
 def _check_config(line: RecordLine) -> None:
+    """Raise _Refused if a knob's name or value is not of a form that any template has."""
     if line.config.get("template") != line.template:
         raise _Refused("config.template", f"must be {line.template}, the record's template")
     if len(line.config) > MAX_KNOBS:
@@ -222,15 +239,17 @@ def _scalar(value: Any, whole: bool) -> bool:
 
 
 def _place(*steps: str | int) -> str:
-    """The field, or the record if the field can't be named, as one with half a character."""
+    """Return a field's dotted name: '' for an empty step, "record" if there are no steps."""
     return ".".join(str(step) or "''" for step in steps) or "record"
 
 
 def _time(time_us: float | None) -> float | None:
+    """Return the time in µs if it is positive and finite, else None."""
     return time_us if time_us is not None and 0 < time_us < math.inf else None
 
 
 def _device(device: dict[str, Any] | None) -> str | None:
+    """Return the device's name in ASCII, cut off after 200 characters; None if there is none."""
     name = (device or {}).get("name")
     return name[:200].encode("ascii", "replace").decode() if isinstance(name, str) else None
 

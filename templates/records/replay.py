@@ -1,4 +1,7 @@
-"""MetaSchedule's JSON of a trace: written, and applied again. Functions import TVM when called."""
+"""JSON of MetaSchedule's traces: written from a trace, and applied to a program again.
+
+Functions import TVM when they are called.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ _PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 
 
 def replayed(computation: Any, text: object) -> Any:
-    """The trace applied to a TIR function, a ``tvm.s_tir.Schedule``. Raises InvalidConfig for
-    what is no trace of it."""
+    """Return the ``tvm.s_tir.Schedule`` that results if a trace is applied to a TIR function.
+
+    Raise InvalidConfig if ``text`` is not the JSON of a trace of this function.
+    """
     import tvm
     from tvm.s_tir import Schedule
     from tvm.s_tir.schedule import Trace
@@ -32,7 +37,7 @@ def replayed(computation: Any, text: object) -> Any:
     schedule = Schedule(tvm.IRModule({"main": computation}))
     try:
         Trace.apply_json_to_schedule(steps, schedule)
-    except Exception as error:  # TVM raises its own, and Python's
+    except Exception as error:  # TVM raises errors of its own and of Python
         reason = " ".join(str(error).split())[:200]
         raise InvalidConfig(
             f"trace: does not apply to this workload ({reason}); search again"
@@ -46,7 +51,7 @@ def replayed(computation: Any, text: object) -> Any:
 
 
 def _is_trace(value: Any) -> bool:
-    """Whether a value has the structure of a trace. If not, TVM would read out of bounds."""
+    """Return whether a value has the structure of a trace. If not, TVM would read out of bounds."""
     if not _has(value, list, list):
         return False
     steps, decisions = value
@@ -57,8 +62,11 @@ def _is_trace(value: Any) -> bool:
 
 
 def _must_be_harmless(trace: Any) -> None:
-    """Raises InvalidConfig if a step could bring its own code into the program. A trace may come
-    from anyone who can write to the database, and the library that is built from it is signed."""
+    """Raise InvalidConfig if a step could bring its own code into the program.
+
+    A trace may come from anyone who can write to the database, and the library that is built from
+    it is signed.
+    """
     strange = next((text for text in _texts(trace) if not _WORD.fullmatch(text)), None)
     if strange is not None:
         raise InvalidConfig(f"trace: {strange[:60]!r} is no name; search again")
@@ -72,7 +80,7 @@ def _must_be_harmless(trace: Any) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in nested lists and objects, however deep."""
+    """Yield all texts in nested lists and objects, however deep."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -85,18 +93,19 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _has(value: Any, *kinds: type) -> bool:
+    """Return whether a value is a list of elements of these types, one each."""
     return (
         isinstance(value, list) and len(value) == len(kinds) and all(map(isinstance, value, kinds))
     )
 
 
 def text_of(trace: Any) -> str:
-    """The JSON of a ``tvm.s_tir.schedule.Trace``."""
+    """Return the JSON of a ``tvm.s_tir.schedule.Trace``."""
     return json.dumps(plain(trace.as_json()), separators=(",", ":"))
 
 
 def plain(value: Any) -> Any:
-    """TVM's containers and numbers as Python's."""
+    """Return TVM's containers and numbers as Python's."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if hasattr(value, "items"):

@@ -1,4 +1,4 @@
-"""MetaSchedule's result as a configuration: the primitives that it applied, and its choices."""
+"""Configuration of MetaSchedule's result: the trace of the primitives that it applied."""
 
 from __future__ import annotations
 
@@ -11,34 +11,43 @@ from templates.workload import Workload
 
 
 class Trace:
-    """Not a template: it is for every operator and kind of device. It has no space, because only
-    MetaSchedule's search can tell what would be in it. A configuration is ``{"template": "trace",
-    "trace": text}``, the text MetaSchedule's JSON of a trace, its postprocessing included.
+    """The schedule of a trace, for any operator and kind of device.
 
-    ``version`` is part of every record, as a template's is: raise it when a baseline's computation
-    changes. Importing this never imports TVM; :meth:`computation` and :meth:`schedule` do.
+    It is not a template. It has no space, because only MetaSchedule's search can tell what would be
+    in it. A configuration is ``{"template": "trace", "trace": text}``, in which the text is
+    MetaSchedule's JSON of a trace, its postprocessing included.
+
+    ``version`` is part of every record, as a template's is: raise it when the computation of an
+    operator's baseline changes. Importing this module never imports TVM; :meth:`computation` and
+    :meth:`schedule` do.
     """
 
     name = "trace"
     version = 1
 
     def config(self, text: str) -> Config:
-        """The configuration of a trace, given as JSON."""
+        """Return the configuration of a trace, given as JSON text."""
         return {"template": self.name, "trace": text}
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
-        """MetaSchedule's programs for a CPU are parallel wherever there is more than one thread;
-        None on a GPU."""
+        """Return how many threads of the CPU the program runs on; None on a GPU.
+
+        It is all of them, because MetaSchedule makes its programs for CPUs parallel.
+        """
         return limits.units if limits.kind == "cpu" else None
 
     def computation(self, workload: Workload, config: Config) -> Any:
-        """The unscheduled program, a TIR function of the workload's arguments, the same for every
-        configuration: the naive schedule's."""
+        """Return the unscheduled program, a TIR function of the workload's arguments.
+
+        It is the naive schedule's, the same for every configuration.
+        """
         baseline = importlib.import_module(f"templates.{workload.operator}.ladder.baseline")
         return baseline.computation(workload)
 
     def schedule(self, workload: Workload, config: Config) -> Any:
-        """The trace applied, a ``tvm.s_tir.Schedule`` whose ``mod`` has one function ``main``.
-        Raises InvalidConfig for what is no trace of this workload."""
+        """Return the trace applied, a ``tvm.s_tir.Schedule`` with one function ``main``.
+
+        Raise InvalidConfig if the text is not a trace of this workload.
+        """
         room = importlib.import_module("templates.records.replay")
         return room.replayed(self.computation(workload, config), config.get("trace"))

@@ -1,1 +1,1 @@
-"""Knobs, and the spaces they span."""
+"""Search spaces: knobs, constraints between them, and the configurations that they span."""

@@ -1,4 +1,4 @@
-"""Combinations of knobs as numbers in a mixed radix: one digit a knob, 0 if it is absent."""
+"""Codes of combinations of knobs: numbers in a mixed radix, one digit a knob, 0 if it is absent."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,10 @@ from templates.spaces.knob import Config, Knob, copied, quoted
 
 
 def weights(knobs: Sequence[Knob]) -> list[int]:
-    """The weight of each knob's digit. The last knob varies fastest. Raises SpaceTooLarge."""
+    """Return the weight of each knob's digit; the last knob varies fastest.
+
+    Raise SpaceTooLarge if the codes would not fit into 62 bits.
+    """
     worth, product = [], 1
     for knob in reversed(knobs):
         worth.append(product)
@@ -20,7 +23,7 @@ def weights(knobs: Sequence[Knob]) -> list[int]:
 
 
 class Codec:
-    """Converts codes to knobs and back. Each knob may depend on earlier ones."""
+    """Converter between codes and knobs. A knob may depend on earlier ones."""
 
     def __init__(self, knobs: Sequence[Knob]) -> None:
         self._knobs = {knob.name: knob for knob in knobs}
@@ -28,7 +31,7 @@ class Codec:
         self._deciding = {name for knob in knobs for name, _ in knob.when}
 
     def decode(self, code: int) -> Config:
-        """The knobs present, in their order."""
+        """Return the knobs that are present in a code's combination, in their order."""
         config: Config = {}
         for knob, worth in self._digits:
             digit, code = divmod(code, worth)
@@ -37,7 +40,10 @@ class Codec:
         return config
 
     def encode(self, knobs: Mapping[str, Any]) -> int:
-        """The code of the knobs present. Raises InvalidConfig, which names the wrong knob."""
+        """Return the code of the knobs that are present.
+
+        Raise InvalidConfig, which names the wrong knob.
+        """
         for name in knobs:
             if name not in self._knobs:
                 known = ", ".join(self._knobs) or "none"
@@ -60,7 +66,10 @@ class Codec:
         return code
 
     def neighbours(self, config: Config) -> set[int]:
-        """The codes of those that differ from `config` in exactly one of the knobs both have."""
+        """Return the codes of combinations that differ from `config` in one knob that both have.
+
+        If the change makes other knobs present, each of their values gives a neighbour.
+        """
         code = self.encode(config)
         codes: set[int] = set()
         for knob, worth in self._digits:
@@ -77,7 +86,7 @@ class Codec:
         return codes
 
     def _agreeing(self, wanted: Config) -> Iterator[int]:
-        """The combinations that agree with `wanted` on every knob that both have."""
+        """Yield the codes of combinations that agree with `wanted` on every knob that both have."""
 
         def descend(depth: int, code: int, config: Config) -> Iterator[int]:
             if depth == len(self._digits):

@@ -1,4 +1,4 @@
-"""The valid combinations of knobs, as the codes of `codec`."""
+"""Enumeration of a space: the codes of the combinations of knobs that its constraints accept."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_TRIED = 2**22
 class Constraint:
     """A condition between knobs.
 
-    `reads` names the knobs that decide it, empty for "any". With it, whole branches are cut
-    before the remaining knobs are tried.
+    `reads` names the knobs that decide it; empty means that any may. If it is given, whole branches
+    are cut before the remaining knobs are tried.
     """
 
     name: str
@@ -28,9 +28,9 @@ class Constraint:
     reads: tuple[str, ...] = ()
 
     def depth(self, knobs: Sequence[Knob]) -> int:
-        """How many of the knobs, in their order, are set when the constraint can be judged.
+        """Return how many of the knobs, in their order, are set when the constraint can be judged.
 
-        Raises InvalidSpace if it reads a knob that is not among them.
+        Raise InvalidSpace if it reads a knob that is not among them.
         """
         place = {knob.name: depth + 1 for depth, knob in enumerate(knobs)}
         for name in self.reads:
@@ -39,23 +39,23 @@ class Constraint:
         return max((place[name] for name in self.reads), default=len(knobs))
 
     def accepts(self, config: Config) -> bool:
-        """Whether it holds. Raises InvalidSpace if it reads a knob that is not there."""
+        """Return whether the condition holds. Raise InvalidSpace if it reads a missing knob."""
         try:
             return bool(self.holds(config))
         except KeyError as error:
             raise self.unknown(error) from error
 
     def unknown(self, knob: KeyError) -> InvalidSpace:
-        """For a knob that it reads and that is not there."""
+        """Return the error for a knob that the condition reads although it can be absent."""
         return InvalidSpace(
             f"constraint {self.name!r} reads knob {knob}, which not every configuration has"
         )
 
 
 def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> array[int]:
-    """The codes of all combinations that every constraint accepts, ascending.
+    """Return the codes of all combinations that every constraint accepts, ascending.
 
-    Raises SpaceTooLarge, and InvalidSpace if a constraint reads a knob that is not there.
+    Raise SpaceTooLarge, or InvalidSpace if a constraint reads a knob that is absent.
     """
     checks: list[list[Constraint]] = [[] for _ in range(len(knobs) + 1)]
     for constraint in constraints:
@@ -75,7 +75,7 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> arr
 
 
 def _accepted(partial: Partial, constraints: Sequence[Constraint]) -> Partial:
-    # one after the other, as a later one may rely on an earlier one
+    # One after the other, because a later constraint may rely on an earlier one.
     for constraint in constraints:
         try:
             partial = partial.kept(partial.accepted(constraint.holds))

@@ -1,4 +1,4 @@
-"""Blocks and threads of a GPU, and what stands for them on a CPU."""
+"""Loops of blocks and threads: bound on a GPU, parallel or serial on a CPU."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ MAX_GRID_Y = 65_535
 
 
 class Grid:
-    """Binds a schedule's loops for a kind of target. On CUDA blocks and threads; on a CPU the
-    blocks are one parallel loop, and each thread of a block is a turn of an inner loop."""
+    """Binder of a schedule's loops for a kind of target.
+
+    On CUDA loops become blocks and threads. On a CPU the blocks are one parallel loop, and the
+    threads of a block stay loops inside it.
+    """
 
     def __init__(self, sch: Schedule, kind: str) -> None:
         self._sch, self.cuda = sch, kind == "cuda"
 
     @property
     def shared(self) -> str:
-        """Scope of what the threads of a block share."""
+        """Return the memory scope of data that the threads of a block share."""
         return "shared" if self.cuda else "global"
 
     def blocks(self, x: Any, y: Any = None) -> Any:
-        """Neighbouring loops, outermost first. A loop too long for the grid's second axis takes
-        the third as well. The innermost loop that was bound."""
+        """Bind one or two neighbouring loops to blocks; return the innermost loop that was bound.
+
+        If there are two, ``x`` is the outer one. A loop ``y`` too long for the grid's second axis
+        is split over the third axis as well.
+        """
         sch = self._sch
         if not self.cuda:
             outer = x if y is None else sch.fuse(x, y, preserve_unit_iters=True)
@@ -41,7 +47,7 @@ class Grid:
         return y
 
     def threads(self, x: Any, y: Any = None) -> None:
-        """The loops of a block's threads, neighbours along ``x``."""
+        """Bind the loops of a block's threads. Neighbouring threads are neighbours along ``x``."""
         if not self.cuda:
             return
         self._sch.bind(x, "threadIdx.x")
@@ -49,10 +55,12 @@ class Grid:
             self._sch.bind(y, "threadIdx.y")
 
     def stage(self, stage: Any, loop: Any, threads: tuple[int, ...]) -> None:
-        """Compute a 1-D stage at a loop for the whole block, its threads (along y and x, or x)
-        working together."""
+        """Compute a one-dimensional stage at a loop, by all threads of a block together.
+
+        ``threads`` is the block's extent along (y, x) or (x,).
+        """
         sch = self._sch
-        # the scope first: it decides whether a stage covers one thread's region or the block's
+        # The scope first: it decides whether the stage covers one thread's region or the block's.
         sch.set_scope(stage, 0, self.shared)
         sch.compute_at(stage, loop, preserve_unit_loops=True)
         if self.cuda:
@@ -62,9 +70,11 @@ class Grid:
 
 
 def frames(kind: str) -> tuple[Callable[[int], Any], Callable[..., Any], str]:
-    """For programs written in TVMScript: the loop over blocks, the loop over a block's threads
-    (given their number, and ``"y"`` for those along the second axis), and the scope of what they
-    share."""
+    """Return the loop frames and the memory scope for a program that is written in TVMScript.
+
+    They are the loop over blocks, the loop over a block's threads (called with their number, and
+    with ``"y"`` for the second axis), and the scope of data that the threads share.
+    """
     if kind == "cuda":
         return (
             lambda extent: T.thread_binding(extent, thread="blockIdx.x"),

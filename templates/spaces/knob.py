@@ -1,4 +1,4 @@
-"""One named choice of a schedule."""
+"""Knob: one named choice of a schedule, and helpers for its values."""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -14,12 +14,16 @@ Value = bool | int | float | str | None | list[int]
 Condition = tuple[tuple[str, tuple[Value, ...]], ...]
 
 BRIEF = 80
+"""The most characters of a value in a message or a table."""
 
 _SCALARS = (bool, int, float, str, type(None))
 
 
 def _exact(value: object) -> Hashable:
-    """A key that distinguishes 1, True and 1.0. None if it is neither a scalar nor a list."""
+    """Return a key that tells 1, True and 1.0 apart.
+
+    Return None if the value is neither a JSON scalar nor a list of them.
+    """
     if type(value) in _SCALARS:
         return (type(value), value)
     if type(value) is list and all(type(part) in _SCALARS for part in value):
@@ -29,7 +33,7 @@ def _exact(value: object) -> Hashable:
 
 @dataclass(frozen=True)
 class Knob:
-    """A choice between `values`, present only if each knob in `when` has one of those values.
+    """A choice between `values`, present only if each knob in `when` has a value listed there.
 
     The values are distinct JSON scalars, or lists of integers for a split.
     """
@@ -47,26 +51,26 @@ class Knob:
         for value in self.values:
             if _exact(value) is None or (isinstance(value, float) and not math.isfinite(value)):
                 raise InvalidSpace(f"knob {quoted(self.name)}: {quoted(value)} is no JSON scalar")
-        # By Python's equality, so that 1, 1.0 and True can't meet in one knob.
+        # Compared by Python's equality, so that no knob can have two of 1, 1.0 and True.
         if len(distinct(self.values)) < len(self.values):
             raise InvalidSpace(f"knob {quoted(self.name)} has a value twice: values are distinct")
         digits = {_exact(value): digit for digit, value in enumerate(self.values)}
         object.__setattr__(self, "_digits", digits)
 
     def digit(self, value: object) -> int | None:
-        """The place of `value` among the values, None if it is not one of them."""
+        """Return the place of `value` among the values, or None if it is not one of them."""
         key = _exact(value)
         return None if key is None else self._digits.get(key)
 
     def present(self, config: Mapping[str, Any]) -> bool:
-        """Whether this knob is present, by the knobs already in `config`."""
+        """Return whether this knob is present, judged by the earlier knobs that are in `config`."""
         return all(name in config and config[name] in allowed for name, allowed in self.when)
 
 
 def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Condition:
-    """`{"weights": "shared"}` or `{"weights": ["shared", "registers"]}`, checked against `earlier`.
+    """Return the checked form of `{"weights": "shared"}` or `{"weights": ["shared", "regs"]}`.
 
-    Raises InvalidSpace if a knob is not declared yet or never has the value.
+    Raise InvalidSpace if a knob is not in `earlier`, or never has the value.
     """
     pairs = []
     for name, asked in (when or {}).items():
@@ -88,9 +92,10 @@ def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Co
 
 
 def factorisations(extent: int, parts: int, max_factor: int | None = None) -> list[list[int]]:
-    """Every list of `parts` positive integers whose product is `extent`, in ascending order.
+    """Return every list of `parts` positive integers whose product is `extent`, in ascending order.
 
-    As in AutoTVM, `max_factor` bounds all of them but the first.
+    As in AutoTVM, `max_factor` bounds all of them but the first. Raise InvalidSpace if `extent` or
+    `parts` is less than 1.
     """
     if extent < 1 or parts < 1:
         raise InvalidSpace(f"can't split {extent} in {parts}: both are at least 1")
@@ -118,12 +123,12 @@ def factorisations(extent: int, parts: int, max_factor: int | None = None) -> li
 
 
 def copied(value: Value) -> Value:
-    """The value itself, or a copy of a list, so that nobody can change a space through it."""
+    """Return the value, or a copy if it is a list, so that nobody can change a space through it."""
     return list(value) if isinstance(value, list) else value
 
 
 def distinct(values: Sequence[Value]) -> list[Value]:
-    """The values in the order in which each was first seen; those that compare equal are one."""
+    """Return the values in the order in which each was first seen; equal ones count as one."""
     seen: dict[Hashable, Value] = {}
     for value in values:
         seen.setdefault(tuple(value) if isinstance(value, list) else value, value)
@@ -131,14 +136,19 @@ def distinct(values: Sequence[Value]) -> list[Value]:
 
 
 def brief(value: object) -> str:
-    """A value for people to read: of a long text its end, where a trace has its decisions."""
+    """Return a value as short text for people.
+
+    Of a long text it is the end, because a trace has its decisions there.
+    """
     text = str(value)
     return text if len(text) <= BRIEF else f"…{text[1 - BRIEF :]}"
 
 
 def quoted(value: object) -> str:
-    """A foreign value for a message: its repr in ASCII, cut off, or its type if it has no repr, as
-    an integer of 10,000 digits."""
+    """Return an untrusted value for a message: its repr in ASCII, cut off after 80 characters.
+
+    Return its type if it has no repr, as an integer of 10,000 digits has none.
+    """
     try:
         text = ascii(value)
     except (ValueError, RecursionError):

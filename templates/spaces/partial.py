@@ -1,4 +1,4 @@
-"""Combinations of a space's first knobs, all of them at once."""
+"""Combinations of a space's first knobs, as arrays of codes that are extended knob by knob."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
 
 FEW = 16
-"""So many combinations tell nearly all knobs that a condition reads."""
+"""A condition is tried on about this many combinations first.
+
+They reveal nearly all knobs that it reads.
+"""
 
 
 @dataclass(frozen=True)
 class Partial:
-    """Combinations of ``knobs``, the first of a space, as ascending codes of `codec`. A mask says
-    for each of them whether something is so."""
+    """Combinations of ``knobs``, the first of a space, as ascending codes of `codec`.
+
+    A mask in these methods has a boolean for each of the combinations.
+    """
 
     knobs: tuple[Knob, ...]
     weights: tuple[int, ...]
@@ -33,13 +38,13 @@ class Partial:
 
     @classmethod
     def empty(cls) -> Partial:
-        """The one combination of no knobs."""
+        """Return the one combination of no knobs."""
         import numpy as np
 
         return cls((), (), np.zeros(1, np.int64))
 
     def present(self, knob: Knob) -> Mask:
-        """Whether a knob is present, one of these or the next."""
+        """Return a mask that says whether ``knob``, one of ``knobs`` or the next, is present."""
         import numpy as np
 
         found = np.ones(len(self.codes), bool)
@@ -51,7 +56,7 @@ class Partial:
         return found
 
     def extended(self, knob: Knob, weight: int, present: Mask) -> Partial:
-        """With every value of the next knob, if it is present."""
+        """Return the combinations with every value of the next knob added if it is present."""
         import numpy as np
 
         counts = np.where(present, len(knob.values), 1)
@@ -61,12 +66,16 @@ class Partial:
         return Partial((*self.knobs, knob), (*self.weights, weight), codes)
 
     def kept(self, which: Mask | Places | slice) -> Partial:
-        """Those of a mask, or at these places."""
+        """Return the combinations that a mask, places or a slice selects."""
         return Partial(self.knobs, self.weights, self.codes[which])
 
     def accepted(self, holds: Callable[[Config], bool]) -> Mask:
-        """Whether a condition holds. It is asked once for all combinations that have the same of
-        the knobs that it reads, and before that about a few, to find those knobs."""
+        """Return a mask that says whether a condition holds.
+
+        The condition is asked once for all combinations that agree on the knobs that it reads. To
+        find those knobs, it is first asked about a few combinations with knobs hidden from it: each
+        hidden knob that it tries to read is shown the next time.
+        """
         import numpy as np
 
         shown = {0} if self.knobs else set()
@@ -83,7 +92,10 @@ class Partial:
         return np.array(answers, bool)[group]
 
     def _groups(self, shown: Iterable[int]) -> tuple[Places, Places]:
-        """An example of each group that has the same at these places, and the group of each."""
+        """Group the combinations by the values of the knobs at these places.
+
+        Return the place of an example of each group, and the group of each combination.
+        """
         import numpy as np
 
         codes = np.zeros_like(self.codes)
@@ -93,11 +105,14 @@ class Partial:
         return examples, group
 
     def _answers(self, holds: Callable[[Config], bool], shown: Sequence[int]) -> list[bool]:
-        """What a condition says of each, if it sees the knobs at these places alone."""
+        """Return a condition's answers if it sees only the knobs at these places.
+
+        Raise Hidden if it reads another one.
+        """
         knobs = [self.knobs[place] for place in shown]
         names = [knob.name for knob in knobs]
         hidden = {knob.name for knob in self.knobs}.difference(names)
-        config: Config = Shown(hidden) if hidden else {}  # one for all, as to make one takes longer
+        config: Config = Shown(hidden) if hidden else {}  # reused, which is quicker than a new one
         if not knobs:
             return [bool(holds(config))] * len(self.codes)
         rows = zip(*map(self._values, shown), strict=True)
@@ -115,19 +130,19 @@ class Partial:
         return answers
 
     def _values(self, place: int) -> list[Value]:
-        """Of a knob, if it is present."""
+        """Return a knob's value in each combination; meaningless if it is absent there."""
         values = self.knobs[place].values
         return [values[digit] for digit in self._digits(place).tolist()]
 
     def _digits(self, place: int) -> Codes:
-        """Of a knob, 0 if it is absent."""
+        """Return a knob's digit in each combination, 0 if it is absent."""
         return self.codes // self.weights[place] % len(self.knobs[place].values)
 
     def _place(self, name: str) -> int:
         return next(place for place, knob in enumerate(self.knobs) if knob.name == name)
 
     def _deciding(self, place: int) -> set[int]:
-        """A knob and those that decide whether it is present."""
+        """Return the places of a knob and of all knobs that decide whether it is present."""
         return {place}.union(
             *(self._deciding(self._place(name)) for name, _ in self.knobs[place].when)
         )

@@ -1,4 +1,4 @@
-"""What a search needs of a space, be it one template's or several templates'."""
+"""Interface of a space that is searched, whether it is one template's or several templates'."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class SearchSpace(ABC):
-    """Configurations with dense indices. A configuration lacks the knobs that it doesn't have."""
+    """A sequence of configurations with dense indices.
+
+    A configuration has no entry for a knob that is absent.
+    """
 
     @property
     @abstractmethod
@@ -23,7 +26,7 @@ class SearchSpace(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[range, ...]:
-        """The indices of each template, none if it has no configuration."""
+        """Return the range of indices of each template, empty if it has no configuration."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -33,13 +36,15 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def index(self, config: object) -> int:
-        """The index of a configuration. Raises InvalidConfig, which names what is wrong."""
+        """Return the index of a configuration. Raise InvalidConfig, which names what is wrong."""
 
     @abstractmethod
     def neighbours(self, index: int) -> list[int]:
-        """Indices of configurations of the same template that differ in exactly one of the knobs
-        both have, ascending. If that change makes other knobs present, each of their values
-        counts."""
+        """Return the indices of configurations that differ in exactly one of the knobs both have.
+
+        They are of the same template, and ascending. If the change makes other knobs present, each
+        of their values gives a neighbour.
+        """
 
     def __iter__(self) -> Iterator[Config]:
         return (self[index] for index in range(len(self)))
@@ -58,9 +63,11 @@ class SearchSpace(ABC):
         exclude: Container[int] = (),
         within: range | None = None,
     ) -> list[int]:
-        """`count` different indices outside `exclude`, drawn uniformly; of the range `within` if
-        there is one. Fewer if fewer are left. Takes time in proportion to `count` while much is
-        left."""
+        """Return `count` different indices outside `exclude`, drawn uniformly.
+
+        They are drawn from the range `within` if it is given. Return fewer if fewer are left. The
+        time is proportional to `count` as long as many are left.
+        """
         drawn: dict[int, None] = {}
         whole = range(len(self)) if within is None else within
         first, size = whole.start, len(whole)

@@ -1,4 +1,4 @@
-"""Some of a configuration's knobs, for a reader that may turn out to need others."""
+"""A configuration with some knobs hidden, which detects what a condition reads."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any, NoReturn
 
 
 class Hidden(Exception):
-    """What was read depends on these knobs, which are not shown."""
+    """Raised when a condition reads knobs that are hidden; ``names`` are theirs."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
 
 
 class Shown(dict[str, Any]):
-    """A configuration without those of its knobs whose names are ``hidden``. Every way to read one
-    of them, or all knobs at once, raises Hidden."""
+    """A configuration in which the knobs named ``hidden`` are not shown.
+
+    Every way to read one of them, or all knobs at once, raises Hidden.
+    """
 
     def __init__(self, hidden: Collection[str]) -> None:
         super().__init__()
@@ -64,7 +66,7 @@ class Shown(dict[str, Any]):
         return self.copy().items()
 
     def copy(self) -> dict[str, Any]:
-        """All knobs. Raises Hidden if one is not shown."""
+        """Return all knobs. Raise Hidden if one is not shown."""
         if self._hidden:
             raise Hidden(self._hidden)
         return dict(super().items())

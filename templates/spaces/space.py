@@ -1,4 +1,4 @@
-"""The search space of a template, in the manner of AutoTVM's ConfigSpace."""
+"""Search space of one template, in the manner of AutoTVM's ConfigSpace."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class ConfigSpace(SearchSpace):
     def knob(
         self, name: str, values: Sequence[Value], when: Mapping[str, Any] | None = None
     ) -> None:
-        """A choice between `values`: distinct JSON scalars, whose order is kept.
+        """Declare a choice between `values`: distinct JSON scalars, whose order is kept.
 
-        With `when`, the knob exists only if each knob named there has that value, or one of
-        that list of values.
+        With `when`, the knob exists only if each knob named there has the value given, or one of a
+        list of values. Raise InvalidSpace if the declaration is wrong.
         """
         if any(isinstance(value, list) for value in values):
             raise InvalidSpace(f"knob {name!r}: lists are for split()")
@@ -52,7 +52,7 @@ class ConfigSpace(SearchSpace):
         max_factor: int | None = None,
         when: Mapping[str, Any] | None = None,
     ) -> None:
-        """A knob whose values are all lists of `parts` integers with product `extent`.
+        """Declare a knob whose values are all lists of `parts` integers with product `extent`.
 
         `max_factor` bounds all integers but the first, as in AutoTVM.
         """
@@ -62,18 +62,18 @@ class ConfigSpace(SearchSpace):
     def constraint(
         self, name: str, holds: Callable[[Config], bool], reads: Sequence[str] = ()
     ) -> None:
-        """A condition for every configuration. A user whose configuration is refused reads `name`.
+        """Declare a condition for every configuration.
 
-        `holds` gets the knobs present, without the template, and must not keep or change the
-        dict. It is asked once for all configurations that have the same of the knobs that it reads,
-        so nothing else may decide. With `reads` it is called as soon as those knobs (and those
-        before them) are set.
+        `name` is what a user reads whose configuration it refuses. `holds` gets the knobs that are
+        present, without the template, and must not keep or change the dict. It is asked once for
+        all configurations that agree on the knobs that it reads, so it must depend on nothing else.
+        With `reads` it is called as soon as those knobs, and those before them, are set.
         """
         self._declaring()
         self._constraints.append(Constraint(name, holds, tuple(reads)))
 
     def freeze(self) -> None:
-        """Enumerate the valid configurations. Raises SpaceTooLarge or InvalidSpace."""
+        """Enumerate the valid configurations. Raise SpaceTooLarge or InvalidSpace."""
         if self._codes is None:
             self._codec = Codec(self.knobs)
             self._codes = valid_codes(self.knobs, self._constraints)
@@ -87,6 +87,7 @@ class ConfigSpace(SearchSpace):
         self._knobs[knob.name] = knob
 
     def _declaring(self) -> None:
+        """Raise InvalidSpace if the space is frozen."""
         if self._codes is not None:
             raise InvalidSpace(
                 f"the space of {self.template!r} is frozen: declare before first use"
@@ -96,7 +97,7 @@ class ConfigSpace(SearchSpace):
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
-        """In the order of declaration."""
+        """Return the knobs in the order of declaration."""
         return tuple(self._knobs.values())
 
     @property
@@ -127,7 +128,7 @@ class ConfigSpace(SearchSpace):
         return place
 
     def __contains__(self, config: object) -> bool:
-        """Whether it is valid, which is told without enumerating the space."""
+        """Return whether a configuration is valid, without enumerating the space."""
         try:
             knobs = self._knobs_of(config)
             Codec(self.knobs).encode(knobs)
@@ -136,6 +137,7 @@ class ConfigSpace(SearchSpace):
         return self._broken(knobs) is None
 
     def _knobs_of(self, config: object) -> Config:
+        """Return a configuration without its template. Raise InvalidConfig if it is another's."""
         if not isinstance(config, dict):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         if config.get("template") != self.template:
@@ -152,11 +154,12 @@ class ConfigSpace(SearchSpace):
         return sorted(place for place in places if place is not None)
 
     def _place(self, code: int) -> int | None:
+        """Return the index of a code, or None if it is not valid."""
         place = bisect_left(self._valid, code)
         return place if place < len(self) and self._valid[place] == code else None
 
     def _broken(self, knobs: Config) -> str | None:
-        """The name of the first constraint that does not hold."""
-        # In the order of enumeration: a later constraint may rely on an earlier one.
+        """Return the name of the first constraint that does not hold, or None."""
+        # In the order of enumeration, because a later constraint may rely on an earlier one.
         ordered = sorted(self._constraints, key=lambda c: c.depth(self.knobs))
         return next((each.name for each in ordered if not each.accepts(knobs)), None)

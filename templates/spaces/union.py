@@ -1,4 +1,4 @@
-"""The space of a job: those of all its templates, one after the other."""
+"""Search space of a job: the spaces of all its templates, one after the other."""
 
 import operator
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from templates.spaces.space import ConfigSpace
 class UnionSpace(SearchSpace):
     """Several templates' spaces as one sequence; a configuration's "template" says whose it is.
 
-    Raises InvalidSpace if two of them are of one template, and whatever freezing them raises.
+    Raise InvalidSpace if two spaces are of one template, and whatever freezing them raises.
     """
 
     def __init__(self, spaces: Sequence[ConfigSpace]) -> None:
@@ -26,9 +26,10 @@ class UnionSpace(SearchSpace):
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
-        """A first knob "template", then those of all spaces, merged by name.
+        """Return a first knob "template", then the knobs of all spaces, merged by name.
 
-        A merged knob has the values of all spaces; each space says when it is present.
+        A merged knob has the values of all spaces. It has no condition: each space decides when its
+        knob is present.
         """
         merged: dict[str, list[Value]] = {"template": list(self._place)}
         for space in self.spaces:
@@ -63,6 +64,7 @@ class UnionSpace(SearchSpace):
         return [start + neighbour for neighbour in self.spaces[place].neighbours(inner)]
 
     def _locate(self, index: int) -> tuple[int, int]:
+        """Return the place of an index's space, and the index inside it."""
         whole = operator.index(index)
         if not 0 <= whole < len(self):
             raise IndexError(f"{whole} is not in 0..{len(self) - 1}")

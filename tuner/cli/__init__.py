@@ -1,1 +1,1 @@
-"""What people type."""
+"""The command line ``tuner``: options, reports and errors; its commands are in ``commands``."""

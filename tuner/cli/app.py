@@ -1,4 +1,4 @@
-"""The command line. Its commands are in :mod:`tuner.cli.commands`."""
+"""The entry point of the command line. Its commands are in :mod:`tuner.cli.commands`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tuner.cli.lazy_group import LazyGroup
 from tuner.process.stopping import Stopped
 
 FEW_LOOKS = 20_000
-"""Objects between two looks for garbage. What is imported stays, and looking for garbage in it, as
-often as Python does by itself, takes an eighth of a command's time."""
+"""The threshold of the garbage collector, in objects. Imported modules are never garbage, and with
+Python's own threshold the search among them takes an eighth of a command's time."""
 
 app = typer.Typer(
     name="tuner",
@@ -56,13 +56,16 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; an error is one line on standard error and a non-zero exit."""
+    """Run the command line; an error is one line on standard error and a non-zero exit code.
+
+    A fault of this program keeps its traceback.
+    """
     gc.set_threshold(FEW_LOOKS)
-    atexit.register(gc.freeze)  # at its end Python would look through all of it, in vain
+    atexit.register(gc.freeze)  # or Python would search all objects for garbage at its end
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # it may have no letter for micro
+    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack a character such as µ
         sys.stdout.reconfigure(errors="replace")
-    if "_TUNER_COMPLETE" in os.environ:  # pydantic would look for plugins among all packages
+    if "_TUNER_COMPLETE" in os.environ:  # or pydantic would search all packages for plugins
         os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     try:
         sys.exit(app(prog_name="tuner", standalone_mode=False))
@@ -72,9 +75,9 @@ def main() -> None:
         context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
         in_our_words(error)
-        message = error.format_message().rstrip(".")  # none if the help was shown instead
+        message = error.format_message().rstrip(".")  # empty if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
-    except typer.Abort:  # asked whether, somebody said no, or nobody was there
+    except typer.Abort:  # the user answered no, or there was no input to answer a question
         _refuse("nothing was changed, for want of a yes; --yes says it beforehand")
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)
@@ -88,11 +91,14 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Standard streams that nobody gave: a file that is opened next would have their number, and
-    get what a child process or a library prints."""
+    """Open standard streams that the caller has closed, onto the null device.
+
+    Otherwise the next file that is opened would get the number of such a stream, and with it the
+    output of child processes and libraries.
+    """
     for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # for as long as the process
+            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # it stays open
             os.set_inheritable(stream.fileno(), True)
             setattr(sys, name, stream)
 
@@ -104,7 +110,7 @@ def _refuse(message: str, code: int = 1) -> NoReturn:
 
 
 def worker_main() -> None:
-    """``python -m tuner.worker``: the worker's options without the command's name."""
+    """Run ``tuner worker`` for ``python -m tuner.worker``, which takes the same options."""
     sys.argv.insert(1, "worker")
     main()
 

@@ -1,4 +1,4 @@
-"""A best as commands print it."""
+"""Printing of a best by commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_best(found: Best, as_json: bool) -> None:
+    """Print a best as a table or, with ``as_json``, as JSON."""
     from tuner.terminal.report import best_json, show_best
 
     if as_json:

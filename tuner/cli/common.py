@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Options and helpers that several commands share: examples, output, addresses, the database."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, for progra
 
 
 def examples(*lines: str) -> str:
-    """Command lines to stand below a command's help."""
-    return "Examples:\n\n" + "\n\n".join(lines)  # an empty line keeps each on its own
+    """Return the text of examples below a command's help."""
+    return "Examples:\n\n" + "\n\n".join(lines)  # without empty lines they would be joined
 
 
 def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    """What a shell is told when a choice is begun."""
+    """Return a completion function for an option with these choices."""
 
     def begun(incomplete: str) -> list[str]:
         return [choice for choice in choices if choice.startswith(incomplete)]
@@ -45,7 +45,7 @@ def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
 
 @cache
 def console() -> Console:
-    """Standard output."""
+    """Return the console of standard output."""
     from rich.console import Console
 
     return Console()
@@ -56,18 +56,25 @@ def print_json(value: Any) -> None:
 
 
 def show(line: str) -> None:
-    """A line of which others wrote a part: it can't move the cursor, nor begin another line."""
+    """Print a line that may contain others' text.
+
+    Unprintable characters are replaced, so that the text can neither move the cursor nor begin
+    another line.
+    """
     seen = "".join(letter if letter.isprintable() else "�" for letter in line)
     console().print(seen, markup=False, highlight=False, soft_wrap=True)
 
 
 def say(line: str) -> None:
-    """Something beside the answer: on standard error, so that programs can read the answer."""
+    """Print a remark to standard error, so that programs can read the answer on standard output."""
     print("tuner:", line, file=sys.stderr)
 
 
 def address(text: str, option: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; an IPv6 address in brackets."""
+    """Parse ``host:port``, with an IPv6 address in brackets, and return host and port.
+
+    Raises BadParameter, which names ``option``.
+    """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise typer.BadParameter(f"{option} {text}: give host:port, as in 10.0.0.1:9190")
@@ -76,7 +83,7 @@ def address(text: str, option: str) -> tuple[str, int]:
 
 @contextmanager
 def database(settings: Settings | None = None) -> Iterator[Engine]:
-    """The database, its schema brought up to date."""
+    """Open the database of the settings and bring its schema up to date; close it on exit."""
     from db.sql.engine import open_engine
     from db.sql.schema import check_schema, migrate
     from tuner.settings import Settings

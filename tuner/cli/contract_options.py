@@ -1,4 +1,4 @@
-"""What the contract declares as options of the command line."""
+"""Command line options made from the dataclasses of :mod:`db.contract`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 def with_options(
     run: Callable[..., None], model: type[DataclassInstance], without: Collection[str] = ()
 ) -> Callable[..., None]:
-    """``run`` as a command that takes a dataclass's fields for its ``**others``, but those that it
-    has options of its own for."""
+    """Return ``run`` as a command that has an option for each field of the dataclass ``model``.
+
+    The options' values are passed as ``**others``. Fields named in ``without`` get no option,
+    because ``run`` has options of its own for them.
+    """
     own = inspect.signature(run, eval_str=True).parameters.values()
     parameters = []
     for field, kind, spec in specified(model):
@@ -43,7 +46,7 @@ def with_options(
         )
 
     parameters += [each for each in own if each.kind is not each.VAR_KEYWORD]
-    parameters.sort(key=lambda each: each.kind)  # stable: the contract's before its own
+    parameters.sort(key=lambda each: each.kind)  # stable: fields of the model before run's own
 
     def command(*args: Any, **given: Any) -> None:
         run(*args, **given)
@@ -55,7 +58,10 @@ def with_options(
 
 
 def _least(bounds: Mapping[str, Any]) -> float | None:
-    """Typer knows no bound that is itself too little: a thousandth more stands for it."""
+    """Return the least value allowed, for Typer; None if there is none.
+
+    Typer has no exclusive bound, so 0.001 is added to one.
+    """
     if "gt" in bounds:
         return float(bounds["gt"]) + 0.001
     return bounds.get("ge")

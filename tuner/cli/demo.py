@@ -1,9 +1,9 @@
-"""``make demo``: the whole road, on this machine, in one go.
+"""``make demo``: tune a shape over HTTP on this machine, and call and check its library.
 
-A service and a worker are started on a new SQLite file, a shape is tuned for the GPU where there
-is one and for the CPU otherwise, and the library that comes of it is fetched over HTTP, called,
-and checked against NumPy. The database stays, in the folder ``convtune-demo``: another demo
-searches on in it.
+The demo starts a service and a worker on an SQLite file and tunes a shape, for the GPU if there is
+one and for the CPU otherwise. It fetches the best's library over HTTP, calls it, and checks its
+output against NumPy. The database stays in the folder ``convtune-demo``; the next demo continues
+its search.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ console = Console(width=100)
 
 
 def main() -> None:
-    """Run the demo; exits with 1 where the kernel's numbers are wrong."""
+    """Run the demo. Exit with code 1 if the kernel's numbers are wrong."""
     kind = "cpu" if missing() else "cuda"
     console.print(f"convtune demo: conv1d of {M} samples with {N} taps, on this machine's {kind}")
     folder = FOLDER.absolute()
@@ -135,8 +135,11 @@ def _database_url(folder: Path) -> str:
 def running(
     folder: Path, port: int, kind: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
-    """A service and a worker as processes of their own, ended on leaving; their logs are in the
-    folder, and shown if one of them ends by itself."""
+    """Run a service on ``port`` and a worker for ``kind`` as processes, and end them on exit.
+
+    Their logs are written to the folder. If the context raises, the ends of the logs are printed to
+    standard error.
+    """
     environment = os.environ | {
         "TUNER_DATABASE_URL": _database_url(folder),
         "TUNER_SIGNING_KEY": str(folder / SIGNING_KEY),
@@ -171,14 +174,14 @@ def running(
 
 
 def until_ready(client: Client) -> None:
-    """Wait until a service that was just started answers."""
+    """Wait until the service answers. Raises ServiceUnreachable after START_SECONDS."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
             client.best("conv1d", M=M, N=N)
             return
         except NotTuned:
-            return  # the database is new
+            return  # that is an answer, too: the database is new
         except ServiceUnreachable:
             if time.monotonic() > deadline:
                 raise
@@ -186,7 +189,7 @@ def until_ready(client: Client) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port of the loopback address on which nobody listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What this machine has, and what is missing."""
+"""The checks of ``tuner doctor``: what this machine has for tuning, and what is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ELSEWHERE = "go to another folder, or name another file in TUNER_DATABASE_URL"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. ``absent`` can be done without, ``missing`` can't."""
+    """The result of one check. Tuning works without a thing that is ``absent``, not ``missing``."""
 
     what: str
     state: Literal["ok", "absent", "missing"]
@@ -36,13 +36,13 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Every finding; nothing is written, no database is made."""
+    """Run all checks and return their findings, without writing or creating anything."""
     looked_at = [_compiler(), _linker(), _cpu(), _gpu(), _quiet(), _peer()]
     return [*looked_at, _folders(settings), _database(settings)]
 
 
 def show(findings: list[Finding], console: Console) -> None:
-    """A line each."""
+    """Print one line for each finding."""
     styles = {"ok": "green", "absent": "yellow", "missing": "red"}
     for finding in findings:
         state = f"[{styles[finding.state]}]{finding.state:8}[/]"
@@ -88,7 +88,7 @@ def _gpu() -> Finding:
 
 
 def _quiet() -> Finding:
-    """Whether times that are measured now can be believed."""
+    """Check that no other program keeps the processors busy, which would falsify times."""
     seen = look()
     if seen["quiet"]:
         return Finding("quiet", "ok", "nothing else keeps the processors busy")
@@ -104,7 +104,7 @@ def _peer() -> Finding:
 
 
 def _folders(settings: Settings) -> Finding:
-    """Where this user's key and downloads are kept, and what a search writes meanwhile."""
+    """Check that the folders of the key, downloads, temporary files and builds can be written."""
     try:
         folders = {
             "TUNER_SIGNING_KEY": settings.signing_key.parent,
@@ -145,6 +145,7 @@ def _database(settings: Settings) -> Finding:
 
 
 def _tried(what: str, describe: Callable[[], str]) -> Finding:
+    """Return the finding that ``describe`` gives; ``missing`` if it raises."""
     try:
         return Finding(what, "ok", describe())
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Jobs and their trials for people and for programs."""
+"""Reports of jobs and trials: lines for people, dicts for programs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from templates.spaces.knob import brief
 from tuner.terminal.options import as_options
 
 ELSEWHERE = ("target", "trials", "search")
-"""Of the terms those that are shown whatever they are."""
+"""The terms that have a line of their own, whatever their value."""
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 
 def job_json(job: Job, device: Device | None, waiting: str | None) -> dict[str, Any]:
-    """The same fields as ``GET /jobs/{id}``, without its links."""
+    """Return the fields of ``GET /jobs/{id}``, without its links."""
     return JobShown(**shown(job, device, waiting)).model_dump()
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
-    """The same fields as an item of ``GET /jobs/{id}/trials``."""
+    """Return the fields of an item of ``GET /jobs/{id}/trials``."""
     return TrialShown.model_validate(trial).model_dump()
 
 
 def show_jobs(jobs: Iterable[Job], console: Console) -> None:
-    """A line each, that other programs can cut."""
+    """Print one line for each job, in columns that programs such as ``cut`` can take apart."""
     for job in jobs:
         style = STYLES.get(job.state, "default")
         trials = f"{job.trials_measured:>5}/{job.trials:<5}"
@@ -46,7 +46,7 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
 
 
 def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
-    """A line for each thing that is known of it."""
+    """Print a job, with one line for each fact; ``waiting`` is why no worker takes it."""
     stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
     counts = f"{job.trials_measured} of {job.trials}"
     lines = {
@@ -75,7 +75,7 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
 
 
 def show_trial(trial: Trial, console: Console) -> None:
-    """Its number, what came of it, and its configuration."""
+    """Print a trial as one line: number, status, time, configuration, error."""
     error = " ".join((trial.error or "").split())[:100]
     knobs = _knobs(trial.config)
     time_us = f"{trial.time_us:.2f} µs" if trial.time_us is not None else ""

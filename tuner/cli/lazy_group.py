@@ -1,7 +1,8 @@
-"""The commands by name; what one of them needs is imported once it is asked for.
+"""The list of commands, each of which is imported only when it is used.
 
-Half of the command line waits for TVM's package, the other for the database's: a shell that
-completes a word, or a reader of the help, waits for neither."""
+Half of the commands import TVM, the others the database's packages. Shell completion and help need
+neither and do not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ COMMANDS = {
     "db": ("db", "Copy, restore, prune and check the database."),
     "doctor": ("doctor", "Say what this machine has and what is missing."),
 }
-"""Of each its module here, whose ``add_to`` adds it, and the line that the help has for it; from
-what is used first to what is used rarely."""
+"""For each command its module in ``commands``, whose ``add_to`` adds it, and its line in the help.
+What is used first comes first."""
 
 
 class LazyGroup(TyperGroup):
-    """COMMANDS under one name."""
+    """The group ``tuner``: it lists COMMANDS and loads a command when it is called."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -44,6 +45,7 @@ class LazyGroup(TyperGroup):
         return _plain_flags(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name and the loaded command, in place of its entry in the list."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None:
             command = load(name)
@@ -52,16 +54,18 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command as it is run."""
+    """Import a command's module and return the command."""
     app = typer.Typer()
-    app.callback()(lambda: None)  # a group, however many its module adds
+    app.callback()(lambda: None)  # makes a group, even if the module adds one command only
     import_module(f"tuner.cli.commands.{COMMANDS[name][0]}").add_to(app)
     return typer.main.get_group(app).commands[name]
 
 
 class _AsTyped:
-    """In the place of what makes values of words, which a shell that completes them has no use for
-    and which takes a fifth of a second to import."""
+    """A stand-in for the conversion of words to values.
+
+    Shell completion needs no values, and the real conversion takes a fifth of a second to import.
+    """
 
     @staticmethod
     def coerce(value: Any, **_: Any) -> Any:
@@ -69,6 +73,7 @@ class _AsTyped:
 
 
 def _prepare(command: Any, ctx: Any) -> None:
+    """Adjust the parameters of a command and of its subcommands for help and completion."""
     for param in _plain_flags(command.get_params(ctx)):
         if ctx.resilient_parsing:
             param.get_runtime_param = _AsTyped
@@ -77,8 +82,11 @@ def _prepare(command: Any, ctx: Any) -> None:
 
 
 def _plain_flags(params: list[Any]) -> list[Any]:
-    """Of an option that takes no value Typer's help would say ``<bool>``; and one of its own that
-    is not given would be None, which only pydantic turns into a bool: a third of a Tab's time."""
+    """Return the parameters; options without a value get no metavar and a bool as default.
+
+    Typer's help would show ``<bool>`` for them. Typer's own such options default to None, and only
+    pydantic could make that a bool, which would take a third of a completion's time.
+    """
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""

@@ -1,4 +1,4 @@
-"""Models for people."""
+"""Reports of models and their layers as lines for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.terminal.options import as_options
 
 
 def show_models(models: Iterable[ModelListed]) -> None:
-    """A line each, that other programs can cut."""
+    """Print one line for each model, in columns that programs such as ``cut`` can take apart."""
     for model in models:
         jobs, trials = model.progress.jobs, model.progress.trials
         show(
@@ -26,7 +26,7 @@ def show_models(models: Iterable[ModelListed]) -> None:
 
 
 def show_model(model: ModelShown) -> None:
-    """A line for each thing that is known of it, and for each layer."""
+    """Print a model, with one line for each fact and one for each layer."""
     jobs, trials = model.progress.jobs, model.progress.trials
     lines = {
         "model": model.id,
@@ -63,7 +63,7 @@ def _shape(layer: LayerShown) -> str:
     try:
         workload = templates.operator(layer.operator).workload
         return as_options(workload.model_validate(layer.workload))
-    except (TemplateError, ValidationError):  # a service of another release
+    except (TemplateError, ValidationError):  # the service is of another release
         return " ".join(f"{name}={value}" for name, value in layer.workload.items())
 
 

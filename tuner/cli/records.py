@@ -1,4 +1,4 @@
-"""Logs as files: out of the database for other tools, and into it as orders for a worker."""
+"""Export of records to log files for other tools, and import of logs as orders for a worker."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
 
 DATABASE = ("database_workload.json", "database_tuning_record.json")
-"""What MetaSchedule's JSONDatabase is made of."""
+"""The files of MetaSchedule's JSONDatabase: workloads and tuning records."""
 OURS = "convtune.jsonl"
-"""Beside them: our own records, by which the folder can be imported."""
+"""The file of our own records beside them, from which the folder can be imported."""
 MAX_BYTES = 64 * 1024 * 1024
 
 
 def write(
     engine: Engine, name: Format, filters: Filters, kept: Kept | None, stream: BinaryIO
 ) -> None:
-    """A log in one of the formats, written as it is read."""
+    """Write a log in one of the formats to a stream, piece by piece as it is read."""
     for piece in export(engine, name, filters, kept):
         stream.write(piece)
 
@@ -41,14 +41,16 @@ def write(
 def write_file(
     engine: Engine, name: Format, filters: Filters, kept: Kept | None, path: Path
 ) -> None:
-    """As :func:`write`; the file is there when all of it is."""
+    """Write a log to a file, which appears only when it is complete. Raises UnusableFile."""
     with _whole(path) as stream:
         write(engine, name, filters, kept, stream)
 
 
 def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
-    """MetaSchedule's database of the bests, in a folder that has none, and our own records; how
-    many each has."""
+    """Write the bests as MetaSchedule's database, with our own records; return their number.
+
+    Raises UnusableFile if the folder has such files already or can't be written to.
+    """
     for each in (*DATABASE, OURS):
         if (folder / each).exists():
             raise UnusableFile(folder / each, "is there already; name another folder")
@@ -79,8 +81,10 @@ def write_database(engine: Engine, filters: Filters, folder: Path) -> int:
 
 
 def read_file(path: Path) -> Log:
-    """A log, or the folder of a MetaSchedule database that was exported here. Raises UnusableFile,
-    InvalidRecords."""
+    """Read a log file, or the folder of a MetaSchedule database that :func:`write_database` wrote.
+
+    Raises UnusableFile, InvalidRecords.
+    """
     try:
         if path.is_dir():
             return _read_database(path)
@@ -104,7 +108,7 @@ def _read_database(folder: Path) -> Log:
 
 
 def read_log(stream: BinaryIO, name: str) -> Log:
-    """Raises UnusableFile, InvalidRecords."""
+    """Read a log from a stream; ``name`` is for messages. Raises UnusableFile, InvalidRecords."""
     content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UnusableFile(name, f"has more than {MAX_BYTES} bytes; split it")
@@ -112,7 +116,7 @@ def read_log(stream: BinaryIO, name: str) -> Log:
 
 
 def store(engine: Engine, log: Log) -> Stored:
-    """The jobs that measure a log's configurations, or tune its shapes."""
+    """Store jobs that measure a log's configurations and tune its shapes, and return them."""
     configs = [
         ListedOrder(
             operator=each.workload.operator,
@@ -130,8 +134,11 @@ def store(engine: Engine, log: Log) -> Stored:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that has its name once all of it is written. A link stays one, and so does what is no
-    plain file, as /dev/stdout: that is written to as it is."""
+    """Open a file for writing that gets its name only when it is complete.
+
+    A link is followed, not replaced. A path that is no plain file, such as /dev/stdout, is written
+    to directly. Raises UnusableFile.
+    """
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as stream:

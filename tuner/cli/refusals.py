@@ -1,4 +1,4 @@
-"""What the command line says of an error."""
+"""The messages of the command line for errors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from tuner.errors import TunerError
 
 
 def in_one_line(error: Exception) -> str | None:
-    """What was refused and the way out; None for a fault of this program, whose traceback is of
-    use."""
+    """Return the message for an error: what was refused, and the remedy.
+
+    Return None for a fault of this program, whose traceback should be shown.
+    """
     if isinstance(error, TunerError | StorageError | TemplateError):
         return str(error)
-    if isinstance(error, ValidationError):  # of the settings: a shape is checked where it is read
+    if isinstance(error, ValidationError):  # of the settings; shapes are checked by checked()
         name, why = first_refused(error)
         return f"setting TUNER_{name.upper()}: {why}"
-    if isinstance(error, OSError):  # a folder or a disk that can't be used
+    if isinstance(error, OSError):  # of a file, a folder or a disk
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
     return None
 
 
 def in_our_words(error: typer.TyperException) -> None:
-    """Change what an option's refusal says, if pydantic's own words are in it, or if there is no
-    such option."""
+    """Replace the message of a refused option in place.
+
+    pydantic's message is replaced by our own. For an unknown option, a similar one is named.
+    """
     cause = error.__cause__
     said: Any = error
     if hasattr(said, "possibilities") and said.ctx:

@@ -1,4 +1,4 @@
-"""A workload's fields as options of the command line."""
+"""Command line options made from the fields of the operators' workloads."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ def per_operator(
     usual: Callable[[str, dict[str, Any]], Workload] | None = None,
     uses: Sequence[str] = (),
 ) -> None:
-    """Add to ``app`` a command for each operator. It takes the operator's fields as options,
-    ``run``'s keyword parameters too, and calls ``run(workload, **others)``. Fields that are not
-    given are those of ``usual(operator's name, others)``, where that is there. ``uses`` are
-    examples for the help, with {operator} for its name and {shape} for its options too."""
+    """Add a command for each operator to ``app``.
+
+    The command has an option for each field of the operator's workload and for each keyword
+    parameter of ``run``, and calls ``run(workload, **others)``. If ``usual`` is given, all fields
+    are optional, and those not given are taken from the workload ``usual(operator's name,
+    others)``. ``summary`` begins the help. ``uses`` are its examples; {operator} stands for the
+    operator's name, {shape} for its name with the options of its example.
+    """
     for operator in templates.operators():
         fields = _fields(operator.workload, optional=usual is not None)
         others = [
@@ -63,8 +67,10 @@ def per_operator(
 
 
 def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
-    """The workload of the given fields. Raises BadParameter with the field, the limit and the
-    way out."""
+    """Return the workload of these fields; a value of None counts as not given.
+
+    Raises BadParameter, which names the field, its limit and the remedy.
+    """
     try:
         return model.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
@@ -73,6 +79,7 @@ def checked(model: type[Workload], given: dict[str, Any]) -> Workload:
 
 
 def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
+    """Return the fields of a workload as parameters of a command, all optional if ``optional``."""
     parameters = []
     for name, field in model.model_fields.items():
         # the default of max_error depends on the dtype
@@ -99,7 +106,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """The values of a Literal, which may be absent, as they are written."""
+    """Return the values of a Literal, or of the Literals in a union, as text; else none."""
     options = get_args(annotation)
     if _is_literal(annotation):
         return [str(value) for value in options]
@@ -107,7 +114,10 @@ def _choices(annotation: Any) -> list[str]:
 
 
 def _plain(annotation: Any) -> Any:
-    """int, float, bool or str: what the command line can parse; the model checks the rest."""
+    """Return the type by which the command line parses a field: int, float, bool or str.
+
+    The model checks the rest.
+    """
     if is_extent(annotation):
         return int
     if annotation in (int, float, bool, str):

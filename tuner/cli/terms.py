@@ -1,4 +1,4 @@
-"""The terms of an order on the command line, as far as they are said in other words there."""
+"""Command line options for those terms of an order that have other names there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.cli.common import Target
 from tuner.job.order import terms
 
 OTHERWISE = ("target", "on_existing", "warm_start", "templates")
-"""Terms for which there are options of other names."""
+"""The terms whose options have other names or forms."""
 
 ColdOption = Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")]
 RetuneOption = Annotated[bool, typer.Option("--retune", help="search on, even if tuned")]
@@ -25,7 +25,7 @@ def said(
     retune: bool,
     others: Mapping[str, Any],
 ) -> Terms:
-    """Raises BadOrder."""
+    """Return the terms of an order from the values of its options. Raises BadOrder."""
     return terms(
         {
             "target": target.value,

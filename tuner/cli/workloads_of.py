@@ -1,4 +1,4 @@
-"""The workloads of a model: from a file, or from the model itself, by its name."""
+"""The workloads of a model, read from a file or captured from the PyTorch model itself."""
 
 from __future__ import annotations
 
@@ -30,8 +30,13 @@ def workloads_of(
     shape: str | None,
     mode: Mode | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
-    """The name of the file, or of the model, and its workloads. Raises UnusableFile; UnusableModel,
-    MissingRuntime; BadOrder for an option that does not fit."""
+    """Return a name and the workloads of ``layers``, the file or model that the user named.
+
+    The name is a file's without its suffix, or the model's without ``timm:``. A model, given as
+    ``timm:NAME`` or ``MODULE:CALLABLE``, is built and called. ``shape`` is the shape of its input
+    without the batch, for example ``3x224x224``. Raises UnusableFile, UnusableModel,
+    MissingRuntime, and BadOrder for an option that does not fit.
+    """
     if ":" in layers and not Path(layers).exists():
         return layers.removeprefix("timm:"), _captured(layers, batch, dtype, layout, shape, mode)
     said = {"batch": batch, "dtype": dtype, "layout": layout, "input": shape, "mode": mode}
@@ -42,7 +47,7 @@ def workloads_of(
 
 
 def read_workloads(path: Path) -> list[dict[str, Any]]:
-    """What is listed, of which nothing is checked yet. Raises UnusableFile."""
+    """Read a JSON file with a list of workloads, which are not checked yet. Raises UnusableFile."""
     try:
         found = json.loads(path.read_bytes(), object_pairs_hook=each_once)
     except OSError as error:

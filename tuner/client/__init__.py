@@ -1,4 +1,4 @@
-"""How programs get a tuned kernel."""
+"""Python clients: order jobs, wait for them, and load and call tuned kernels."""
 
 from tuner.client.client import Client
 

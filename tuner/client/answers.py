@@ -1,4 +1,4 @@
-"""What the service answers, as the client gives it out: values with attributes."""
+"""Pydantic models of the service's answers, as the client returns them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ Trial = TrialShown
 
 
 class Job(JobShown):
+    """A job, with links to its events, trials and best."""
+
     links: JobLinks
 
     @property
@@ -25,12 +27,12 @@ class Job(JobShown):
         return self.state in ENDED
 
     def at(self, progress: Progress) -> Self:
-        """The same job so far."""
+        """Return a copy of this job with a later progress."""
         return self.model_copy(update=dict(progress))
 
 
 class Trials(Shown):
-    """One page of them."""
+    """One page of a job's trials. ``next_cursor`` asks for the next page; None on the last."""
 
     items: list[Trial]
     next_cursor: str | None
@@ -43,13 +45,15 @@ class ListedModel(ModelListed):
 
 
 class Models(Shown):
-    """One page of them."""
+    """One page of models. ``next_cursor`` asks for the next page; None on the last."""
 
     items: list[ListedModel]
     next_cursor: str | None
 
 
 class Model(ModelShown):
+    """A model with its layers."""
+
     layers: list[LinkedLayer]
     links: ModelLinks
 
@@ -59,7 +63,7 @@ class Model(ModelShown):
 
 
 class Signer(Shown):
-    """A key that workers of the service sign with."""
+    """A public key with which workers of the service sign; ``host`` registered it first."""
 
     public_key: str = Field(pattern="^[0-9a-f]{64}$")
     host: str
@@ -67,22 +71,28 @@ class Signer(Shown):
 
 
 class Signers(Shown):
+    """All signers of a service, oldest first."""
+
     items: list[Signer]
 
 
 class Baseline(Shown):
-    """What was measured beside the best: the default configuration, the naive schedule, a peer.
-    Its time is None if it did not run, as ``error`` says; ``error`` beside a time: its numbers are
-    wrong."""
+    """A baseline of the best: the default configuration, the naive schedule, or a peer.
+
+    If it could not be timed, ``time_us`` is None and ``error`` says why. If it has both a time and
+    an error, its numbers are wrong.
+    """
 
     name: str
     time_us: float | None = None
-    speedup: float | None = None  # of the best over it, of its call if ``level`` is call
+    speedup: float | None = None  # its time / the best's; of the best's call if ``level`` is "call"
     max_error: float | None = None
     error: str | None = None
-    level: str | None = None  # kernel, call
-    measured_at: datetime | None = None  # of a peer that an earlier job timed
+    level: str | None = None  # what the time is of: "kernel" or "call"
+    measured_at: datetime | None = None  # set for a peer that an earlier job timed
 
 
 class Best(BestShown):
-    baselines: list[Baseline] | None  # type: ignore[assignment]  # with attributes
+    """A best, with its baselines as objects."""
+
+    baselines: list[Baseline] | None  # type: ignore[assignment]  # objects, not dicts

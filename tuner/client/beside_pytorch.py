@@ -1,4 +1,4 @@
-"""A best beside PyTorch, as it was timed when the shape was tuned."""
+"""Comparison of a best with PyTorch's own layer, by the times stored when the shape was tuned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 
 
 def left_to_pytorch(best: Best) -> str | None:
-    """Why PyTorch, which was faster, should compute that workload."""
+    """Return why PyTorch should compute this workload, with its time; None if it should not.
+
+    It should if a PyTorch baseline was the fastest of all, and one of :func:`pytorchs` was faster
+    than the best.
+    """
     fastest = best.fastest
     slower = min(pytorchs(best).values(), default=0) < 1
     if fastest is None or not fastest.name.startswith("pytorch") or not slower:
@@ -18,9 +22,11 @@ def left_to_pytorch(best: Best) -> str | None:
 
 
 def pytorchs(best: Best) -> dict[str, float]:
-    """How many times as fast the best is as PyTorch called as a layer calls it, by the names of
-    those rows: on what comes, as it is written, without transforms, and not in another layout. To
-    convert would cost more than it gains."""
+    """Return the best's speed-up over each PyTorch baseline that a layer could use, by its name.
+
+    A layer calls PyTorch eagerly on the tensor that it gets. Baselines that are compiled, use an
+    FFT or run in another memory layout are left out: the conversion would cost more than it gains.
+    """
     others = _CHANNELS_FIRST if best.workload.get("layout") in _CHANNELS_LAST else _CHANNELS_LAST
     rows = best.model_dump()["baselines"] or ()
     return {

@@ -1,5 +1,8 @@
-"""Files by their sha256 in a folder, never trusted without hashing them, and answers by their URL,
-never trusted without asking whether they still hold."""
+"""The client's cache on disk: artifacts by their SHA-256, and answers by their URL.
+
+An artifact is hashed each time before it is used. An answer is used only after the service
+confirms, by its ETag, that it still holds.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,28 @@ from tuner.library.load import check_sha256
 
 
 def default_folder() -> Path:
-    """By the XDG base directory specification. Raises UnusableFile if this user has no home."""
+    """Return convtune's cache folder, by the XDG base directory specification.
+
+    Raises UnusableFile if this user has no home.
+    """
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 class Cache:
-    """A folder of its owner's alone: what lies in it is loaded as code. It is made when first
-    written to; several processes may share it."""
+    """A cache folder with access for its owner alone, because its files are loaded as code.
+
+    The folder is created when it is first written to. Several processes may share it.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else default_folder()
 
     def find(self, name: str, sha256: str) -> Path | None:
-        """The file, None if there is none. Raises BrokenArtifact if its bytes are not the
-        right ones; it is gone then, and another try downloads it again."""
+        """Return the path of the cached file ``name``, None if it is not in the cache.
+
+        Raises BrokenArtifact if the bytes do not hash to ``sha256``. The file is then deleted, so
+        that another try downloads it again.
+        """
         path = self.folder / name
         if not path.exists():
             return None
@@ -40,9 +51,11 @@ class Cache:
         return path
 
     def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:
-        """Write a file that appears whole or not at all. Raises BrokenArtifact if the bytes,
-        of which no more than ``size`` are taken, are not the right ones, and UnusableFile if
-        nothing can be written."""
+        """Write the chunks atomically as the file ``name`` and return its path.
+
+        Raises BrokenArtifact if there are more than ``size`` bytes or if they do not hash to
+        ``sha256``, and UnusableFile if the folder can't be written to.
+        """
         with self._partial() as file:
             digest, taken = hashlib.sha256(), 0
             for chunk in chunks:
@@ -59,7 +72,10 @@ class Cache:
                 return Path(file.name).replace(self.folder / name)
 
     def answer(self, url: str) -> tuple[str, bytes] | None:
-        """The ETag and content of what was answered there last, None if none is whole."""
+        """Return the ETag and content of the last answer at ``url``.
+
+        Return None if none is stored or the stored one is damaged.
+        """
         try:
             sha256, etag, content = self._answer_at(url).read_bytes().split(b"\n", 2)
         except (OSError, ValueError):
@@ -68,7 +84,10 @@ class Cache:
         return (etag.decode(), content) if whole else None
 
     def keep_answer(self, url: str, etag: str, content: bytes) -> None:
-        """In the place of an earlier one; where nothing can be written it is asked for again."""
+        """Store an answer in place of an earlier one at ``url``.
+
+        Do nothing if the folder can't be written to: the answer is then just asked for again.
+        """
         sha256 = hashlib.sha256(etag.encode() + content).hexdigest()
         with suppress(UnusableFile), self._partial() as file, self._writing():
             file.write(b"\n".join((sha256.encode(), etag.encode(), content)))
@@ -77,8 +96,10 @@ class Cache:
 
     @contextmanager
     def _partial(self) -> Iterator[_TemporaryFileWrapper[bytes]]:
-        """A file of the folder that is gone on leaving, unless it has another name by then. Raises
-        UnusableFile."""
+        """Yield a temporary file in the folder; it is deleted on exit unless it was renamed.
+
+        Raises UnusableFile.
+        """
         with self._writing():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             opened = NamedTemporaryFile(  # noqa: SIM115  # closed below

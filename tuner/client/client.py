@@ -1,4 +1,4 @@
-"""The service from Python: order a job, wait for it, ask for the best, call its library."""
+"""HTTP client of the service: order a job, wait for it, ask for the best, load its library."""
 
 from __future__ import annotations
 
@@ -50,14 +50,17 @@ A = TypeVar("A", bound=Shown)
 
 
 class Client(ModelCalls, Source):
-    """A service at ``url``. ``timeout`` is what each request may take, in seconds; ``cache`` the
-    folder for downloads, by default convtune in the user's cache folder; ``key`` an API key, where
-    the service asks for one, by default TUNER_API_KEY's. ``signers`` are the public keys whose
-    libraries are loaded, by default those of TUNER_SIGNERS; where neither names any, this machine's
-    own and those that the service had when a library of its was first loaded here.
+    """Client of the convtune service at ``url``.
 
-    Every call raises ServiceError if the service refuses, with the fields at fault, and
-    ServiceUnreachable if none answers. Close it, or use it in a ``with``.
+    ``timeout`` limits each request, in seconds. ``cache`` is the folder for downloads, by default
+    convtune's folder in the user's cache folder. ``key`` is an API key, if the service asks for
+    one, by default the one in TUNER_API_KEY. ``signers`` are the public keys whose libraries are
+    loaded, by default those in TUNER_SIGNERS. If neither names any, the client trusts this
+    machine's own key, and the keys that the service had when one of its libraries was first loaded
+    here.
+
+    Every call raises ServiceError, with the fields at fault, if the service refuses it, and
+    ServiceUnreachable if no service answers. Close the client, or use it in a ``with``.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Client(ModelCalls, Source):
         self._named = trust.named(signers)
         self._http = connection.opened(url, timeout, key)
         self._timeout = timeout
-        self.url = connection.shown(self._http)  # it stands in messages
+        self.url = connection.shown(self._http)  # without a password: it is part of messages
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
@@ -83,19 +86,23 @@ class Client(ModelCalls, Source):
         workload: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Job:
-        """Order a job: ``client.submit("conv1d", M=16384, N=32)``. The workload's fields are given
-        by name, in a mapping, or both. An equal job that is there already is the answer. With
-        ``patience`` the search ends after so many trials in a row that were no faster; with
-        ``templates`` it keeps to those, as ``["direct"]`` if a transform's errors matter. Raises
-        BadOrder for a value that no order can hold, ServiceError for one that the service
-        refuses."""
+        """Order a job: ``client.submit("conv1d", M=16384, N=32)``.
+
+        The workload's fields are given by name, in a mapping, or both. If the service has an equal
+        job already, that job is returned. ``patience`` ends the search after so many trials in a
+        row that were no faster. ``templates`` restricts the search to these templates, for example
+        to ``["direct"]`` if the rounding errors of a transform matter.
+
+        Raises BadOrder for a value that no order can hold, ServiceError for one that the service
+        refuses.
+        """
         said, shape = split(given)
         order = plain({"operator": operator, "workload": {**(workload or {}), **shape}})
         order |= sendable(said)
         return self._ask(Job, "POST", "/jobs", json=order)
 
     def job(self, job: Job | str) -> Job:
-        """The job as it is now."""
+        """Return the job in its current state."""
         return self._ask(Job, "GET", _path(job))
 
     def wait(
@@ -106,11 +113,13 @@ class Client(ModelCalls, Source):
         *,
         bar: bool = False,
     ) -> Job:
-        """The job once it has succeeded. It is asked for once, then its events are listened to, on
-        new connections where one breaks. ``progress`` is called with each new state of it; with
-        ``bar``, it is shown on standard error.
+        """Wait until the job has succeeded and return it.
 
-        Raises JobFailed if it fails or is cancelled, StillRunning after ``timeout`` seconds,
+        The client asks for the job once and then listens to its events; if the connection breaks,
+        it opens another one. ``progress`` is called with each new state of the job. With ``bar``, a
+        progress bar is shown on standard error.
+
+        Raises JobFailed if the job fails or is cancelled, StillRunning after ``timeout`` seconds,
         ServiceUnreachable if not even a first answer came by then.
         """
         with ExitStack() as stack:
@@ -127,11 +136,11 @@ class Client(ModelCalls, Source):
         return current
 
     def cancel(self, job: Job | str) -> Job:
-        """The job, cancelled, or ``running`` until its worker has seen it."""
+        """Cancel the job and return it; it is still ``running`` until its worker has seen that."""
         return self._ask(Job, "POST", f"{_path(job)}/cancel")
 
     def trials(self, job: Job | str, status: str | None = None) -> Iterator[Trial]:
-        """All trials of a job, first to last, fetched as they are taken."""
+        """Yield the trials of a job, of one ``status`` if given, first to last, page by page."""
         query: dict[str, Any] = {"limit": TRIALS_PER_PAGE}
         if status is not None:
             query["status"] = status
@@ -155,15 +164,20 @@ class Client(ModelCalls, Source):
         parallel: bool = False,
         **shape: Any,
     ) -> Best:
-        """The best for a shape: ``client.best("conv1d", M=16384, N=32)``, or
-        ``client.best(job.operator, job.workload)``; of several devices the fastest. ``match`` may
-        be ``nearest``, or ``predicted``: for a shape without a best a short job is then ordered and
-        waited for, which builds, checks and times what is expected to be fast. ``target`` is
-        ``cpu`` or ``cuda``, ``templates`` those that may have given it, and ``best.arithmetic``
-        says what follows from the one that did; ``threads`` is how many of a CPU it may run on, and
-        ``parallel`` asks for one on several, even if one is faster, for programs that keep them
-        busy. An answer is kept in the cache with its ETag, and sent anew only when it has changed.
-        Raises NotTuned, and for a prediction what :meth:`wait` raises."""
+        """Return the best for a shape; if several devices have one, the fastest.
+
+        Examples: ``client.best("conv1d", M=16384, N=32)``, ``client.best(job.operator,
+        job.workload)``. ``match`` is ``exact``, ``nearest`` or ``predicted``. If the shape has no
+        best, ``predicted`` orders a short job and waits for it; the job builds, checks and times
+        the configurations that are expected to be fast. ``target`` is ``cpu`` or ``cuda``,
+        ``device`` a device's name or id. ``templates`` restricts the answer to bests of these
+        templates; ``best.arithmetic`` says how the best's template computes. ``threads`` is the
+        largest number of CPU threads that the best may use. ``parallel`` prefers a best on several
+        threads, even if one thread is faster, for programs that keep the threads busy.
+
+        The answer is kept in the cache with its ETag and downloaded again only if it has changed.
+        Raises NotTuned, and for a prediction whatever :meth:`wait` raises.
+        """
         asked = {**(workload or {}), **shape}
         filters = {
             "match": match,
@@ -195,7 +209,10 @@ class Client(ModelCalls, Source):
         return look()
 
     def signers(self) -> list[Signer]:
-        """The keys that the service's workers sign with, trusted here or not, oldest first."""
+        """Return the keys with which the service's workers sign, oldest first.
+
+        Keys that are not trusted here are among them.
+        """
         return self._ask(Signers, "GET", "/signers").items
 
     def verify_nearest(
@@ -208,10 +225,13 @@ class Client(ModelCalls, Source):
         templates: Sequence[str] | None = None,
         **shape: Any,
     ) -> Job:
-        """Order the nearest match to be verified: a worker builds, checks and times the closest
-        tuned shape's configuration for this shape, one trial and no search. Once the job has
-        succeeded :meth:`best` answers with its time and its library. Where the shape has a best
-        already, its job is the answer. Raises NotTuned if no tuned shape can lend."""
+        """Order a job that verifies the nearest match for this shape.
+
+        A worker builds, checks and times the configuration of the closest tuned shape: one trial
+        and no search. Once the job has succeeded, :meth:`best` returns its time and library. If
+        the shape has a best already, the job of that best is returned. Raises NotTuned if no tuned
+        shape has a configuration that is valid for this one.
+        """
         order = plain(
             {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
         )
@@ -229,11 +249,13 @@ class Client(ModelCalls, Source):
         bar: bool = False,
         **order: Any,
     ) -> Best:
-        """Search here and now, without the service: ``client.tune("conv1d", M=16384, N=32)``, with
-        the options of :meth:`submit`. The job is kept in the database of TUNER_DATABASE_URL, the
-        files of its best in the cache, where :meth:`load` finds them. The worker's processes stay
-        for the next search until the client is closed. Raises NoCompiler if only the client is
-        installed."""
+        """Tune a shape in this process, without the service, and return its best.
+
+        ``client.tune("conv1d", M=16384, N=32)`` takes the options of :meth:`submit`. The job is
+        stored in the database of TUNER_DATABASE_URL, the files of its best in the cache, where
+        :meth:`load` finds them. The worker's processes stay for the next search until the client
+        is closed. Raises NoCompiler if only the client is installed.
+        """
         try:
             from tuner.client.local import Local
             from tuner.settings import Settings
@@ -248,10 +270,11 @@ class Client(ModelCalls, Source):
         best = self._local.tune(operator, workload, bar=bar, **order)
         self._local.load(best)
         if self._named is not None:
-            self._named |= trust.own(default_path()).keys  # load() takes what was tuned here
+            self._named |= trust.own(default_path()).keys  # so that load() accepts the best
         return best
 
     def close(self) -> None:
+        """Close the connection and end the processes of :meth:`tune`."""
         self._http.close()
         self._end_local()
 
@@ -263,8 +286,10 @@ class Client(ModelCalls, Source):
     def _must_answer(
         self, best: Best, operator: str, asked: Mapping[str, Any], target: str | None
     ) -> None:
-        """Raises ServiceError if that is the answer to another question: a library of another
-        workload can be rightly signed too."""
+        """Raise ServiceError if the best is of another workload or kind of device than asked for.
+
+        Its signature would not show that: a library of another workload may be signed rightly, too.
+        """
         try:
             wanted = templates.operator(operator).workload.model_validate_strings(
                 {name: in_text(value) for name, value in asked.items() if value is not None}
@@ -281,7 +306,7 @@ class Client(ModelCalls, Source):
     def _trusted(self, signer: str) -> Trusted:
         if self._named is not None:
             return trust.by_name(self._named)
-        if signer == own_public_key(default_path()):  # tuned here: the service need not be there
+        if signer == own_public_key(default_path()):  # tuned here: no need to ask the service
             return trust.own(default_path())
         pins = Pins()
         pinned = pins.of(self.url)
@@ -301,7 +326,7 @@ class Client(ModelCalls, Source):
             raise ServiceUnreachable.by(self.url, error) from error
 
     def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]:
-        """The job as it is now, and each time that it changes, to its end or to the timeout's."""
+        """Yield the job in its current state and after each change, to its end or the timeout."""
         deadline, look = None, self._timeout
         if timeout is not None:
             deadline = time.monotonic() + timeout
@@ -342,7 +367,7 @@ class Client(ModelCalls, Source):
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
-    from tuner.terminal.bar import JobBar  # rich: what shows nothing does without
+    from tuner.terminal.bar import JobBar  # imports rich, needed only if a bar is shown
 
     bar = stack.enter_context(JobBar())
 

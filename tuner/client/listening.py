@@ -1,4 +1,4 @@
-"""A job's events from the service, whatever becomes of the connections that bring them."""
+"""Listening to a job's events, with a new connection whenever one breaks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tuner.client.parsed import parsed, read, refusal, stranger
 from tuner.errors import ServiceError, ServiceUnreachable
 
 LOOK_SECONDS = 1.0
-"""What a look of a wait may take however short the wait is."""
+"""The least time that a request within a wait may take, even if the wait is shorter."""
 OUTAGE_SECONDS = 30.0
-"""How long a service that has answered before may stay away: the time to start it anew."""
+"""How long a service that has answered before may be unreachable: enough to restart it."""
 SILENCE_SECONDS = 45.0
-"""How long a connection may say nothing: the service breaks every silence after 15 s."""
+"""How long a connection may be silent: the service sends a comment after 15 s of silence."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -34,29 +34,33 @@ TOO_MANY = 429
 
 
 def may_pass(failure: ServiceError) -> bool:
-    """Whether the same request may be answered a little later."""
+    """Return whether the same request may succeed a little later."""
     return failure.status in (None, TOO_MANY) or failure.status >= 500
 
 
 @lru_cache(maxsize=256)
 def told(job: str, waiting: str) -> None:
-    """Log, once, why nobody takes a job: who waits for it would wait in silence else."""
+    """Log why no worker takes a job, once for each job and reason.
+
+    Otherwise a program that waits for the job would wait in silence.
+    """
     log.warning("job %s waits: %s", job, waiting)
 
 
 class Listening:
-    """What changes of a job after ``seen``. Use it in a ``with``.
+    """The changes of a job after the state ``seen``. Use it in a ``with``.
 
-    A thread of its own reads the stream, so that waiting ends on time whatever a connection is
-    at. One that breaks is made anew after a pause, which grows until an event comes, and goes on
-    after the last event that came.
+    A thread reads the stream of events, so that :meth:`next` returns on time whatever the
+    connection does. If the connection breaks, the thread pauses and opens another one, which
+    continues after the last event received. The pause grows until an event arrives.
     """
 
     def __init__(self, http: httpx2.Client, url: str, seen: Job) -> None:
         self._http, self._url, self._path = http, url, seen.links.events
         self._job = seen
         self._said: SimpleQueue[httpx2.ServerSentEvent | Exception] = SimpleQueue()
-        # not more than are there for sure: of the trials, each that worked is a row of this job
+        # The service refuses a number beyond the job's stored trials. The count of those that
+        # worked is safe: each of them is stored as a row of this job.
         self._params = {"after": seen.trials.ok}
         self._last_id = ""
         self._heard = time.monotonic()
@@ -64,9 +68,12 @@ class Listening:
         self._socket: socket.socket | None = None
 
     def next(self, deadline: float | None) -> Job | None:
-        """The job as the next event shows it, None if ``time.monotonic()`` reaches the deadline
-        first. Raises ServiceError if the service refuses, ServiceUnreachable if none has
-        answered for OUTAGE_SECONDS."""
+        """Wait for the next event and return the job as it shows it.
+
+        ``deadline`` is on the clock ``time.monotonic()``; return None if it comes first. Raises
+        ServiceError if the service refuses, ServiceUnreachable if no service has answered for
+        OUTAGE_SECONDS.
+        """
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return None
@@ -91,7 +98,7 @@ class Listening:
         with self._lock:
             self._left.set()
             if self._socket is not None:
-                with suppress(OSError):  # it wakes the thread, which closes it
+                with suppress(OSError):  # this wakes the thread, which closes the socket
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def _listen(self) -> None:
@@ -106,14 +113,17 @@ class Listening:
                     pause = FIRST_PAUSE_SECONDS
                 self._left.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        except Exception as error:  # whatever it is, who waits must hear of it
+        except Exception as error:  # raised by next(), whatever it is
             self._said.put(error)
 
     def _may_pass(self, failure: ServiceError) -> bool:
         return may_pass(failure) and time.monotonic() - self._heard <= OUTAGE_SECONDS
 
     def _read_one_connection(self) -> ServiceError | None:
-        """To its end, or why there was none."""
+        """Read events until the connection ends.
+
+        Return None if the connection was opened, else the error for which it was not.
+        """
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         limits = httpx2.Timeout(self._http.timeout)
         limits.read = SILENCE_SECONDS

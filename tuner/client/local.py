@@ -1,4 +1,4 @@
-"""Tuning without a service: jobs ordered from the database at hand, and run in this process."""
+"""Tuning without a service: jobs are stored in a database and run in this process."""
 
 from __future__ import annotations
 
@@ -54,11 +54,17 @@ MATCHES = ("exact", PREDICTED)
 
 
 class Local(Source):
-    """The database of TUNER_DATABASE_URL, or of ``settings``, used as a service is: what `tuner
-    tune`, a worker or :meth:`tune` found there. Libraries are loaded that this machine's own key
-    signed, or one of TUNER_SIGNERS. Its first search starts the processes of a worker, which stay
-    for the next one until it is closed: close it, or use it in a ``with``. Raises WrongArgument for
-    settings that are none, such as a database's URL."""
+    """A database that is used like a service, much as by :class:`tuner.client.Client`.
+
+    The database is that of ``settings``, by default of TUNER_DATABASE_URL. It holds what ``tuner
+    tune``, workers and :meth:`tune` have found. ``cache`` is the folder for libraries, by default
+    convtune's folder in the user's cache folder. Libraries are loaded if this machine's own key or
+    one of TUNER_SIGNERS signed them.
+
+    The first search starts the processes of a worker. They stay for the next one until the object
+    is closed: close it, or use it in a ``with``. Raises WrongArgument if ``settings`` is no
+    :class:`Settings`, for example a database's URL.
+    """
 
     def __init__(self, settings: Settings | None = None, cache: Path | None = None) -> None:
         if not isinstance(settings, Settings | None):
@@ -93,8 +99,12 @@ class Local(Source):
         bar: bool = False,
         **shape: Any,
     ) -> Best:
-        """As the client's; ``match`` is ``exact`` or ``predicted``. Raises NotTuned, and BadOrder
-        for what is no shape."""
+        """Return the best for a shape, like :meth:`tuner.client.Client.best`.
+
+        ``match`` is ``exact`` or ``predicted``; the latter tunes here if there is no best, and
+        ``bar`` then shows a progress bar on standard error. Raises NotTuned, and BadOrder for
+        arguments that make no workload.
+        """
         if match not in MATCHES:
             raise BadOrder("match", f"must be one of {', '.join(MATCHES)}, but it is {match!r:.80}")
         wanted = workload_of(operator, workload, shape)
@@ -122,8 +132,11 @@ class Local(Source):
         self, operator: str, workload: Mapping[str, Any] | None = None, *,
         target: str | None = None, device: str | None = None,
     ) -> list[Best]:  # fmt: skip
-        """The best of the workload on each device, fastest first; of every workload of the operator
-        if none is given. Raises BadOrder for what is no shape."""
+        """Return the best of the workload on each device, fastest first.
+
+        Without a ``workload``, return the bests of every workload of the operator. Raises BadOrder
+        for a mapping that is no workload.
+        """
         if workload is None:
             found = bests.candidates(self._engine, operator, target, device)
         else:
@@ -140,17 +153,20 @@ class Local(Source):
         bar: bool = False,
         **given: Any,
     ) -> Best:
-        """Search here and now; the best once it is found. Stopped, it gives the job back: the same
-        call goes on from its trials, and so does a living worker, which the interruption then says
-        in a note. Raises BadOrder, before anything is stored, and TunerError if there is no
-        winner."""
+        """Tune a shape in this process and return its best.
+
+        The options are those of :meth:`tuner.client.Client.submit`. ``bar`` shows a progress bar on
+        standard error. If the search is interrupted, the job is given back: the same call continues
+        from its stored trials. If a living worker can continue it, the KeyboardInterrupt says so in
+        a note. Raises BadOrder before anything is stored, and TunerError if there is no winner.
+        """
         said, shape = split(given)
         wanted, how = workload_of(operator, workload, shape), terms_of_order(said)
         kind = self._tune(wanted, how, bar)
         return self.best(operator, wanted.model_dump(), target=kind, templates=how.templates)
 
     def _tune(self, wanted: Workload, how: Terms, bar: bool) -> str:
-        """Run an order to its end; the kind of device that it ran on."""
+        """Run an order to its end and return the kind of device on which it ran."""
         if not structlog.is_configured():
             logs.quietly(self.settings.log_format)
         must_link()
@@ -169,10 +185,12 @@ class Local(Source):
         bar: bool = False,
         **terms: Any,
     ) -> ModelShown:
-        """Search here and now for many workloads, one after the other, each ``{"operator":
-        "conv1d", "workload": {"M": 16384, "N": 32}, "calls": 3}``; the model once all of its jobs
-        have succeeded. Raises BadOrder, before anything is stored, and ModelFailed once all have
-        ended, if one has no winner."""
+        """Tune many workloads in this process, one after the other, and return them as a model.
+
+        Each workload is a mapping such as ``{"operator": "conv1d", "workload": {"M": 16384, "N":
+        32}, "calls": 3}``. Raises BadOrder before anything is stored. If a job has no winner, the
+        others are still tuned, and ModelFailed is raised at the end.
+        """
         how = terms_of_order(only_terms(terms))
         if not structlog.is_configured():
             logs.quietly(self.settings.log_format)
@@ -190,6 +208,7 @@ class Local(Source):
         return told
 
     def close(self) -> None:
+        """End the worker's processes and close the database."""
         self._worker.close()
         self._engine.dispose()
 

@@ -1,4 +1,4 @@
-"""Models from Python: many workloads as one order, and its gain."""
+"""The part of the client that orders models (many workloads at once) and waits for them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tuner.plain import plain
 
 MODELS_PER_PAGE = 100
 LOOK_AGAIN_SECONDS = 5.0
-"""How often a model is asked for while one of its jobs is listened to."""
+"""How often the model is asked for while the client listens to one of its jobs."""
 
 A = TypeVar("A", bound=Shown)
 
 
 class ModelCalls(ABC):
-    """What a service's client does with models."""
+    """The methods of :class:`tuner.client.Client` for models."""
 
     _timeout: float
 
@@ -38,19 +38,23 @@ class ModelCalls(ABC):
     def submit_model(
         self, name: str, workloads: Sequence[Mapping[str, Any]], **terms: Any
     ) -> Model:
-        """Order many workloads at once, each ``{"operator": "conv1d", "workload": {"M": 16384,
-        "N": 32}, "calls": 3}``, on terms as those of :meth:`submit`. Each gets a job, which other
-        orders may share. All are taken, or none. Raises BadOrder for a value that no order can
-        hold, ServiceError for one that the service refuses."""
+        """Order many workloads at once.
+
+        Each workload is a mapping such as ``{"operator": "conv1d", "workload": {"M": 16384, "N":
+        32}, "calls": 3}``. The other options are those of :meth:`submit` and hold for all
+        workloads. Each workload gets a job, which other orders may share. The service takes all
+        workloads or none. Raises BadOrder for a value that no order can hold, ServiceError for one
+        that the service refuses.
+        """
         order = plain({"name": name, "workloads": list(workloads)})
         return self._ask(Model, "POST", "/models", json=order | sendable(only_terms(terms)))
 
     def model(self, model: Model | ListedModel | str) -> Model:
-        """The model as it is now, with its layers."""
+        """Return the model in its current state, with its layers."""
         return self._ask(Model, "GET", _path(model))
 
     def models(self) -> Iterator[ListedModel]:
-        """All models without their layers, newest first, fetched as they are taken."""
+        """Yield all models without their layers, newest first, page by page."""
         query: dict[str, Any] = {"limit": MODELS_PER_PAGE}
         while True:
             page = self._ask(Models, "GET", "/models", params=query)
@@ -67,12 +71,14 @@ class ModelCalls(ABC):
         *,
         bar: bool = False,
     ) -> Model:
-        """The model once all of its jobs have succeeded. One of them after the other is listened
-        to. ``progress`` is called with each new state of the model; with ``bar``, it is shown on
-        standard error.
+        """Wait until all jobs of the model have succeeded and return the model.
+
+        The client listens to the events of one job at a time. ``progress`` is called with each new
+        state of the model. With ``bar``, a progress bar is shown on standard error.
 
         Raises ModelFailed if a job fails or the model is cancelled, ModelStillRunning after
-        ``timeout`` seconds."""
+        ``timeout`` seconds.
+        """
         with ExitStack() as stack:
             show = _shown_on_a_bar(stack) if bar else lambda _: None
             for current in self._model_states(model, timeout):
@@ -86,15 +92,19 @@ class ModelCalls(ABC):
         return current
 
     def cancel_model(self, model: Model | ListedModel | str) -> Model:
-        """The model, cancelled, or ``running`` until workers have seen it. Jobs that others want,
-        too, go on."""
+        """Cancel the model and return it; it is still ``running`` until its workers have seen that.
+
+        Jobs that other orders share continue.
+        """
         return self._ask(Model, "POST", f"{_path(model)}/cancel")
 
     def _model_states(
         self, model: Model | ListedModel | str, timeout: float | None
     ) -> Generator[Model]:
-        """The model as it is now, and each time that it has changed, to its end or to the
-        timeout's."""
+        """Yield the model in its current state and after each change.
+
+        Stop when the model has ended or after ``timeout`` seconds.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         current = self._looked_at(model, deadline)
         yield current
@@ -127,13 +137,13 @@ class ModelCalls(ABC):
 
 
 def _job_of(model: Model) -> str:
-    """The job to listen to: one that runs, if any does."""
+    """Return the id of the job to listen to: a running one, else a queued one, else the last."""
     jobs = {each.state: each.job for each in reversed(model.layers)}
     return jobs.get("running") or jobs.get("queued") or model.layers[-1].job
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Model], None]:
-    from tuner.terminal.bar import JobBar  # rich: what shows nothing does without
+    from tuner.terminal.bar import JobBar  # imports rich, needed only if a bar is shown
 
     bar = stack.enter_context(JobBar())
 

@@ -1,4 +1,4 @@
-"""What a service said, as the value that it is or as the error."""
+"""Reading a service's answers: into typed values, or into the error that they mean."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ _NOT_TUNED = "urn:convtune:problem:not-tuned"
 A = TypeVar("A", bound=Shown)
 
 MOST_BYTES = 64 << 20
-"""Of an answer that is read as a whole, after decompression."""
+"""The largest answer that is read as a whole, after decompression."""
 ENCODINGS = ("identity", "gzip")
-"""Gzip turns a piece that is read at once into a thousand times as much at most, others into what
-they like."""
+"""The accepted content encodings. Gzip expands a piece that is read at once at most about a
+thousandfold; other encodings have no such limit."""
 
 
 def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
-    """The content as it comes. Raises ServiceError if it is compressed otherwise than asked."""
+    """Yield the content piece by piece, decompressed.
+
+    Raises ServiceError if its encoding is none of ENCODINGS.
+    """
     encoding = answer.headers.get("Content-Encoding", "identity")
     if encoding not in ENCODINGS:
         raise stranger(answer.status_code, url, f"its answer is compressed by {encoding[:40]!r}")
@@ -32,7 +35,7 @@ def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
 
 
 def read(answer: httpx2.Response, url: str) -> bytes:
-    """The content as a whole. Raises ServiceError if there is more than MOST_BYTES of it."""
+    """Return the whole content. Raises ServiceError if it has more than MOST_BYTES bytes."""
     content = bytearray()
     for piece in pieces(answer, url):
         content += piece
@@ -43,8 +46,11 @@ def read(answer: httpx2.Response, url: str) -> bytes:
 
 
 def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str) -> A:
-    """``what`` was said in an answer with that status at ``url``. Raises ServiceError if it is
-    no such value."""
+    """Parse JSON content as a value of ``kind``.
+
+    ``status``, ``url`` and ``what`` (what the content is) are for the message. Raises ServiceError
+    if the content is no such value.
+    """
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
@@ -52,14 +58,14 @@ def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str
 
 
 def stranger(status: int | None, url: str, why: str) -> ServiceError:
-    """Something answers, and it is another program or another release."""
+    """Return the error for an answer of another program, or of another release of convtune."""
     return ServiceError(
         status, f"what answers at {url} is no convtune service that this client knows: {why}"
     )
 
 
 def refusal(answer: httpx2.Response, content: bytes) -> ServiceError:
-    """What an answer says that is no success."""
+    """Return the error that an unsuccessful answer means, by its problem document if it has one."""
     try:
         problem = json.loads(content)
         detail = problem["detail"]

@@ -1,4 +1,4 @@
-"""Where bests and their libraries come from: a service, or the database at hand."""
+"""The interface that a service's client and a local database share: bests and their libraries."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ from tuner.library.manifest import File, Manifest
 from tuner.library.trust import Trusted
 
 NO_ANSWER = (TunerError, StorageError)
-"""What a source raises in the place of an answer: a service's refusals, or a database's."""
+"""The errors that a source raises instead of an answer, whether a service or a database refuses."""
 AWAY = (ServiceUnreachable, DatabaseUnavailable)
-"""Of these, what one raises that has no answers at all."""
+"""Those of NO_ANSWER that a source raises if it can't be reached at all."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """A best's library, its manifest, read and as bytes, and the signature over those bytes."""
+    """The files of a best, after the signature was checked.
+
+    ``library`` is its path in the cache. ``manifest`` is the parsed manifest, ``described`` its
+    bytes, ``signature`` the signature over those bytes.
+    """
 
     library: Path
     manifest: Manifest
@@ -45,14 +49,16 @@ class Files:
 
 
 class Source(ABC):
-    """Answers for a shape, and the files that belong to them, kept in a cache. ``where`` says in
-    messages what it is."""
+    """A source of bests and of their files, which are kept in ``cache``.
+
+    ``where`` names the source in messages.
+    """
 
     cache: Cache
     where: str
 
     def __deepcopy__(self, _: object) -> Self:
-        return self  # a connection: what is copied with it may share it
+        return self  # copies of an object that holds a source share its connection
 
     @abstractmethod
     def best(
@@ -68,10 +74,13 @@ class Source(ABC):
         parallel: bool = False,
         **shape: Any,
     ) -> Best:
-        """The best for a shape, the fastest of several devices'; of ``templates`` if they are
-        given, on at most so many ``threads`` of a CPU, and with ``parallel`` on several if there
-        is one. If ``match`` is ``predicted`` and there is none, what is expected to be fast is
-        built, checked and timed first. Raises NotTuned."""
+        """Return the best for a shape; if several devices have one, the fastest.
+
+        ``templates`` restricts the answer to bests of these templates, ``threads`` to bests on at
+        most so many CPU threads. ``parallel`` prefers bests on several threads. If ``match`` is
+        ``predicted`` and the shape has no best, configurations that are expected to be fast are
+        built, checked and timed first. Raises NotTuned.
+        """
 
     @abstractmethod
     def close(self) -> None: ...
@@ -84,23 +93,28 @@ class Source(ABC):
 
     @abstractmethod
     def _content(self, artifact: ArtifactLink) -> AbstractContextManager[Iterator[bytes]]:
-        """The artifact's bytes, piece by piece."""
+        """Return a context that gives the artifact's bytes, piece by piece."""
 
     @abstractmethod
     def _trusted(self, signer: str) -> Trusted:
-        """The keys of which a library's signer, whose public key is given, must be one."""
+        """Return the keys among which the public key ``signer`` of a library must be."""
 
     def load(self, best: Best) -> Library:
-        """The best's library, downloaded where it is not in the cache. Its manifest must be signed
-        by a key that is trusted, and be of this workload on this kind of device; only then the
-        library is fetched. Raises NoLibrary for a nearest match that is not verified, and what
-        :func:`tuner.library.load.load` raises."""
+        """Load the best's library; it is downloaded unless it is in the cache.
+
+        The library is fetched only after its manifest was checked: a trusted key must have signed
+        it, and it must be of this workload and kind of device. Raises NoLibrary for a nearest match
+        that is not verified, and whatever :func:`tuner.library.load.load` raises.
+        """
         files = self.files(best)
         return Library(files.library, files.manifest)
 
     def files(self, best: Best) -> Files:
-        """What :meth:`load` loads, checked as there and not loaded: its device need not be here.
-        Raises NoLibrary, UntrustedSigner, BrokenArtifact."""
+        """Fetch and check the best's files like :meth:`load`, without loading the library.
+
+        The library's device need not be on this machine. Raises NoLibrary, UntrustedSigner,
+        BrokenArtifact.
+        """
         library, manifest = best.artifacts.library, best.artifacts.manifest
         if library is None or manifest is None:
             raise NoLibrary(
@@ -120,8 +134,10 @@ class Source(ABC):
         return Files(self.fetch(library, ".so"), read, described, signs)
 
     def fetch(self, artifact: ArtifactLink, suffix: str = "") -> Path:
-        """An artifact's file in the cache. Raises BrokenArtifact if the bytes that come, or lie
-        there, are not those of its sha256."""
+        """Return the path of an artifact's file in the cache; download it if it is not there.
+
+        Raises BrokenArtifact if the bytes, downloaded or cached, do not hash to its SHA-256.
+        """
         name = artifact.sha256 + suffix
         found = self.cache.find(name, artifact.sha256)
         if found is not None:
@@ -130,7 +146,10 @@ class Source(ABC):
             return self.cache.keep(name, artifact.sha256, artifact.size, chunks)
 
     def _small(self, artifact: ArtifactLink, suffix: str, most: int) -> bytes:
-        """The bytes of one that is read as a whole before anybody has vouched for it."""
+        """Return the bytes of an artifact that is read into memory before its signature is checked.
+
+        Raises BrokenArtifact if it would have more than ``most`` bytes.
+        """
         if artifact.size > most:
             raise BrokenArtifact(
                 f"{artifact.sha256}{suffix} would have {artifact.size} bytes, and none has more "
@@ -140,7 +159,11 @@ class Source(ABC):
 
 
 def _must_be_of(manifest: Manifest, best: Best, what: str) -> None:
-    """Whoever answers may hand out another library that is rightly signed too."""
+    """Raise BrokenArtifact if the manifest is not that of the best.
+
+    A signature alone does not show that: a source may answer with the manifest of another library,
+    which is signed rightly, too.
+    """
     try:
         workload = templates.operator(best.operator).workload.model_validate(best.workload)
     except (TemplateError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""One job, from start to end."""
+"""Running one job, from its order over its trials to the stored best."""

@@ -1,5 +1,4 @@
-"""The winner as files: library, device source, MetaSchedule record, the manifest that names them,
-and its signature."""
+"""The files of a winner: library, device source, MetaSchedule record, manifest and signature."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ SOURCE_TYPES = {"cuda": "text/x-cuda", "cpu": "text/x-asm"}
 
 
 def files(kind: str, library: bytes, source: str, record: dict[str, Any]) -> list[NewArtifact]:
-    """The files that a winner's manifest names."""
+    """Return the files that a winner's manifest names; ``kind`` is the kind of device."""
     return [
         NewArtifact(library, "library", "application/x-sharedlib"),
         NewArtifact(source.encode(), "source", SOURCE_TYPES[kind]),
@@ -44,8 +43,11 @@ def manifest(
     named: Sequence[NewArtifact],
     workspace: int = 0,
 ) -> dict[str, Any]:
-    """What a user must know of a library in order to call it and to trust it; ``workspace`` is how
-    many elements it needs."""
+    """Return the manifest: all that a user needs to know to call a library and to trust it.
+
+    ``named`` are the files whose hashes and sizes it states. ``workspace`` is the size of the
+    library's workspace, in elements.
+    """
     arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
     return {
         "manifest_version": VERSION,
@@ -73,7 +75,7 @@ def manifest(
 
 
 def signed_manifest(described: dict[str, Any], key: Ed25519PrivateKey) -> list[NewArtifact]:
-    """The manifest and its signature."""
+    """Return the manifest and its signature by ``key``, as artifacts."""
     content = _json(described)
     return [
         NewArtifact(content, "manifest", "application/json"),

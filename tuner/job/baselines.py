@@ -1,4 +1,4 @@
-"""What a best is compared with: rows of its last round, and of peers that were timed earlier."""
+"""The baselines of a best: rows of its last round, and of peers that an earlier job timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.compare.stage import EMPTY
 Row = dict[str, Any]
 
 LASTING = ("TooSlow", "NotServed", "ImportError", "ModuleNotFoundError")
-"""Why a peer can't be timed here, and could not at another time either."""
+"""Beginnings of the errors for which a peer can't be timed here, not even by a later job."""
 
 
 def baselines(
@@ -25,10 +25,16 @@ def baselines(
     allowed: float,
     kept: PeerTimes | None = None,
 ) -> list[Row]:
-    """The baselines, fastest first, then those that could not be timed. ``error`` says why a row
-    is no fair comparison: the baseline failed, or its error exceeds ``allowed``. ``speedup`` is
-    relative to the winner's time of the same ``level`` and the same round; or, if the row has
-    ``measured_at``, to its time now."""
+    """Return the rows of the baselines, fastest first, then those that could not be timed.
+
+    ``final`` is the round of the finalists, ``peers`` the round in which the winner was delivered
+    beside its peers. ``timing`` is the winner's, ``allowed`` the workload's ``max_error``. ``kept``
+    are times of an earlier job; their rows get ``measured_at``.
+
+    A row's ``error`` says why it is no fair comparison: the baseline failed, or its error exceeds
+    ``allowed``. Its ``speedup`` is its time over the winner's time of the same ``level``, in the
+    same round, or in this job if the row has ``measured_at``.
+    """
     rows = []
     kernel_us = float(timing["warm"]["median_us"])
     for entry in final.entries.values():
@@ -50,8 +56,11 @@ def baselines(
 
 
 def for_later(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
-    """The rows of peers, as they are kept for later jobs; ``ours`` are the names of other rows.
-    Empty if one of them may be timed another time: it would be missing from then on."""
+    """Return the rows of peers in the form in which they are kept for later jobs.
+
+    ``ours`` are the names of rows that are no peers. The result is empty if a peer failed for a
+    reason that may pass, because later jobs would go without that peer.
+    """
     peers = [
         {name: value for name, value in row.items() if name != "speedup"}
         for row in rows
@@ -98,5 +107,5 @@ def _wrong(error: float | None, allowed: float) -> str | None:
 
 
 def _finite(error: float | None) -> float | None:
-    """JSON has no NaN."""
+    """Return None instead of a NaN or an infinity, which JSON does not have."""
     return error if error is not None and isfinite(error) else None

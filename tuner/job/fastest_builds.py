@@ -10,18 +10,21 @@ from db.results.trials import config_key
 from tuner.build.compile import Built
 
 KEPT = 16
-"""As many as may be finalists, twice."""
+"""How many libraries are kept: twice as many as the fastest trials may give finalists."""
 
 
 class FastestBuilds:
-    """Libraries in a folder, which is somebody else's."""
+    """The builds of a search's fastest trials, at most KEPT.
+
+    Their libraries lie in ``folder``, which the caller makes and deletes.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._number = folder, 0
         self._kept: dict[str, tuple[float, Built]] = {}
 
     def offer(self, config: dict[str, Any], built: Built, time_us: float) -> None:
-        """Keep the library under another name, as long as there are not enough faster ones."""
+        """Keep the build if it is among the KEPT fastest; its library is renamed then."""
         slowest = max(self._kept, key=lambda key: self._kept[key][0], default="")
         if len(self._kept) == KEPT:
             if time_us >= self._kept[slowest][0]:
@@ -33,8 +36,10 @@ class FastestBuilds:
         self._kept[config_key(config)] = time_us, replace(built, order=order)
 
     def take(self, config: dict[str, Any], library: Path) -> Built | None:
-        """The build of the configuration, its library where it is wanted; None if it was not
-        kept."""
+        """Return the build of a configuration and forget it; None if it was not kept.
+
+        Its file is moved to the path ``library``.
+        """
         _, built = self._kept.pop(config_key(config), (0.0, None))
         if built is None:
             return None

@@ -1,4 +1,4 @@
-"""From measured trials to the winner: the last round and what is kept of it."""
+"""The last round of a job: build the finalists, compare them, choose and describe the winners."""
 
 from __future__ import annotations
 
@@ -35,16 +35,20 @@ DEFAULT = "default"
 NAIVE = "naive"
 PEERS = "peers"
 NAIVE_MAX_FLOPS = {"cpu": 1e9, "cuda": 1e11}
-"""Above these, one call of the naive schedule takes more than a second."""
+"""The naive schedule is left out above these: one call would take more than a second."""
 NAIVE_MAX_TAPS = {"cpu": math.inf, "cuda": 1e5}
-"""The same of the terms of one output, which a GPU's thread adds up one after the other: some
-2 µs each on an H200, and eleven calls check it. A gradient of a weight has millions."""
+"""The naive schedule is left out if one output is a sum of more terms. A GPU's thread adds them one
+after the other, some 2 µs each on an H200, and the check takes eleven calls. A gradient of a weight
+has millions of terms."""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The best configuration for a number of CPU threads (None on a GPU), with the library as it
-    lay on disk when it was last checked."""
+    """The best configuration for a number of CPU threads (None on a GPU).
+
+    ``library`` holds the bytes that lay on disk when they were last checked. ``empty_us`` is the
+    time of an empty kernel in the same round.
+    """
 
     config: Config
     threads: int | None
@@ -57,14 +61,17 @@ class Winner:
 
     @property
     def time_us(self) -> float:
-        """Warm median."""
+        """The warm median, in µs."""
         return float(self.timing["warm"]["median_us"])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The winners, and rows of the peers that were timed beside them, if later jobs may take them
-    over: each could be timed, on a quiet machine."""
+    """The result of the last round: the winners, the job's best first, and times of peers.
+
+    ``peers`` are the times of peers that later jobs may reuse. It is empty if none were timed, if
+    the machine was not quiet, or if a peer failed for a reason that may pass.
+    """
 
     winners: list[Winner]
     peers: list[Row]
@@ -72,19 +79,23 @@ class Decision:
 
 @dataclass(frozen=True)
 class _FinalRound:
-    """The last round: what was built for it, by name. ``configs`` has those that may win."""
+    """The last round. ``configs`` are those that may win; ``builds`` are all that succeeded."""
 
     configs: dict[str, Config]
     builds: dict[str, Built]
     comparison: Comparison
 
     def ranked(self) -> list[Entry]:
-        """Those that may win, fastest first."""
+        """Return the entries that may win, fastest first."""
         return self.comparison.ranked(self.configs)
 
 
 def begin(plan: Plan, builder: Builder, folder: Path, *, naive: bool) -> dict[str, Future[Built]]:
-    """The builds of a last round that are known before its finalists are."""
+    """Start the builds of the last round that do not depend on the search, and return them.
+
+    These are the default configuration, the empty kernel and, if ``naive`` and it is not too slow,
+    the naive schedule.
+    """
     configs = _beside_finalists(plan, plan.naive() if naive else None)
     return {name: builder.submit(order) for name, order in _orders(plan, configs, folder).items()}
 
@@ -103,16 +114,18 @@ def decide(
     fastest: FastestBuilds | None = None,
     begun: Mapping[str, Future[Built]] = MappingProxyType({}),
 ) -> Decision:
-    """The winner of the last round, in which ``chosen``, the default configuration and the naive
-    schedule are measured again with ``baselines`` and those in ``beside``. The winner is the
-    fastest that is right once more when it is loaded from disk, as a user loads it. On a CPU the
-    fastest configuration on one thread follows it or, if it is on one itself, the fastest on
-    several; that takes the winner's place if it is faster when both are delivered. The ``naive``
-    schedule can be left out. What is among the ``fastest``, or was :func:`begun
-    <begin>`, is not built again. Peers whose times were ``kept`` by an earlier job are not timed
-    again.
+    """Run the last round and choose the winner.
 
-    Raises NothingWorked if none of them can be built and run again.
+    The round measures again the finalists ``chosen``, the default configuration and, unless
+    ``naive`` is false, the naive schedule, together with the peers that ``baselines`` names and the
+    builds in ``beside``. The winner is the fastest that gives right numbers once more when it is
+    loaded from disk, as a user loads it. On a CPU a second winner follows: the fastest on one
+    thread if the first uses several, else the fastest on several. The two are timed once more as
+    they are delivered, and the faster one comes first.
+
+    Builds in ``fastest``, and those that :func:`begin` started, are not built again. If ``kept``
+    has the times of an earlier job, peers are not timed again. Raises NothingWorked if no finalist
+    can be built and run again.
     """
     wanted = groups(plan.device.kind, baselines) if kept is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
@@ -148,15 +161,17 @@ def decide(
 
 
 def _peers(final: _FinalRound, winner: Winner, beside: Collection[str]) -> list[Row]:
-    """The winner's rows of peers as they are kept, none if the round was noisy."""
+    """Return the winner's rows of peers to keep for later jobs; none if the round was noisy."""
     if not winner.timing["noise"]["quiet"]:
         return []
     return for_later(winner.baselines, {DEFAULT, NAIVE, *final.configs, *beside})
 
 
 def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
-    """The fastest and, on a CPU, the fastest on one thread if it runs on several, or the other way
-    round."""
+    """Return the fastest entry and, on a CPU, the fastest of the other kind.
+
+    The two kinds are configurations on one thread and on several.
+    """
     fastest, *others = ranked
 
     def on_one(entry: Entry) -> bool | None:
@@ -168,12 +183,12 @@ def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entr
 
 
 def _of_use(winners: list[Winner]) -> list[Winner]:
-    """The fastest first: more threads must pay."""
+    """Sort the winners, fastest first; of two equal times, the one on fewer threads comes first."""
     return sorted(winners, key=lambda winner: (winner.time_us, winner.threads or 0))
 
 
 def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
-    """What may win beside the finalists, by name."""
+    """Return the default configuration, and the naive one if given and not too slow, by name."""
     found = {DEFAULT: plan.default()}
     workload, kind = plan.workload, plan.device.kind
     few = workload.flops <= NAIVE_MAX_FLOPS[kind] and workload.taps <= NAIVE_MAX_TAPS[kind]
@@ -183,7 +198,7 @@ def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
 
 
 def _configs(plan: Plan, chosen: Sequence[Config], naive: Config | None) -> dict[str, Config]:
-    """What may win, by name."""
+    """Return all configurations that may win, by their names in the round."""
     configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
     return configs | {
         name: config
@@ -198,7 +213,7 @@ def _taken(
     fastest: FastestBuilds | None,
     begun: Collection[str],
 ) -> dict[str, Built]:
-    """The libraries that this job has built and measured."""
+    """Return the builds that the search has kept, by their names in the round."""
     if fastest is None:
         return {}
     found = {
@@ -243,10 +258,13 @@ def _measured(
     inside: Sequence[str],
     taken: Collection[str],
 ) -> Comparison:
-    """The round of what the runner finds right, as it found the libraries that were ``taken`` from
-    the search. It checks others again, because a stored trial only says that its configuration was
-    right once, and the round's process is not confined. The groups of peers ``inside`` are in that
-    process. If one of them ends it, the round is run without peers."""
+    """Check the libraries and run the round of those that are right.
+
+    Libraries that were ``taken`` from the search have been checked by it. All others are checked
+    first, in a confined process: the round's own process is not confined, and a stored trial only
+    says that its configuration was right once. The groups of peers ``inside`` run in the round's
+    process. If one of them ends that process, the round is repeated without peers.
+    """
     missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
     libraries = {
         name: built.order.library
@@ -274,6 +292,7 @@ def _measured(
 
 
 def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
+    """Return an entry's library with its manifest, which has no times yet."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     device, library = plan.device, built.order.library
     described = artifact.manifest(
@@ -299,7 +318,7 @@ def _winner(
     delivered: Comparison,
     kept: PeerTimes | None,
 ) -> Winner:
-    """One of the first, by the round in which all of them were delivered."""
+    """Return the winner of ``entry``, by the round in which all of ``first`` were delivered."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     kernel = delivered.entries.get(of(entry.name, KERNEL), entry)
     call = delivered.entries.get(of(entry.name, CALL))
@@ -338,7 +357,7 @@ def _winner(
 
 
 def _without(found: Comparison, names: Collection[str]) -> Comparison:
-    """The peers of a round in which libraries were delivered."""
+    """Return the round without our libraries' ``names``, so that only its peers are left."""
     return replace(
         found,
         entries={name: entry for name, entry in found.entries.items() if name not in names},
@@ -347,7 +366,7 @@ def _without(found: Comparison, names: Collection[str]) -> Comparison:
 
 
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
-    """The noise of the round, or that of the delivered kernel if only that was noisy."""
+    """Return the noise of the round, or of the delivered kernel if only that was noisy."""
     looks = [found.noise(entry.name)]
     if of(entry.name, KERNEL) in delivered.entries:
         looks.append(delivered.noise(of(entry.name, KERNEL)))

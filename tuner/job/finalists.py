@@ -1,4 +1,4 @@
-"""Which configurations are measured again at a job's end."""
+"""The choice of the finalists: configurations that are measured again at a job's end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Config = dict[str, Any]
 
 CLOSE = 1.10
 FEWEST, MOST = 5, 8
-OF_EACH = 2
+OF_EACH = 2  # on one thread, and on several
 
 
 def finalists(
@@ -17,9 +17,14 @@ def finalists(
     stored: Sequence[Config],
     threads: Callable[[Config], int | None],
 ) -> list[Config]:
-    """The five fastest configurations, and up to eight if they are within 10 % of the fastest. The
-    two fastest on one thread, for programs that have no more, and on several. The ``stored`` bests,
-    which the round may replace. Fastest first, each once."""
+    """Return the finalists, each once.
+
+    These are, in this order, the five fastest configurations of ``trials`` (pairs of configuration
+    and µs) and up to eight if the others are within 10 % of the fastest; the two fastest on one
+    thread, for programs that have no more, and the two fastest on several; and the ``stored``
+    bests, which the round may replace. ``threads`` gives a configuration's number of CPU threads,
+    None on a GPU.
+    """
     ranked = sorted(trials, key=lambda trial: trial[1])
     close = [
         config

@@ -1,4 +1,4 @@
-"""One job from its space to its winner."""
+"""The run of one job: plan, search, last round, and publication of its winners."""
 
 from __future__ import annotations
 
@@ -59,11 +59,16 @@ log = structlog.get_logger()
 
 RECORD_SECONDS = 120.0
 REFUSED_AT_ONCE = 100
-"""Trials that are stored between two checks of the lease."""
+"""Refused configurations that are stored between two checks of the lease."""
 
 
 class JobRun:
-    """Runs one held job on one device. Every trial is stored as soon as it ends."""
+    """The run of a job under its lease, on one device. Each trial is stored as soon as it ends.
+
+    ``among`` restricts the search to these templates. With a ``farm``, its servers measure instead
+    of this machine. ``peers`` are the processes in which peers are timed. ``watch`` is called with
+    each progress that is stored.
+    """
 
     def __init__(
         self,
@@ -93,10 +98,10 @@ class JobRun:
         self._started = time.monotonic()
 
     def run(self) -> None:
-        """Search, decide, store the best and end the job.
+        """Search, run the last round, store the bests and end the job as succeeded.
 
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
-        NoDiskSpace if its files find no room, NoServer if the farm has lost its last server.
+        NoDiskSpace if there is no space for its files, NoServer if the farm has no server left.
         """
         self._remember()
         self._look()
@@ -105,7 +110,7 @@ class JobRun:
         self._report()
         with self._builder.folder("convtune-job-") as folder:
             fastest = FastestBuilds(folder)
-            naive = self._job.search != PREDICTED  # whoever asks for a prediction waits
+            naive = self._job.search != PREDICTED  # a user waits for a prediction: be quick
             with self._runner() as runner:
                 overlaps = runner.overlaps_builds
                 begun = begin(self._plan, self._builder, folder, naive=naive) if overlaps else {}
@@ -148,7 +153,7 @@ class JobRun:
             )
 
     def _look(self) -> None:
-        """Log a warning if this machine's CPU measures and is not quiet."""
+        """Log a warning if this machine's CPU will measure and is not quiet."""
         if self._farm is not None or self._device.kind != "cpu":
             return
         with self._peers.paused() if self._peers is not None else nullcontext():
@@ -157,14 +162,14 @@ class JobRun:
             log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _finalists(self) -> list[Config]:
-        """Of a prediction only the fastest trial is measured again: whoever asks for one waits."""
+        """Return the finalists; of a prediction, for which a user waits, only the fastest trial."""
         trials = self._tally.worked
         if self._job.search == PREDICTED:
             trials = [min(trials, key=lambda trial: trial[1])]
         return finalists(trials, self._stored(), self._plan.threads)
 
     def _stored(self) -> list[Config]:
-        """The stored bests that can be built again, so that a round loses no better kernel."""
+        """Return the stored bests that can be built again, so that no better kernel is lost."""
         found = bests.stored(self._engine, self._job.workload_key, self._device_id)
         return [
             best.config
@@ -173,7 +178,7 @@ class JobRun:
         ]
 
     def _kept(self, versions: dict[str, str] | None) -> PeerTimes | None:
-        """What the peers took in an earlier job, beside the same versions."""
+        """Return the times of peers that an earlier job measured with the same versions, if any."""
         if not versions:
             return None
         return peer_times.kept(self._engine, *self._whose_peers(), versions)
@@ -186,32 +191,32 @@ class JobRun:
         return self._builder.call(metaschedule_record, order, seconds, timeout=RECORD_SECONDS)
 
     def _runner(self) -> Runner | FarmRunner:
-        """What measures: this machine's device, or servers that have such a device."""
+        """Return the runner: on this machine's device, or on the farm's servers."""
         settings, key = self._settings, self._plan.workload.key
         limits = (settings.run_seconds, self._settle_seconds)
         if self._farm is not None:
             return self._farm.runner(key, self._seed, *limits)
         must_have_room(cases.size(self._plan.workload), settings.scratch_bytes)
         peers = self._peers
-        if peers is None or settings.metaschedule:  # whose own search would not pause them
+        if peers is None or settings.metaschedule:  # MetaSchedule's search does not pause peers
             return Runner(key, self._device, self._seed, *limits)
         taken = peers.take(self._untimed())
         return Runner(key, self._device, self._seed, *limits, taken, peers.paused)
 
     @property
     def _settle_seconds(self) -> float:
-        """A prediction's round is a rough one: whoever asks for one waits."""
+        """Seconds to settle the round; 0, a rough round, for a prediction: a user waits for it."""
         return 0.0 if self._job.search == PREDICTED else self._settings.settle_seconds
 
     def _untimed(self) -> tuple[str, ...]:
-        """The groups of peers that the last round will time."""
+        """Return the groups of peers that the last round will time."""
         rough = self._settle_seconds == 0
         if not rough and self._kept(of_peers(self._device)) is not None:
             return ()
         return groups(self._device.kind, self._job.baselines)
 
     def _beside(self, folder: Path) -> dict[str, Built]:
-        """Baselines that need a search of their own, by name, if settings ask for them."""
+        """Return the builds of baselines with a search of their own, if settings ask for them."""
         if not self._settings.metaschedule:
             return {}
         inside = folder / metaschedule_peer.NAME
@@ -241,7 +246,7 @@ class JobRun:
                 self._lease.check()
 
     def _remember(self) -> None:
-        """Tell the plan all trials of this workload on this device, this job's own included."""
+        """Tell the plan the stored trials of the workload on this device, this job's included."""
         known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
@@ -255,8 +260,10 @@ class JobRun:
         log.info("job_planned", space=self._plan.size, known=len(current))
 
     def _refuse(self, known: Collection[tuple[str, int]]) -> None:
-        """Store, as trials with a reason, the listed configurations that this device's space lacks,
-        unless an earlier attempt or another list has stored them."""
+        """Store the listed configurations that this device's space lacks as skipped trials.
+
+        Those in ``known`` were stored by an earlier attempt or another list already.
+        """
         refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
         for start in range(0, len(refused), REFUSED_AT_ONCE):
             self._lease.check()
@@ -292,9 +299,12 @@ class JobRun:
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
     def _left(self) -> int:
-        """How many more trials are wanted. The budget ends the search, but not before a first
-        batch: inputs and references of a large workload may take all of it, and meanwhile that was
-        built. Patience ends it, but not before a trial that worked: a best needs one."""
+        """Return how many more trials are wanted.
+
+        The budget ends the search, but not before a first batch: making the inputs and references
+        of a large workload may take the whole budget, and the batch is built meanwhile. Patience
+        ends the search, but not before a trial has worked, because a best needs one.
+        """
         patience = self._patience_left()
         if patience is not None and patience <= 0:
             return 0
@@ -305,14 +315,14 @@ class JobRun:
         return max(0, self._job.trials - self._tally.total)
 
     def _patience_left(self) -> int | None:
-        """After how many more trials that are no faster the search ends; None if it does not."""
+        """Return after how many more trials without progress the search ends; None for no limit."""
         patience = self._job.patience
         if patience is None or not self._tally.worked:
             return None
         return patience - self._tally.no_faster
 
     def _store(self, config: Config, built: Built, result: Measured | None) -> float | None:
-        """The time of the trial, None if it has none."""
+        """Store the trial and tell the plan; return its time in µs, None if it failed."""
         trial = NewTrial(
             device_id=self._device_id,
             config=config,
@@ -326,14 +336,14 @@ class JobRun:
             error=result.error if result else built.error,
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
-        if trial.status in ("build_error", "run_error"):  # it would never be tried again
-            check_stopped()  # whoever ends this process may have ended its children first
+        if trial.status in ("build_error", "run_error"):  # once stored, it is never tried again
+            check_stopped()  # a signal that ends this process may have ended its child first
             must_have_room_to_work()
         self._plan.tell([(config, trial.time_us)])
         own = True
         try:
             log_of_trials.add(self._engine, self._job.id, self._job.attempt, [trial])
-        except DuplicateTrial:  # another job measured it meanwhile
+        except DuplicateTrial:  # another job has stored it since
             own = False
         self._tally.add(config, trial.status, trial.time_us, trial.error, own=own)
         if own:

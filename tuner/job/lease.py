@@ -1,4 +1,4 @@
-"""A worker's lease on a job. A thread renews it; :meth:`Lease.check` says if it is lost."""
+"""A worker's lease on a job: a thread renews it, and :meth:`Lease.check` raises if it is lost."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RETRY_SECONDS = 2.0
 
 
 class Cancelled(Exception):
-    """The user cancelled the job."""
+    """Raised if a user has cancelled the job."""
 
 
 class Lease:
-    """Renews the lease as long as its context lasts. ``beat`` is called with each heartbeat."""
+    """A context in which a thread renews the lease every ``seconds`` and calls ``beat``."""
 
     def __init__(
         self,
@@ -36,13 +36,15 @@ class Lease:
         seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._engine, self.job, self._beat, self._seconds = engine, job, beat, seconds
-        self.silent = False  # whether the database let the last heartbeat wait, or fail
+        self.silent = False  # whether the last heartbeat failed or waited long for the database
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
     def check(self) -> None:
-        """Raises Cancelled, LeaseLost or Stopped. To be called between trials. It asks the
-        database, so a user who cancels does not wait for the next heartbeat."""
+        """Raise Cancelled, LeaseLost or Stopped if the job must end. Call this between trials.
+
+        The database is asked each time, so that cancelling does not wait for the next heartbeat.
+        """
         check_stopped()
         now = queue.get(self._engine, self.job.id)
         if (now.state, now.attempt) != ("running", self.job.attempt):
@@ -60,7 +62,7 @@ class Lease:
                 self.silent, pause = False, self._seconds
             except LeaseLost:
                 self.silent = self.silent or time.monotonic() - asked > queue.SILENT_SECONDS
-                return  # the next check says so
+                return  # the next check() raises it
             except (StorageError, SQLAlchemyError) as error:
                 self.silent = True
                 log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))

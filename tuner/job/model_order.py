@@ -1,4 +1,4 @@
-"""An order of many workloads, checked before anything is written."""
+"""Building the order of a model (many workloads) from a caller's values, and checking it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from tuner.plain import plain
 def model_ordered(
     name: str, workloads: Sequence[Mapping[str, Any]], how: Terms, kind: str
 ) -> ModelOrder:
-    """The order for those workloads, each ``{"operator", "workload", "calls"}``, on that kind of
-    device. Raises BadOrder."""
+    """Return the order for these workloads on a kind of device.
+
+    Each workload is a mapping ``{"operator", "workload", "calls"}``. Raises BadOrder, which names
+    the field at fault, for example ``workloads.3.workload.M``.
+    """
     body = plain({"name": name, "workloads": list(workloads)})
     try:
         sent = SentModel.model_validate(body | sendable(terms_of(how)))

@@ -1,4 +1,4 @@
-"""An order to tune a shape, checked before anything is written."""
+"""Building an order from a caller's values, and checking it before anything is stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TERMS = tuple(field.name for field in fields(Terms))
 
 
 def terms(given: Mapping[str, Any]) -> Terms:
-    """Raises BadOrder, UnknownStrategy."""
+    """Return the terms of an order from values by name. Raises BadOrder, UnknownStrategy."""
     try:
         return SentTerms.model_validate(sendable(given))
     except ValidationError as error:
@@ -31,15 +31,17 @@ def terms(given: Mapping[str, Any]) -> Terms:
 
 
 def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Terms as JSON has them. Raises BadOrder for what no order can hold."""
+    """Return terms as values of JSON. Raises BadOrder for a value that no order can hold."""
     names = given.get("templates")
     others = {name: value for name, value in given.items() if name != "templates"}
     return plain(others) | ({} if names is None else {"templates": listed(names)})
 
 
 def listed(names: Iterable[str]) -> list[str]:
-    """Templates' names. Raises BadOrder for a single one, which is letters if it is taken so, and
-    for none."""
+    """Return the names of templates as a list.
+
+    Raises BadOrder for an empty list, and for a string: its letters would be taken for names.
+    """
     if isinstance(names, str):
         raise BadOrder("templates", f"give a list of names, as [{names!r}], not {names!r}")
     found = list(names)
@@ -49,14 +51,17 @@ def listed(names: Iterable[str]) -> list[str]:
 
 
 def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The terms among what is given by name, and the others: fields of a shape."""
+    """Split values by name into the terms of an order and the rest, the fields of a shape."""
     said = {name: value for name, value in given.items() if name in TERMS}
     return said, {name: value for name, value in given.items() if name not in TERMS}
 
 
 def taking_terms(function: F) -> F:
-    """The function, whose ``**given`` go to :func:`split`, with a signature that names them.
-    ``**terms`` are terms alone."""
+    """Give a function a signature that names the terms of an order, for ``help()`` and editors.
+
+    Its last parameter is ``**terms``, or ``**given`` if it takes the fields of a shape, too, and
+    passes all to :func:`split`.
+    """
     *others, last = inspect.signature(function).parameters.values()
     rest = [] if last.name == "terms" else [last.replace(name="shape")]
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -71,7 +76,7 @@ def taking_terms(function: F) -> F:
 
 
 def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same. Raises BadOrder if one of them is no term."""
+    """Return the values unchanged. Raises BadOrder if one of them is no term of an order."""
     for name in given:
         if name not in TERMS:
             raise BadOrder(name, f"is no term of an order; those are {', '.join(TERMS)}")
@@ -79,7 +84,7 @@ def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def ordered(workload: Workload, how: Terms, kind: str) -> JobOrder:
-    """The order for that workload on that kind of device. Raises BadOrder."""
+    """Return the order for a workload on a kind of device. Raises BadOrder."""
     names = restricted(how.templates, workload.operator, kind)
     return JobOrder.of(workload, how, target=kind, templates=names)
 
@@ -87,7 +92,10 @@ def ordered(workload: Workload, how: Terms, kind: str) -> JobOrder:
 def restricted(
     names: Iterable[str] | None, operator: str, kind: str = "auto"
 ) -> tuple[str, ...] | None:
-    """The templates that an order is restricted to. Raises BadOrder."""
+    """Return the templates to which an order is restricted, None for all that apply.
+
+    Raises BadOrder for names that are no templates of the operator on that kind of device.
+    """
     try:
         given = None if names is None else listed(names)
         return templates.restriction(given, operator, kind)
@@ -96,7 +104,10 @@ def restricted(
 
 
 def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
-    """The workload of those fields, a later mapping's before an earlier one's. Raises BadOrder."""
+    """Return the workload of these fields; later mappings override earlier ones.
+
+    Raises BadOrder for an unknown operator and for fields that make no workload.
+    """
     fields = {name: value for each in given if each for name, value in each.items()}
     try:
         model = templates.operator(str(operator)).workload

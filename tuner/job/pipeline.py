@@ -1,4 +1,4 @@
-"""Candidates through builder and runner, one result after the other."""
+"""The pipeline of a search: candidates go through the builder and the runner to results."""
 
 from __future__ import annotations
 
@@ -48,12 +48,15 @@ def measured(
     left: Callable[[], int],
     check: Callable[[], None],
 ) -> Generator[tuple[Config, Built, Measured | None]]:
-    """Results as they come, those that are there in the order of their proposals; None if the
-    build failed.
+    """Yield a configuration, its build and its measurement as each candidate ends.
 
-    ``left()`` says how many more are wanted. At 0, what was built ahead is dropped. ``check()``
-    is called again and again during every wait, and may raise. If the runner ``overlaps_builds``,
-    the next batch is built while one runs. Otherwise a batch is built before any of it runs.
+    The measurement is None if the build failed. If several have ended, the one proposed first comes
+    first. A measured library is deleted when the next result is asked for, unless it was renamed.
+
+    ``left()`` returns how many more results are wanted; at 0, candidates in flight are cancelled.
+    ``check()`` is called repeatedly during every wait and may raise. If the runner
+    ``overlaps_builds``, the next batch is built while one runs. Otherwise a batch is built before
+    any of it runs.
     """
     batch = max(BATCH, builder.workers, 2 * runner.max_in_flight)
     pending: list[_Candidate] = []
@@ -80,7 +83,7 @@ def measured(
             yield first.config, built, result
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
-        _drop(pending)  # what still runs would disturb what is measured next
+        _drop(pending)  # runs still in flight would disturb the next measurements
         while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
             check()
     finally:  # builds of a job that ends early would delay the next job's
@@ -95,13 +98,13 @@ def _drop(pending: Iterable[_Candidate]) -> None:
 
 
 def _first_ended(pending: Iterable[_Candidate], runner: Measuring) -> _Candidate | None:
-    """After the runner was given what it takes."""
+    """Submit to the runner what it takes, then return the first candidate that has ended."""
     _run(pending, runner)
     return next((each for each in pending if each.ended), None)
 
 
 def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
-    """Submit what is built, in order, until the runner has as many in flight as it takes."""
+    """Submit built libraries, in order, until the runner has as many in flight as it takes."""
     in_flight = sum(each.run is not None and not each.run.done() for each in pending)
     for each in pending:
         if in_flight >= runner.max_in_flight:
@@ -114,8 +117,10 @@ def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
 def best_of(
     plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
 ) -> tuple[Config | None, int]:
-    """The fastest configuration of ``trials`` trials, None if none worked, and how many trials
-    there were: fewer if the space runs out."""
+    """Search with so many trials; return the fastest configuration and the number of trials.
+
+    The configuration is None if none worked. There are fewer trials if the space runs out.
+    """
     times: list[tuple[Config, float | None]] = []
     results = measured(
         plan, builder, runner, folder, left=lambda: trials - len(times), check=check_stopped

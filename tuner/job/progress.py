@@ -1,4 +1,4 @@
-"""How far a job is, and an estimate of how long its search still takes."""
+"""The progress of a job, and the estimate of how long its search still takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is; times in µs and seconds."""
+    """Counts of a job's trials, its best so far (time in µs), and the estimate in seconds."""
 
     requested: int
     measured: int
@@ -26,7 +26,7 @@ def eta_seconds(
     patience_left: int | None = None,
     budget_seconds: float | None = None,
 ) -> float | None:
-    """Seconds to the end of the search if nothing faster is found; None if nothing is known.
+    """Return the seconds to the end of the search if nothing faster is found; None if unknown.
 
     ``fresh`` trials took ``elapsed`` seconds, and ``left`` more are wanted. The search ends after
     ``patience_left`` more trials that are no faster, and after ``budget_seconds`` in all; None

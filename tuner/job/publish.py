@@ -32,9 +32,12 @@ def publish(
     trials_measured: int,
     key: Ed25519PrivateKey,
 ) -> None:
-    """Sign the winners and end the job as succeeded; ``records`` are theirs. A stored best that was
-    measured faster, by the same protocol and versions, stays. Raises LeaseLost if the job is no
-    longer this worker's."""
+    """Sign the winners, store them as bests and end the job as succeeded.
+
+    ``records`` are the MetaSchedule records of the winners, in their order. A stored best that was
+    faster by the same protocol and versions stays. Raises LeaseLost if the job is no longer this
+    worker's.
+    """
     found = [
         Found(_best(plan, device_id, winner, trials_measured), _files(plan, winner, record, key))
         for winner, record in zip(winners, records, strict=True)
@@ -86,5 +89,5 @@ def _best(plan: Plan, device_id: int, winner: Winner, trials_measured: int) -> N
 
 
 def signer_of(key: Ed25519PrivateKey) -> NewSigner:
-    """The signer as which this host is registered."""
+    """Return the signer under which this host registers the key."""
     return NewSigner(public_key_of(key), socket.gethostname())

@@ -1,4 +1,7 @@
-"""A configuration as a record of MetaSchedule's JSON database. Runs in a builder's child."""
+"""Conversion of a configuration to a record of MetaSchedule's JSON database.
+
+It runs in a child process of the builder, because it needs TVM's compiler.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from tuner.build.compile import BuildOrder, program, scheduled
 
 
 def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]:
-    """``workload`` is a line of MetaSchedule's workload file, ``[hash, module]``;
-    ``tuning_record`` the second half of a line of its record file, ``[trace, [seconds], target,
-    arguments]``."""
+    """Return the lines of MetaSchedule's two database files for a built configuration.
+
+    ``workload`` is a line of the workload file, ``[hash, module]``. ``tuning_record`` is the second
+    half of a line of the record file, ``[trace, [seconds], target, arguments]``.
+    """
     import tvm
     from tvm.s_tir import meta_schedule
 

@@ -1,4 +1,4 @@
-"""What the trials of a job's workload have come to."""
+"""Counts of a job's trials, and the fastest configurations that are known for its workload."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ ERROR_CHARACTERS = 400
 
 
 class Tally:
-    """Counts a job's own trials, and what is known of its workload from other jobs too."""
+    """Counts of trials: the job's own, and those that other jobs stored for the same workload."""
 
     def __init__(self) -> None:
         self.worked: list[tuple[Config, float]] = []
-        """Configurations of all jobs that worked, with their µs."""
+        """Configurations of all jobs that worked, with their times in µs."""
         self.statuses: Counter[str] = Counter()
-        """Of the job's own trials."""
+        """How many of the job's own trials have each status."""
         self.failures: Counter[str] = Counter()
-        """Of all jobs."""
+        """How many trials of all jobs failed, by status."""
         self.no_faster = 0
-        """The job's own trials since the fastest of all."""
+        """How many own trials there were since the fastest trial of all."""
         self._first_error = ""
         self._fastest_us = math.inf
 
     @property
     def total(self) -> int:
-        """How many trials the job has."""
+        """The number of the job's own trials."""
         return self.statuses.total()
 
     def add(
         self, config: Config, status: str, time_us: float | None, error: str | None, *, own: bool
     ) -> None:
-        """Count a trial, of this job if ``own``."""
+        """Count a trial, which is the job's own if ``own``; ``time_us`` is None if it failed."""
         self._note_failure(status, error)
         if own:
             self.statuses[status] += 1
@@ -46,18 +46,22 @@ class Tally:
             self.no_faster += 1
 
     def add_refused(self, status: str, error: str | None) -> None:
-        """Count a trial of this job whose configuration the device's space lacks."""
+        """Count an own trial whose configuration is not in the device's space."""
         self._note_failure(status, error)
         self.statuses[status] += 1
 
     def best(self, flops: int) -> dict[str, Any] | None:
-        """The fastest configuration with its µs and GFLOP/s, None if none worked."""
+        """Return the fastest configuration with its µs and GFLOP/s; None if none worked.
+
+        ``flops`` are the workload's floating-point operations.
+        """
         if not self.worked:
             return None
         config, time_us = min(self.worked, key=lambda trial: trial[1])
         return {"config": config, "time_us": time_us, "gflops": flops / time_us * 1e-3}
 
     def why_nothing_worked(self) -> str:
+        """Return a sentence with the counts of failures and the first error."""
         if not self.failures:
             return "there is no configuration to try: the space is empty"
         counts = ", ".join(f"{n} {status}" for status, n in self.failures.most_common())

@@ -1,1 +1,1 @@
-"""What may be tried."""
+"""The plan of a job: which configurations may be tried, and which come next."""

@@ -1,7 +1,8 @@
-"""MetaSchedule's evolutionary search with its own cost model, asked and told.
+"""MetaSchedule's evolutionary search with its own cost model, behind an ask-and-tell interface.
 
-It runs in a child of its own, because it takes all cores for seconds and registers the intrinsics
-of one device only. It proposes; the worker builds, checks and times."""
+It runs in a child process of its own, because it takes all cores for seconds and registers the
+intrinsics of one device only. It only proposes: the worker builds, checks and times.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from tuner.plan.intrinsics import register_intrinsics
 Config = dict[str, Any]
 
 GENERATION = 16
-"""Proposals of one evolution, and results before the cost model is trusted. MetaSchedule's own
-numbers, 64 and 100, are for searches of thousands of trials."""
+"""How many proposals one evolution makes, and how many results the cost model needs before it is
+trusted. MetaSchedule's own numbers, 64 and 100, are for searches of thousands of trials."""
 MAX_EMPTY_GENERATIONS = 3
 """The search ends after so many generations in a row without a new proposal."""
 ENDLESS = 2**31 - 1
@@ -30,9 +31,11 @@ ENDLESS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Setup:
-    """What a search is for. ``target`` is JSON. The same ``seed`` and results give the same
-    proposals if ``threads`` is 1: several threads draw MetaSchedule's random numbers in any
-    order."""
+    """The parameters of a search; ``target`` is TVM's target as JSON.
+
+    The same ``seed`` and results give the same proposals only if ``threads`` is 1: several threads
+    draw MetaSchedule's random numbers in any order.
+    """
 
     workload_key: str
     target: str
@@ -41,7 +44,7 @@ class Setup:
 
 
 def search_target(device: Device) -> dict[str, Any]:
-    """The device's target as MetaSchedule's rules want it."""
+    """Return the device's target as MetaSchedule's rules need it, with the number of cores."""
     target = dict(device.target)
     if device.kind == "cpu":
         target["num-cores"] = device.limits.units
@@ -49,9 +52,12 @@ def search_target(device: Device) -> dict[str, Any]:
 
 
 def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: int) -> list[Config]:
-    """The next configurations to try, none twice; fewer, at last none, if there is nothing new.
-    ``told`` has the results since the last call, in µs, None for failures. The process keeps what
-    it was told before."""
+    """Return the next configurations to try, none twice.
+
+    There are fewer than ``count``, in the end none, if the search finds nothing new. ``told`` are
+    the results since the last call: pairs of a configuration and its time in µs, None if it failed.
+    The process remembers earlier results as long as ``setup`` is the same.
+    """
     search = _search(setup)
     search.tell(told)
     return search.ask(count)
@@ -63,7 +69,7 @@ def _search(setup: Setup) -> Evolution:
 
 
 class Evolution:
-    """MetaSchedule's objects for one workload, and what goes in and out of them."""
+    """MetaSchedule's search for one workload, with an ask-and-tell interface."""
 
     def __init__(self, setup: Setup) -> None:
         import numpy as np
@@ -96,10 +102,11 @@ class Evolution:
             ENDLESS, GENERATION, database=self._database, cost_model=self._model
         )
         self._ready: list[Config] = []
-        self._asked: dict[str, Any] = {}  # candidates whose results are awaited
+        self._asked: dict[str, Any] = {}  # by trace, the candidates whose results are awaited
         self._seen: set[str] = set()
 
     def ask(self, count: int) -> list[Config]:
+        """Return up to ``count`` new configurations; none if several evolutions found none."""
         empty = 0
         while len(self._ready) < count and empty < MAX_EMPTY_GENERATIONS:
             empty = 0 if self._generate() else empty + 1
@@ -107,7 +114,7 @@ class Evolution:
         return asked
 
     def _generate(self) -> bool:
-        """Whether there is anything new in the next generation."""
+        """Run one evolution; return whether it proposed anything new."""
         fresh = False
         for candidate in self._context.generate_measure_candidates() or ():
             config = self._template.config(text_of(candidate.sch.trace))
@@ -119,8 +126,11 @@ class Evolution:
         return fresh
 
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
-        """Results of any origin; what is no trace of this workload is passed over. A failure that
-        another process saw is only not proposed again: replaying it might fail here too."""
+        """Give the search results of any origin, times in µs, None if the configuration failed.
+
+        A configuration that is no trace of this workload is skipped. A failure that this process
+        did not propose is only marked as seen, because replaying its trace might fail here, too.
+        """
         from tvm.s_tir.meta_schedule.database import TuningRecord
         from tvm.s_tir.meta_schedule.runner import RunnerResult
 

@@ -1,4 +1,4 @@
-"""The tensor intrinsics that MetaSchedule's rules for one kind of device name."""
+"""Registration of the tensor intrinsics that MetaSchedule's rules use, for one kind of device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ _OF_CPUS = {"x86_64": "x86", "aarch64": "arm_cpu", "riscv64": "riscv_cpu"}
 
 
 def register_intrinsics(kind: str) -> None:
-    """Register those for targets of ``kind`` (``llvm``, of this machine, or ``cuda``) and no
-    others, for good: a process searches for one device.
+    """Register the intrinsics for targets of ``kind`` and no others, for the life of the process.
 
-    MetaSchedule would import the whole package, which parses the programs of all devices: 13 s of
-    an idle CPU, of which those for CPUs take 0.2 s and those for CUDA 8 s.
+    ``kind`` is ``cuda``, or ``llvm`` for this machine's CPU. One kind is enough, because a process
+    searches for one device. MetaSchedule would import the whole package, which parses the programs
+    of all devices. That takes 13 s of an idle CPU; the programs for CPUs alone take 0.2 s, those
+    for CUDA 8 s.
     """
     if PACKAGE in sys.modules:
         return
@@ -24,5 +25,5 @@ def register_intrinsics(kind: str) -> None:
     spec = importlib.util.find_spec(PACKAGE)
     if name is None or spec is None:
         return
-    sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)  # made, not run
+    sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)  # without running its __init__
     importlib.import_module(f"{PACKAGE}.{name}")

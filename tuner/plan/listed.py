@@ -1,4 +1,7 @@
-"""A job whose search is a list: configurations that were imported, or a neighbour's."""
+"""Plans of jobs that try a list of configurations, and the choice of a job's plan.
+
+A list holds imported configurations, or the configuration that a neighbour lends.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from tuner.search import METASCHEDULE, Strategy
 
 
 class ListSearch(Strategy):
-    """Proposes the indices that it was given, in order, and learns nothing."""
+    """A strategy that proposes the indices in ``listed``, in order, and learns nothing."""
 
     name = "listed"
     listed: Sequence[int] = ()
@@ -37,8 +40,12 @@ class ListSearch(Strategy):
 
 
 class ListedPlan(Plan):
-    """The listed configurations that are in this device's space. ``refused`` has the others, with
-    the reasons."""
+    """A plan that tries the listed configurations that are in this device's space.
+
+    ``refused`` holds the other listed configurations with the reasons: they are not in the space,
+    or of another version of their template. ``among`` and ``others`` are as in :class:`Plan`, but
+    None for ``among`` takes all templates that apply.
+    """
 
     def __init__(
         self,
@@ -49,10 +56,10 @@ class ListedPlan(Plan):
         *,
         others: bool = True,
     ) -> None:
-        if among is None:  # also those that no search takes up unasked
+        if among is None:  # a list may also name templates that are not searched by default
             among = templates.templates_for(workload, device.limits)
         super().__init__(workload, device, "grid", None, among, others=others)
-        if others:  # it takes part in every round, so it may be what another machine found best
+        if others:  # the naive schedule is in every last round: another machine's best may be one
             self.space = UnionSpace([*self._spaces.values(), naive_on(device.kind).space()])
         self.refused: list[tuple[Listed, str]] = []
         indices: dict[int, None] = {}
@@ -72,7 +79,7 @@ class ListedPlan(Plan):
         self.search.listed = list(indices)
 
     def skipped(self, device_id: int) -> list[NewTrial]:
-        """The refused configurations as trials."""
+        """Return the refused configurations as trials of status ``skipped``."""
         return [
             NewTrial(
                 device_id=device_id,
@@ -99,15 +106,18 @@ def plan_of(
     among: Sequence[Template[Any]] | None,
     check: Callable[[], None],
 ) -> Plan:
-    """The job's plan: its list if it has one, else its search. ``check()`` is called again and
-    again while the plan waits for a search, and may raise. Raises NothingWorked if the order's
-    templates leave nothing to try."""
+    """Return the plan of a job: of its list if it has one, else of its search.
+
+    ``among`` restricts the plan to these templates; None is no restriction. ``check()`` is called
+    repeatedly while the plan waits for MetaSchedule's search, and may raise. Raises NothingWorked
+    if the order's templates leave nothing to try.
+    """
     workload = templates.parse_key(job.workload_key)
     others = job.templates is None
     if not others:
         among = _restricted(job, workload, device, among)
     if job.search == METASCHEDULE:
-        threads = host_threads() if job.seed is None else 1  # of several the seed means nothing
+        threads = host_threads() if job.seed is None else 1  # a seed repeats nothing on several
         return TracedPlan(workload, device, seed, threads, among, check)
     if job.search not in storage.SEARCHES:
         return Plan(workload, device, job.search, seed, among, others=others)
@@ -117,7 +127,10 @@ def plan_of(
 def _restricted(
     job: Job, workload: Workload, device: Device, among: Sequence[Template[Any]] | None
 ) -> list[Template[Any]]:
-    """The templates that the order names, of those that apply."""
+    """Return the templates that the order names and that apply here.
+
+    Raises NothingWorked if there are none, or if the search is MetaSchedule's.
+    """
     named = ", ".join(job.templates or ())
     if job.search == METASCHEDULE:
         raise NothingWorked(f"metaschedule searches without templates, and not by {named} alone")

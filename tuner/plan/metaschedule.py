@@ -1,7 +1,8 @@
-"""MetaSchedule's own search over the naive computation: its rules, its evolution, its cost model.
+"""MetaSchedule as a peer: its own search over the naive computation, with its own cost model.
 
-It takes as long as a job, unlike the other peers, so it runs only if settings ask for it. Its
-candidates are built, checked and timed as ours are. A wrong one counts as failed."""
+Unlike other peers it takes as long as a job, so it runs only if settings ask for it. Its candidates
+are built, checked and timed like ours, and one with wrong numbers counts as failed.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +28,16 @@ from tuner.settings import Settings
 
 NAME = "metaschedule"
 START_SECONDS, TRIAL_SECONDS = 600.0, 10.0
-"""Time limit of a search: the first once, and the second for each trial."""
+"""The time limit of a search: START_SECONDS, and TRIAL_SECONDS for each trial."""
 BATCH = 64
-"""MetaSchedule's own."""
+"""MetaSchedule's own number of candidates of one iteration."""
 
 
 class Candidate:
-    """A module that MetaSchedule proposes, in the form that the builder takes."""
+    """A module that MetaSchedule proposes, as a program that the builder takes.
+
+    Its configuration is ``{"module": the module as JSON}``.
+    """
 
     def schedule(self, workload: Workload, config: dict[str, Any]) -> Any:
         import tvm
@@ -53,9 +57,12 @@ def search(
     folder: Path,
     check: Callable[[], None],
 ) -> Built:
-    """The best of ``trials`` candidates, its library in ``folder``; what failed is a value with
-    its reason. The compiler stays in a process of its own. ``check()`` is called again and again
-    meanwhile, and may raise."""
+    """Return the build of the fastest of ``trials`` candidates; its library is in ``folder``.
+
+    If none worked or the search failed, the build has the status ``build_error`` and the reason.
+    The search runs in a child process, so that this one needs no compiler. ``check()`` is called
+    repeatedly meanwhile and may raise.
+    """
     arguments = (workload.key, device, settings, trials, seed, folder)
     seconds = START_SECONDS + TRIAL_SECONDS * trials
     with closing(Child(importing=COMPILER)) as child:
@@ -68,7 +75,10 @@ def search(
 def tune(
     workload_key: str, device: Device, settings: Settings, trials: int, seed: int, folder: Path
 ) -> Built:
-    """As :func:`search`, in this process, which can then register no other device's intrinsics."""
+    """Search in this process; :func:`search` calls this in a child.
+
+    The process can't register the intrinsics of another kind of device afterwards.
+    """
     import tvm
     from tvm.s_tir import meta_schedule
 
@@ -101,12 +111,15 @@ def tune(
 def _failed(workload_key: str, device: Device, error: Exception) -> Built:
     order = BuildOrder(workload_key, PROGRAM, None, device.target, Path())
     lines = str(error).strip().splitlines()
-    reason = lines[-1] if isinstance(error, ChildError) else str(error)  # the end of a traceback
+    reason = lines[-1] if isinstance(error, ChildError) else str(error)  # a traceback's last line
     return Built("build_error", order, error=reason[:500])
 
 
 class _Bench:
-    """Our builder and runner as MetaSchedule calls them."""
+    """Adapters through which MetaSchedule uses our builder and runner.
+
+    ``best`` is the fastest build so far, ``tried`` the number of candidates.
+    """
 
     def __init__(
         self, workload_key: str, device: Device, builder: Builder, runner: Runner, folder: Path
@@ -160,7 +173,7 @@ class _Bench:
     def build(self, modules: list[str]) -> list[Built]:
         futures = []
         for module in modules:
-            # a folder for each: MetaSchedule removes what a library lies in
+            # a folder for each library, because MetaSchedule removes the folder after the run
             inside = self._folder / f"candidate-{self.tried}"
             inside.mkdir()
             self.tried += 1
@@ -179,6 +192,7 @@ class _Bench:
         return built
 
     def run(self, library: str) -> tuple[float | None, str | None]:
+        """Measure a library; return its time in µs, or None and the error."""
         measured = self._runner.measure(Path(library))
         if measured.status != "ok":
             self._note(measured.error)

@@ -1,4 +1,4 @@
-"""A job's plan: its workload, the templates that serve it, their joint space, and the search."""
+"""The plan of a job: the templates that serve its workload, their joint space, and the search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ Program = Template[Any] | Trace | NaiveOnCpu | NaiveOnCuda
 
 
 class Plan:
-    """What may be tried for a workload on a device, and what to try next."""
+    """The configurations that may be tried for a workload on a device, and which come next.
+
+    ``strategy`` and ``seed`` are the search's. ``among`` restricts the plan to these templates;
+    None takes those that are searched by default. If ``others`` is false, traces and the naive
+    schedule are excluded, too. Raises NothingWorked if no template serves the workload; a gradient
+    without a template has the naive schedule, unless ``others`` is false.
+    """
 
     def __init__(
         self,
@@ -50,7 +56,7 @@ class Plan:
             raise NothingWorked(f"no template serves {workload.key} on {device.kind}")
         self.templates = {template.name: template for template in chosen}
         self._spaces = {t.name: t.space(workload, device.limits) for t in chosen}
-        # a gradient of which nobody has written a template is the naive schedule's
+        # a gradient that has no template is computed by the naive schedule
         self.space = UnionSpace([*self._spaces.values()] or [naive_on(device.kind).space()])
         self._ranker = self._pretrained() if strategy in search.GUIDED else None
         prior = partial(self._expected, workload) if self._ranker is not None else None
@@ -61,16 +67,18 @@ class Plan:
 
     @property
     def size(self) -> int | None:
-        """How many configurations there are, None if nobody can tell."""
+        """The number of configurations; None if it is unknown."""
         return len(self.space)
 
     def ask(self, count: int) -> list[Config]:
-        """The next ``count`` configurations to try, none twice; fewer if the space runs out."""
+        """Return the next ``count`` configurations, none twice; fewer if the space runs out."""
         return [self.space[index] for index in self.search.ask(count)]
 
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
-        """Tell the search configurations with their times in µs, None if they failed. Those that
-        are no longer in the space are ignored."""
+        """Give the search configurations with their times in µs, None if they failed.
+
+        Configurations that are not in the space, for example of an earlier template, are ignored.
+        """
         known = []
         for config, time_us in results:
             try:
@@ -80,9 +88,11 @@ class Plan:
         self.search.tell(known)
 
     def warm_up(self, past: Sequence[tuple[Workload, Sequence[PastTrial]]]) -> tuple[int, int]:
-        """Let the search learn from trials of other workloads, the nearest first. Returns from how
-        many jobs and trials it learns. Trials of another template version are ignored, and not
-        every strategy uses the rest."""
+        """Let the search learn from trials of other workloads, of which the nearest comes first.
+
+        Return the numbers of jobs and of trials from which it learns. Trials of another template
+        version are ignored. Both numbers are 0 if the strategy does not use other workloads.
+        """
         groups, jobs = [], set()
         for workload, trials in past:
             group = []
@@ -114,8 +124,10 @@ class Plan:
         return search.Earlier(trial.config, derived, trial.time_us, index)
 
     def knows(self, config: Config, version: int) -> bool:
-        """Whether a configuration of that template version can be built again here. Traces and the
-        naive schedule can, too, unless ``others`` is false: one of them may be the best."""
+        """Return whether a configuration of this template version can be built again here.
+
+        Traces and the naive schedule can be, too, unless ``others`` is false: a best may be one.
+        """
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
             return False
@@ -126,59 +138,63 @@ class Plan:
         return config in self._spaces[known.name]
 
     def version(self, config: Config) -> int:
-        """The version of the configuration's template."""
+        """Return the version of the configuration's template."""
         return self._programs[config["template"]].version
 
     def threads(self, config: Config) -> int | None:
-        """How many threads of the CPU the configuration runs on; None on a GPU."""
+        """Return the number of CPU threads on which the configuration runs; None on a GPU."""
         return self._programs[config["template"]].threads(config, self.device.limits)
 
     def naive(self) -> Config | None:
-        """The configuration of the naive schedule; None if the order allows templates only."""
+        """Return the configuration of the naive schedule; None if the order allows templates only.
+
+        The constructor's ``others`` is false in the latter case.
+        """
         return naive_on(self.device.kind).config() if NAIVE in self._programs else None
 
     def default(self) -> Config:
-        """The default configuration of the first template; the naive one if there is none."""
+        """Return the default configuration of the first template, the naive one if none serves."""
         first = next(iter(self.templates.values()), None)
         if first is None:
             return naive_on(self.device.kind).config()
         return first.default(self.workload, self.device.limits)
 
     def order(self, config: Config, library: Path) -> BuildOrder:
+        """Return the order to build a configuration into the file ``library``."""
         program = program_of(self._programs[config["template"]])
         return BuildOrder(self.workload.key, program, config, self.device.target, library)
 
     def empty_order(self, library: Path) -> BuildOrder:
-        """The order for the program whose time is the cost of a launch."""
+        """Return the order to build the empty program, whose time is the cost of a launch."""
         return BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, self.device.target, library)
 
     def close(self) -> None:
-        """End what the search keeps running."""
+        """End processes of the search; this plan has none."""
 
     def _features(self, config: Config) -> dict[str, float]:
         return self._derived(self.workload, config)
 
     def _pretrained(self) -> Ranker | None:
-        """None if it has not learnt from any of the plan's templates."""
+        """Return the package's ranker; None if it has learnt from none of the plan's templates."""
         ranked = _ranked(self.workload)
         gradients = not ranked.is_forward
         found = pretrained(ranked.operator, self.device.kind, gradients=gradients)
         return found if found is not None and any(map(found.knows, self.templates)) else None
 
     def _expected(self, workload: Workload, configs: Sequence[Config]) -> NDArray[np.float32]:
-        """What the ranker expects of configurations of a workload, 0 without a ranker."""
+        """Return the ranker's scores of configurations of a workload; zeros without a ranker."""
         if self._ranker is None or not configs:
             return np.zeros(len(configs), np.float32)
         derive = partial(self._derived, workload)
         return self._ranker.expected(_ranked(workload), self.device.limits, derive, configs)
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
-        """What the cost model sees of a configuration beside its knobs."""
+        """Return the features of a configuration that a cost model sees beside its knobs."""
         template = self.templates.get(config["template"])
         derived = template.features(workload, config, self.device.limits) if template else {}
         return derived | {"bytes": workload.bytes, "flops": workload.flops}
 
 
 def _ranked(workload: Workload) -> Workload:
-    """What a ranker sees: the forward workload that a gradient is, if it is one."""
+    """Return the workload that a ranker sees: of a gradient, the forward workload it equals."""
     return workload.as_forward or workload

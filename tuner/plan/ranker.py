@@ -1,7 +1,9 @@
-"""A ranker that was trained on other shapes: which configurations of a shape that nobody has tuned
-are likely to be fast. The package has one for each operator and kind of device, and one for the
-templates of gradients alone where trials of those were recorded, which
-``python -m tests.benchmarks.predicted train`` makes of recorded trials."""
+"""Rankers: models that say which configurations of an untuned shape are likely to be fast.
+
+They were trained on trials of other shapes. The package has one for each operator and kind of
+device, and another one for the templates of gradients if trials of those were recorded.
+``python -m tests.benchmarks.predicted train`` makes them from recorded trials.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ Derive = Callable[[Config], dict[str, float]]
 
 
 class Ranker:
-    """XGBoost's trees over named traits. ``booster`` is trained; its attributes say on what."""
+    """A trained XGBoost model over named traits (:mod:`tuner.plan.traits`).
+
+    ``columns`` gives the column of each trait. The attribute ``trained_on`` of ``booster`` says
+    from which trials it has learnt.
+    """
 
     def __init__(self, booster: Any) -> None:
         self._booster = booster
@@ -34,8 +40,11 @@ class Ranker:
     def expected(
         self, workload: Workload, limits: DeviceLimits, derive: Derive, configs: Sequence[Config]
     ) -> NDArray[np.float32]:
-        """log2 of each configuration's time over that of the fastest trial, (len(configs),);
-        ``derive`` gives what its template derives from it."""
+        """Return the expected slowness of each configuration, an array of shape (len(configs),).
+
+        The value is log2 of the configuration's time over that of the shape's fastest trial.
+        ``derive`` returns the traits that a configuration's template derives from it.
+        """
         rows = np.full((len(configs), len(self.columns)), np.nan, np.float32)
         self._fill(rows, slice(None), of_shape(workload, limits))
         for place, config in enumerate(configs):
@@ -43,7 +52,10 @@ class Ranker:
         return self.scores(rows)
 
     def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The same of traits in the order of ``columns``, NaN for what there is none of."""
+        """Return :meth:`expected` for rows of traits of shape (n, len(columns)).
+
+        A trait that a configuration lacks is NaN.
+        """
         return np.asarray(self._booster.inplace_predict(rows))
 
     def _fill(self, rows: NDArray[np.float32], place: Any, found: dict[str, float]) -> None:
@@ -53,20 +65,22 @@ class Ranker:
                 rows[place, column] = value
 
     def knows(self, template: str) -> bool:
-        """Whether it has learnt from trials of that template."""
+        """Return whether the ranker has learnt from trials of this template."""
         return f"knob:template={template}" in self.columns
 
     @property
     def trained_on(self) -> str:
-        """Device, shapes, trials and date."""
+        """A text that names the device, the shapes, the trials and the date of the training."""
         return str(self._booster.attr("trained_on"))
 
     def save(self, path: Path) -> None:
+        """Write the model to a file; the same model gives the same bytes."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(bytes(self._booster.save_raw("ubj")), mtime=0))
 
     @classmethod
     def load(cls, path: Path) -> Ranker:
+        """Read a model that :meth:`save` wrote. It predicts on one thread."""
         import xgboost
 
         booster = xgboost.Booster({"nthread": 1})
@@ -75,13 +89,15 @@ class Ranker:
 
 
 def path_of(operator: str, kind: str, *, gradients: bool = False) -> Path:
-    """The file of the package's own, if there is one."""
+    """Return the path of the package's ranker; the file need not exist."""
     return FOLDER / f"{operator}-{kind}{'-gradients' if gradients else ''}.ubj.gz"
 
 
 @cache
 def pretrained(operator: str, kind: str, *, gradients: bool = False) -> Ranker | None:
-    """The package's own, of forward workloads or of the templates of ``gradients``; None if nothing
-    was recorded to learn from."""
+    """Return the package's ranker for forward workloads or, with ``gradients``, for gradients.
+
+    Return None if the package has none.
+    """
     path = path_of(operator, kind, gradients=gradients)
     return Ranker.load(path) if path.exists() else None

@@ -1,4 +1,4 @@
-"""A job whose search is MetaSchedule's: its configurations are traces, not places in a space."""
+"""The plan of a job with MetaSchedule's search, whose configurations are traces without a space."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ ASK_SECONDS = 1800.0
 
 
 class TracedPlan(Plan):
-    """The search is a process, from the first :meth:`ask` to :meth:`close`. ``check()`` is called
-    again and again while the plan waits for it, and may raise. If the search fails, the job goes on
-    with what has been measured by then."""
+    """A plan whose search is a child process, from the first :meth:`ask` to :meth:`close`.
+
+    ``threads`` is how many threads the search may use. ``check()`` is called repeatedly while the
+    plan waits for the search, and may raise. If the search fails, the job continues with the trials
+    that have been measured by then.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,10 @@ class TracedPlan(Plan):
         return None
 
     def ask(self, count: int) -> list[Config]:
-        """Raises NothingWorked if the search fails before anything worked."""
+        """Return the next configurations, none once the search has ended.
+
+        Raises NothingWorked if the search fails before any trial has worked.
+        """
         if count <= 0 or self._failed:
             return []
         told, self._untold = self._untold, []

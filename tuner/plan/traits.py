@@ -1,4 +1,7 @@
-"""What a ranker sees of a configuration: numbers that mean the same for every shape and device."""
+"""Traits: the numbers that a ranker sees of a configuration.
+
+A trait means the same for every shape and device.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from templates.limits import DeviceLimits
 from templates.workload import Workload
 
 LEAST_US = {"cpu": 0.1, "cuda": 0.7}
-"""What a call costs however little there is to do."""
+"""The cost of a call in µs, however little there is to compute."""
 USUAL_FLOPS = {"cpu": 1e11, "cuda": 2e13}
 USUAL_BANDWIDTH = {"cpu": 2e10, "cuda": 1e12}
-"""Of a device whose peaks are unknown."""
+"""Peaks that are assumed of a device whose own are unknown, in FLOP/s and bytes/s."""
 RATES = ("units", "vector_bytes", "shared_memory", "cache_bytes", "peak_flops", "peak_bandwidth")
 
 
 def floor_us(workload: Workload, limits: DeviceLimits) -> float:
-    """The least time that the device's peaks allow (tuner/measure/roofline.py)."""
+    """Return the least time in µs that the device's peaks allow, as tuner/measure/roofline.py."""
     kind = limits.kind
     compute = workload.flops / (limits.peak_flops or USUAL_FLOPS[kind])
     memory = workload.bytes / (limits.peak_bandwidth or USUAL_BANDWIDTH[kind])
@@ -26,7 +29,7 @@ def floor_us(workload: Workload, limits: DeviceLimits) -> float:
 
 
 def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
-    """What is the same for all configurations of a workload on a device."""
+    """Return the traits that all configurations of a workload on a device share."""
     found = _numbers("shape", workload.model_dump())
     found |= {f"device:{name}": float(getattr(limits, name)) for name in RATES}
     return found | {
@@ -40,12 +43,19 @@ def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
 
 
 def of_config(config: Mapping[str, Any], derived: Mapping[str, float]) -> dict[str, float]:
-    """A configuration's knobs, and what its template derives from it: occupancy, waves, bytes."""
+    """Return the traits of a configuration: its knobs, and what its template derives from them.
+
+    Derived are, for example, occupancy, waves and bytes.
+    """
     return _numbers("knob", config) | {f"derived:{name}": v for name, v in derived.items()}
 
 
 def _numbers(kind: str, fields: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers as they are, the parts of a list by themselves, all else as a 1 for its value."""
+    """Return fields as traits named ``kind:field``.
+
+    Finite numbers keep their value. Each element of a list is a trait of its own. Any other value
+    becomes a trait ``kind:field=value`` of 1; None becomes no trait.
+    """
     found: dict[str, float] = {}
     for name, value in fields.items():
         parts = enumerate(value) if isinstance(value, list | tuple) else [("", value)]

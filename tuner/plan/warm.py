@@ -1,4 +1,4 @@
-"""Warm start: a search begins with trials of other shapes on the same device."""
+"""Warm start: a search learns from trials of other shapes on the same device before it begins."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tuner.plan.plan import Plan
 WORKLOADS, TRIALS = 4, 256
 """How many of the nearest workloads are used, and how many of the last trials of each."""
 OTHER_KIND = 8.0
-"""The distance for a field that differs and is no number; 256 times the length is as far."""
+"""The distance for a field that differs and is no number; a factor of 256 in a number is as far."""
 OTHER_END = 2.0
-"""The same for a field of the epilogue: what is fast hardly depends on how a program ends."""
+"""The distance for a field of the epilogue that differs: it hardly changes what is fast."""
 EPILOGUE = frozenset({"bias", "residual", "activation"})
 FARTHEST = 10.0
-"""What was fast for a workload that is farther away misleads."""
+"""Workloads that are farther away are not used: what was fast for them misleads."""
 
 
 def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
-    """Tell the plan other workloads' trials. Returns how many jobs and trials it uses."""
+    """Give the plan trials of other workloads; return how many jobs and trials it uses."""
     known = []
     for key in history.tried_workloads(engine, plan.workload.operator, device_id):
         try:
             workload = templates.parse_key(key)
-        except (ValidationError, TemplateError):  # of a release with other fields
+        except (ValidationError, TemplateError):  # stored by a release with other fields
             continue
         apart = distance(plan.workload, workload)
         if key != plan.workload.key and apart <= FARTHEST:
@@ -44,7 +44,7 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
 
 
 def distance(one: Workload, other: Workload) -> float:
-    """Euclidean, on log2 of numbers."""
+    """Return the Euclidean distance of two workloads, with log2 of the ratio for numbers."""
     here, there = one.model_dump(), other.model_dump()
     return math.hypot(*(_apart(name, here.get(name), there.get(name)) for name in here | there))
 
@@ -52,7 +52,7 @@ def distance(one: Workload, other: Workload) -> float:
 def _apart(name: str, one: object, other: object) -> float:
     if one == other:
         return 0.0
-    # a truth value is an int, to Python
+    # a bool is an int in Python
     if any(isinstance(each, bool) or not isinstance(each, int | float) for each in (one, other)):
         return OTHER_END if name in EPILOGUE else OTHER_KIND
     return math.log2(one / other)  # type: ignore[operator]  # both are numbers

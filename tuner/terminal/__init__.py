@@ -1,1 +1,1 @@
-"""What people read on a terminal."""
+"""Output for people on a terminal: progress bar, report of a best, options as text."""

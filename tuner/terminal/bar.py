@@ -1,4 +1,4 @@
-"""A job's progress as one line that moves."""
+"""The progress bar of a job or a model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 class JobBar:
-    """Best so far, trials done and failed, trials a second, time to go; on standard error. Where
-    that is no terminal, the last state alone is printed."""
+    """A progress bar on standard error: best so far, trials, failures, pace and time left.
+
+    If standard error is no terminal, only the last state is printed. ``clock`` returns seconds.
+    """
 
     def __init__(
         self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
@@ -41,8 +43,11 @@ class JobBar:
         best_us: float | None,
         eta_seconds: float | None,
     ) -> None:
-        """Where the job stands now. A job may begin with trials of an earlier attempt: its pace is
-        that of the trials seen here."""
+        """Show the job's current state.
+
+        The pace counts only trials since the bar first saw the job running, because a job may begin
+        with trials of an earlier attempt.
+        """
         now = self._clock()
         if state != "queued" and self._first is None:
             self._first = now, measured
@@ -66,7 +71,7 @@ class JobBar:
         )
 
     def show_stored(self, job: Job) -> None:
-        """Where a job stands by what is stored of it."""
+        """Show the state of a job as it is stored."""
         self.show(
             state=job.state,
             requested=job.trials,

@@ -1,4 +1,4 @@
-"""A workload as options of the command line."""
+"""A workload as text: the options that give it on the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from templates.workload import Workload, in_text
 
 
 def as_options(workload: Workload) -> str:
-    """The workload as it is written on the command line, what is usual left out."""
+    """Return the options that give the workload on the command line, without fields at default."""
     return " ".join(
         f"--{name.replace('_', '-')}" + ("" if value is True else f" {in_text(value)}")
         for name, value in workload.told.items()

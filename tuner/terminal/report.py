@@ -1,4 +1,4 @@
-"""A best for people and for programs."""
+"""The report of a best: a table for people, a dict for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from templates.spaces.knob import brief
 
 
 def best_json(best: Best) -> dict[str, Any]:
-    """The same fields as ``GET /best``, without its links."""
+    """Return the best as ``GET /best`` does, but with its artifacts' SHA-256s instead of links.
+
+    The fields ``verified``, ``devices`` and ``neighbour`` are left out.
+    """
     told = BestShown(verified=True, **shown([best], arithmetic(best)))
     return told.model_dump(exclude={"verified", "devices", "neighbour"}) | {
         "artifacts": best.artifacts
@@ -27,12 +30,12 @@ def best_json(best: Best) -> dict[str, Any]:
 
 
 def arithmetic(best: Best) -> Arithmetic | None:
-    """How the best's template sums; None of a template of another release."""
+    """Return how the best's template sums; None if this release does not have the template."""
     return templates.arithmetic_of(best.operator, best.device.kind, best.template)
 
 
 def show_best(best: Best, console: Console) -> None:
-    """The configuration, and a table of its time beside what it was compared with."""
+    """Print the best's configuration, and a table of its time and those of its baselines."""
     console.print(f"{best.operator} on {best.device.name} ({best.device.arch})")
     if best.search == PREDICTED:
         console.print("predicted, not searched for: `tuner tune` searches", style="yellow")
@@ -64,19 +67,19 @@ def show_best(best: Best, console: Console) -> None:
 
 
 def _when(baseline: dict[str, Any]) -> str:
-    """The day on which an earlier job timed it."""
+    """Return the day on which an earlier job timed the baseline; empty if this one did."""
     timed = baseline.get("measured_at")
     return f"timed {timed[:10]}" if timed else ""
 
 
 def warn_of(noise: dict[str, Any] | None, console: Console) -> None:
-    """That a time was measured on a machine that was not quiet, if it was not."""
+    """Print a warning if a time was measured on a machine that was not quiet."""
     if noise and not noise["quiet"]:
         console.print(f"not a quiet machine: {noise['reason']}", style="yellow", markup=False)
 
 
 def _beside(best: Best) -> list[str]:
-    """Other figures of the same kernel."""
+    """Return lines with further figures of the kernel: call, cold time, threads, roofline."""
     lines = []
     call, cold = best.timing.get("call"), best.timing.get("cold")
     if call:

@@ -1,4 +1,4 @@
-"""What is said of a shape that has no best yet."""
+"""The message for a shape that has no best yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def not_tuned(
     device: str | None = None,
     templates: Collection[str] | None = None,
 ) -> str:
-    """The job that will answer, or the command that orders one."""
+    """Return a message that names the job which will give the best, or the command to order it."""
     shape = f"{workload.operator} {as_options(workload)}"
     job = answering(engine, workload.key, kind, device)
     if job is None:

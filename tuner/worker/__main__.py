@@ -1,4 +1,4 @@
-"""``python -m tuner.worker``."""
+"""Entry point of ``python -m tuner.worker``, which takes the options of ``tuner worker``."""
 
 from tuner.cli.app import worker_main
 

@@ -1,4 +1,4 @@
-"""A job run in this process, without a worker of its own."""
+"""Ordering a job and running it in this process, without a separate worker."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ POLL_SECONDS = 1.0
 
 
 def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
-    """The job of that order, which has ended if an earlier one answers it."""
-    own_key(settings.signing_key)  # first: without one nothing is worth ordering
+    """Store an order and return its job.
+
+    The job has ended already if an earlier job answers the order. Raises BadSigningKey.
+    """
+    own_key(settings.signing_key)  # first, because without a key no best could be signed
     return queue.submit(engine, order)[0]
 
 
 def tuned_here(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
-    """The job once it has succeeded. Raises TunerError if it does not. What interrupts it has a
-    note if other workers go on with the job."""
+    """Run the job to its end in this process and return it once it has succeeded.
+
+    Raises TunerError if it does not succeed. If the run is interrupted and other workers continue
+    the job, a note of the exception says so.
+    """
     try:
         if not job.ended:
             with kept.at_work(device) as worker:
@@ -48,8 +54,10 @@ def tuned_here(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = 
 
 
 def goes_on(engine: Engine, job: Job) -> bool:
-    """Whether a job that was given back is held by another worker, or will be: one that lives can
-    take it."""
+    """Return whether another worker holds a job that was given back, or can take it.
+
+    Return False if the database can't be asked.
+    """
     with suppress(StorageError):
         now = queue.get(engine, job.id)
         if not now.ended and not now.cancel_requested:
@@ -63,7 +71,10 @@ def how_to_cancel(job: Job) -> str:
 
 
 def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
-    """Run the job to its end; while another worker holds it, watch it."""
+    """Run the job to its end, or watch it to its end while another worker holds it.
+
+    Return the job as it has ended; ``bar`` shows its progress.
+    """
 
     def watch(progress: Progress) -> None:
         if bar is not None:
@@ -78,7 +89,7 @@ def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None
 
     while not job.ended:
         check_stopped()
-        # again and again: the worker that holds it may be gone
+        # try each time, because the worker that holds it may die
         claimed = worker.claim(job.target, job.id)
         if claimed is not None:
             worker.take(claimed, watch)

@@ -1,4 +1,4 @@
-"""A worker of this process's own, kept between its jobs."""
+"""A worker inside this process that is kept between jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from tuner.worker.worker import Worker
 
 
 class KeptWorker:
-    """It begins with the first job, and stays with its builders, the processes of peers and a
-    scratch folder: the next job need not wait for them. It ends with :meth:`close`, with what
-    interrupts a job, with this object and with the process."""
+    """A worker that starts with the first job and is kept, so that later jobs need not wait for it.
+
+    Its builders, the processes of peers and a scratch folder are kept with it. It ends with
+    :meth:`close`, with an exception during a job, with this object and with the process.
+    """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine, self.settings = engine, settings
@@ -29,8 +31,10 @@ class KeptWorker:
 
     @contextmanager
     def at_work(self, device: Device) -> Iterator[Worker]:
-        """The worker for that device. Other threads wait for their turn. Temporary files lie in the
-        scratch folder meanwhile."""
+        """Yield the worker for a device to one thread at a time; other threads wait.
+
+        Temporary files are written to the scratch folder in this context.
+        """
         while not self._turn.acquire(timeout=LOOK_SECONDS):
             check_stopped()
         try:
@@ -45,6 +49,7 @@ class KeptWorker:
             self._turn.release()
 
     def close(self) -> None:
+        """End the worker, if there is one; the next job starts another."""
         if self._kept is not None:
             self._kept.end()
             self._kept = None
@@ -57,6 +62,8 @@ class KeptWorker:
 
 
 class _Kept:
+    """A worker with its scratch folder; ``end()`` closes both."""
+
     def __init__(self, engine: Engine, settings: Settings, device: Device) -> None:
         self._device, self._process = device, os.getpid()
         with ExitStack() as stack:
@@ -67,13 +74,15 @@ class _Kept:
             self.end = weakref.finalize(self, _end, stack.pop_all(), self._process)
 
     def fits(self, device: Device) -> bool:
-        """Whether it can work for that device: in the process that it was made in, with a folder
-        that nobody has cleaned away."""
+        """Return whether the worker can be used for this device.
+
+        It can't in a forked process, nor if somebody has cleaned its scratch folder away.
+        """
         here = self._process == os.getpid() and self.folder.exists()
         return here and self._device.identity == device.identity
 
 
 def _end(stack: ExitStack, process: int) -> None:
-    """In a process that was forked from that one, what is kept is still the other's."""
+    """Close what is kept, but not in a forked process: there it still belongs to the parent."""
     if os.getpid() == process:
         stack.close()

@@ -1,4 +1,4 @@
-"""Prometheus metrics of one worker: what it did since it started, on a port of its own."""
+"""Prometheus metrics of one worker since its start, served on a port of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ SECONDS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 class WorkerMetrics:
+    """Counts of a worker's trials and jobs, times of trials, and the job at hand."""
+
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._trials = Counter(
@@ -43,6 +45,7 @@ class WorkerMetrics:
         )
 
     def trial(self, trial: NewTrial) -> None:
+        """Count a trial by its status, and the seconds of its phases."""
         self._trials.labels(trial.status).inc()
         for phase, seconds in trial.seconds.items():
             self._seconds.labels(phase).observe(seconds)
@@ -52,12 +55,16 @@ class WorkerMetrics:
         self._current.labels(job_id).set(1)
 
     def job_ends(self, outcome: str) -> None:
+        """Count the job at hand by its outcome: its end, or released, lost or left."""
         self._current.clear()
         self._jobs.labels(outcome).inc()
 
     @contextmanager
     def served(self, host: str, port: int | None) -> Iterator[None]:
-        """Answer on this port while the context lasts; without one, do not. Raises TunerError."""
+        """Serve the metrics while the context lasts; without a port, do nothing.
+
+        Raises TunerError if the address can't be listened on.
+        """
         if port is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""A model's jobs run in this process, one after the other, without a worker of its own."""
+"""Ordering a model and running its jobs in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tuner.worker.kept import KeptWorker
 
 
 def model_ordered_here(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
-    """The new model of that order."""
-    own_key(settings.signing_key)  # first: without one nothing is worth ordering
+    """Store the order of a model and return the model. Raises BadSigningKey."""
+    own_key(settings.signing_key)  # first, because without a key no best could be signed
     return models.submit(engine, order)[0]
 
 
@@ -33,8 +33,11 @@ def model_tuned_here(
     bar: Callable[[], AbstractContextManager[JobBar | None]],
     say: Callable[[str], object],
 ) -> None:
-    """Run each of its jobs to its end, whatever that is. ``bar`` makes one for each job, before
-    which ``say`` is told which it is."""
+    """Run each job of the model to its end, also if others have failed.
+
+    ``bar`` makes a progress bar for each job. ``say`` is called before each with a line that names
+    the job's shape.
+    """
     found = models.layers(kept.engine, model)
     waiting = [(place, layer.job) for place, layer in enumerate(found, 1) if not layer.job.ended]
     if not waiting:

@@ -1,4 +1,4 @@
-"""Several workers as processes of their own, each started again when it ends by itself."""
+"""Supervision of several processes (workers or RPC servers): each is restarted if it ends."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ log = structlog.get_logger()
 PR_SET_PDEATHSIG = 1
 LOOK_SECONDS = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds before a worker that ended is started again: twice as long each time."""
+"""Seconds before a process that ended is restarted. The pause doubles each time."""
 LASTING = 300.0
-"""A worker that lived so many seconds is started again as if for the first time."""
+"""After a process has lived so many seconds, its pause is FIRST_PAUSE again."""
 STOP_SECONDS = 30.0
-"""A worker gives its job back within ten."""
+"""Seconds before a process that was asked to end is killed. A worker takes up to ten to give its
+job back."""
 
 
 @dataclass
 class _Member:
+    """One supervised process, or the wait until it is restarted at ``again_at``."""
+
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -46,7 +49,7 @@ class _Member:
         log.info("member_started", member=self.name, pid=self.process.pid)
 
     def ended(self) -> int | None:
-        """Its exit code, once."""
+        """Return the exit code when the process has ended, once; else None."""
         code = None if self.process is None else self.process.poll()
         if code is None:
             return None
@@ -59,9 +62,12 @@ class _Member:
 
 
 def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], once: bool) -> None:
-    """Run ``command`` once for each member, whose variables are added to the environment, until an
-    exception ends this (Stopped, say): all are then asked to end, and waited for. With ``once``
-    until each has ended with code 0."""
+    """Run ``command`` as one process for each member and restart those that end.
+
+    ``members`` maps a name to the variables that are added to the process's environment. Return
+    only with ``once``, when each process has ended with code 0; without it, an exception such as
+    Stopped ends this function. All processes are then asked to end and waited for.
+    """
     running = [_Member(name, command, variables) for name, variables in members.items()]
     try:
         while running:
@@ -93,5 +99,5 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Where this process is killed, its workers are asked to end by the kernel."""
+    """Let the kernel send SIGTERM to the calling child process when its parent dies."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

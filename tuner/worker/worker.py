@@ -46,18 +46,19 @@ log = structlog.get_logger()
 BEAT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
 SETTLE_SECONDS = 15.0
-"""After the database was silent, until jobs of others whose lease ran out are taken up: longer than
-a heartbeat takes to come through."""
+"""After the database was silent, jobs whose lease ran out are not claimed for so many seconds,
+because their workers could not renew it. A heartbeat comes through in less time than that."""
 SERVER_SECONDS = 10.0
-"""Until a tracker without a free server is asked again."""
-NEW_TRIALS = 100  # looked for at each report; one is the rule
+"""Seconds before a tracker without a free server is asked again."""
+NEW_TRIALS = 100  # the most that one report counts; usually there is one
 
 
 class Worker:
-    """One device, one job at a time, a pool of builders that lives as long as the worker. With
-    ``only``, just the templates of those names are searched.
+    """A worker for one device. It runs one job at a time and has a pool of builders.
 
-    Raises BadSigningKey and MissingRuntime: before a search, not after it."""
+    ``only`` restricts searches to the templates of these names. With a ``farm``, libraries are
+    measured on its servers. Raises BadSigningKey and MissingRuntime now rather than after a search.
+    """
 
     def __init__(
         self,
@@ -79,16 +80,16 @@ class Worker:
         )
         self._peers = PeerProcesses(device.kind) if farm is None else None
         self._seen = -BEAT_SECONDS
-        self._listed = False  # in the database, as one that lives
+        self._listed = False  # whether the database lists this worker as living
         self._silent_at = -math.inf  # when the database last did not answer
-        self._left: list[Job] = []  # because of that, and not yet excused
+        self._left: list[Job] = []  # jobs lost because of that, whose attempts are to be uncharged
         self._metrics = WorkerMetrics()
 
     def run(self, once: bool = False) -> None:
-        """Take jobs until stopped; with ``once``, only until none waits.
+        """Take jobs until stopped; with ``once``, until no job waits.
 
-        A database that does not answer is asked again, and so is a farm without a free server; with
-        ``once``, DatabaseUnavailable or NoServer is raised.
+        If the database does not answer or the farm has no free server, it is asked again. With
+        ``once``, DatabaseUnavailable or NoServer is raised instead.
         """
         signer = signed.fingerprint(public_key_of(self._key))
         log.info("worker_started", worker=self.name, device=self._device.name, signer=signer)
@@ -96,7 +97,7 @@ class Worker:
             with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
                 self._builder.warm_up()
                 if self._device.kind == "cuda" and self._farm is None:
-                    can_be_confined(exercise)  # the first job would wait for it
+                    can_be_confined(exercise)  # or the first job would wait for this check
                 self._take_jobs(once)
         finally:
             self.close()
@@ -127,10 +128,13 @@ class Worker:
                 pause(self._settings.poll_seconds)
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
-        """Run a job that this worker has claimed to its end, whichever it is. Where the database
-        stops answering it is left to its lease: whoever claims it next goes on from its trials, and
-        the attempt is uncharged with this worker's next :meth:`claim`. If this process is asked to
-        end, the job is given back."""
+        """Run a job that this worker has claimed to its end: success, failure or cancellation.
+
+        ``watch`` is called with each progress. If the database stops answering, the job is left
+        until its lease runs out: the next worker to claim it continues from its trials, and this
+        worker's next :meth:`claim` uncharges the attempt. If this process is asked to end, the job
+        is given back and the exception passes on.
+        """
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
             self._metrics.job_begins(job.id)
@@ -155,6 +159,7 @@ class Worker:
                 self._metrics.job_ends(outcome)
 
     def close(self) -> None:
+        """End the worker's processes and take it off the list of living workers."""
         self._builder.close()
         if self._peers is not None:
             self._peers.close()
@@ -163,7 +168,7 @@ class Worker:
         self.leave()
 
     def leave(self) -> None:
-        """Be on the list of those at work no more, until the next job."""
+        """Take this worker off the list of living workers, until its next job."""
         if not self._listed:
             return
         try:
@@ -175,7 +180,10 @@ class Worker:
             self._listed = False
 
     def _next(self) -> Job | None:
-        """A job, held by this worker now; where none waits, say from time to time that it lives."""
+        """Claim and return the next job; None if none waits.
+
+        Every BEAT_SECONDS without a job, tell the database that this worker lives.
+        """
         if time.monotonic() - self._seen > BEAT_SECONDS:
             self._beat(None)
             self._seen = time.monotonic()
@@ -187,20 +195,23 @@ class Worker:
         return job
 
     def claim(self, kind: str, job_id: str | None = None) -> Job | None:
-        """As :func:`db.queue.claim`. Jobs that were left because the database was silent are given
-        back first, uncharged."""
+        """Claim a job for a kind of device, or the job ``job_id``; see :func:`db.queue.claim`.
+
+        Jobs that this worker left because the database was silent are given back first, uncharged.
+        """
         self._excuse()
         silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
         return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
 
     def _excuse(self) -> None:
+        """Uncharge the attempts that this worker lost because the database was silent."""
         while self._left:
             lost = self._left[-1]
             queue.excuse(self._engine, lost.id, lost.attempt)
             self._left.pop()
 
     def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
-        """The state in which it ended."""
+        """Run the job, store how it ended, and return that state."""
         try:
             self._run(job, watch)
             log.info("job_succeeded")
@@ -241,11 +252,11 @@ class Worker:
                     self._left.append(job)
                 raise
             except TunerError:
-                check_stopped()  # whoever ends this process may have ended its children first
+                check_stopped()  # a signal that ends this process may have ended its child first
                 raise
 
     def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Where metrics are asked for, each report counts the trials stored since the last one."""
+        """Return ``watch``; if metrics are served, wrapped to count the newly stored trials."""
         if self._settings.metrics_port is None:
             return watch
         known = events.snapshot(self._engine, job.id)
@@ -297,7 +308,7 @@ class Worker:
 
 
 def _must_have_docstrings() -> None:
-    """Raises MissingRuntime. Otherwise each job that this worker takes would fail."""
+    """Raise MissingRuntime if Python runs without docstrings: every job would fail then."""
     if sys.flags.optimize > 1:
         raise MissingRuntime(
             "Python runs without docstrings, which xgboost reads when it is imported",

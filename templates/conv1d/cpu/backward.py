@@ -1,4 +1,4 @@
-"""The space of all gradients at once on a CPU."""
+"""CpuBackward: the search space of all gradients in one program on a CPU."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
 
 MAX_TAPS = 64
-MAX_STAGED = 2**20  # floats
-MAX_TASKS = 256  # if a channel has more than one
+MAX_STAGED = 2**20  # floats of a task
+MAX_TASKS = 256  # if channels are divided into parts
 VECTOR = 16  # lanes of a usual vector
-ROUND = 16  # places of a tile are a multiple of it
+ROUND = 16  # a tile's number of places is a multiple of it
 
 
 class CpuBackward(Template[Conv1dWorkload]):
-    """A task has one of ``parts`` of the tiles, of ``places`` samples, of all signals, and of one
-    channel or, if channels are last, of ``lanes``. It stages what the tile's taps meet as float32
-    with zeros beside it, makes the sums again, multiplies the output's gradient by the activation's
-    derivative there, and has the gradients of weight, bias and input from that, in vectors of
-    ``lanes`` places or channels. Sums of at most 512 products are added up first, those of 32
-    tiles next, and those of the parts last, in a fixed order."""
+    """All gradients in one pass over tiles of ``places`` samples (see ``Frame``).
+
+    A task has one channel, or ``lanes`` of them in layout NWC, and one of ``parts`` equal shares of
+    its tiles in all signals. For each tile it stages the samples that the taps meet as float32,
+    with zeros for the padding. It computes the sums again and multiplies the output's gradient by
+    the activation's derivative at these. From the product it computes the gradients of weight, bias
+    and input, in vectors of ``lanes`` places or channels.
+
+    The gradients of weight and bias are summed in a fixed order: first up to 512 products, then
+    32 tiles, then all tiles of a part, then the parts.
+    """
 
     name = "backward"
     kind = "cpu"
@@ -32,7 +37,8 @@ class CpuBackward(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for all gradients at once, of at most 64 taps within 2^16 samples."""
+        """Return whether the workload is direction backward, with at most 64 taps that span at most
+        2^16 samples, on a CPU."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward"
@@ -100,7 +106,7 @@ class CpuBackward(Template[Conv1dWorkload]):
 
 
 def is_last(workload: Conv1dWorkload) -> bool:
-    """Whether vectors are of channels; else of neighbouring places."""
+    """Return whether channels are last. If so, a vector is of channels, else of places."""
     return workload.layout == "NWC"
 
 
@@ -111,30 +117,32 @@ def lane_counts(workload: Conv1dWorkload) -> list[int]:
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Channels, or vectors of them."""
+    """Return the number of channels, or of vectors of channels if these are last."""
     return ceil_div(workload.C, config["lanes"]) if is_last(workload) else workload.C
 
 
 def items(workload: Conv1dWorkload, config: Config) -> int:
-    """Tiles of a channel, in all signals."""
+    """Return the number of tiles of a channel in all signals."""
     return workload.B * Frame.of(workload).tiles(config["places"])
 
 
 def places_of_sums(workload: Conv1dWorkload, config: Config) -> int:
-    """Whole vectors of a tile's outputs, and of those behind it that its samples reach."""
+    """Return for how many places a tile computes sums: its own, and those behind it on which the
+    gradients of its samples depend, rounded up to whole vectors."""
     whole = 1 if is_last(workload) else int(config["lanes"])
     return ceil_div(config["places"] + Frame.of(workload).reach, whole) * whole
 
 
 def staged(workload: Conv1dWorkload, config: Config) -> int:
-    """Floats of a task: samples, the sums' gradients, the input's."""
+    """Return the floats that a task stages: samples, gradients of sums and of the input."""
     each = config["lanes"] if is_last(workload) else 1
     outputs = places_of_sums(workload, config)
     return int((2 * outputs + Frame.of(workload).reach + config["places"]) * each)
 
 
 def _place_counts(workload: Conv1dWorkload) -> list[int]:
-    """Up to all, or of vectors of channels as many as one sum may have."""
+    """Return the tile sizes of the space, in places, up to one tile for all. If channels are last,
+    a tile has at most 512 places, which are the products of one float32 sum."""
     whole = ceil_div(Frame.of(workload).extent, ROUND) * ROUND
     counts = (64, 256, 512) if is_last(workload) else (512, 1024, 4096)
     return sorted({min(count, whole) for count in counts})

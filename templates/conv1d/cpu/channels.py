@@ -1,4 +1,4 @@
-"""The channels-last form on a CPU: that of depthwise convolution."""
+"""CpuChannels: depthwise convolution's template for channels-last layout, applied to signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from templates.depthwise_conv2d.cpu.channels import CpuChannels as DepthwiseChan
 
 
 class CpuChannels(ByColumn):
-    """See depthwise convolution's ``channels``."""
+    """Channels-last signals, computed by depthwise convolution's ``CpuChannels``."""
 
     template = DepthwiseChannels()
     name = template.name

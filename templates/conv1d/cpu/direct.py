@@ -1,4 +1,4 @@
-"""The space of the direct form on a CPU."""
+"""CpuDirect: the search space of the direct sum of one signal on a CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ MULTIPLES = (1, 8)
 
 
 class CpuDirect(Template[Conv1dWorkload]):
-    """A task covers ``tiles_per_task`` tiles of ``vectors`` vector registers of ``lanes`` outputs;
-    each tap is broadcast and multiplied into all registers of a tile."""
+    """Direct sum of one signal: each tap is broadcast and multiplied into a tile of registers.
+
+    A tile is ``vectors`` vector registers of ``lanes`` outputs. A task computes ``tiles_per_task``
+    tiles.
+    """
 
     name = "direct"
     kind = "cpu"
@@ -88,6 +91,6 @@ class CpuDirect(Template[Conv1dWorkload]):
 
 
 def _task(config: Config) -> int:
-    """Outputs of one task."""
+    """Return the number of outputs of one task."""
     outputs: int = config["lanes"] * config["vectors"] * config["tiles_per_task"]
     return outputs

@@ -1,4 +1,4 @@
-"""The space of the overlap-save Fourier form on a CPU."""
+"""CpuFft: the search space of overlap-save convolution by Fourier transforms on a CPU."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 FEWEST_TAPS = 64
-"""On a long signal the form is faster than the direct one from about so many taps on."""
-SHORTEST = 128
+"""On a long signal, transforms are faster than the direct sum from about this many taps on."""
+SHORTEST = 128  # points of a block
 MOST_STAGED_BYTES = 2**24
-"""What each thread stages, unless a single block of the shortest transform is larger already."""
+"""Limit of what each thread stages, unless one pair of the shortest blocks is larger already."""
 
 
 class CpuFft(Template[Conv1dWorkload]):
-    """Blocks of ``points`` samples overlap by the taps. Sample p of a block is lane p mod ``lanes``
-    of row p div ``lanes``, so that each lane is a phase of the signal and a transform down the
-    rows needs no shuffles; the phases meet where spectra are multiplied, a product of a Toeplitz
-    matrix of ``lanes`` by ``lanes`` with a vector at each frequency (polyphase filtering; Vetterli,
-    "Running FIR and IIR filtering using multirate filter banks", 1988).
+    """Overlap-save convolution: blocks of ``points`` samples, which overlap by the taps.
 
-    Two blocks are the real and imaginary part of one transform; ``pairs`` of them share each load
-    of the weights' spectrum. ``radix`` is the largest of a transform's factors, and ``largest`` its
-    place among them. One signal that is shorter than its kernel changes places with it.
+    Sample p of a block is lane p mod ``lanes`` of row p div ``lanes``. Each lane is a phase of the
+    signal, so that a transform down the rows needs no shuffles. The phases are combined when
+    spectra are multiplied: at each frequency a Toeplitz matrix of ``lanes`` by ``lanes`` meets a
+    vector (polyphase filtering; Vetterli, "Running FIR and IIR filtering using multirate filter
+    banks", 1988).
+
+    Two blocks are a pair: the real and the imaginary part of one transform. ``pairs`` of these
+    share each load of the weights' spectrum. ``radix`` is the largest factor of a transform, and
+    ``largest`` says whether the factors begin or end with it. If there is one signal that is
+    shorter than its kernel, they swap roles.
     """
 
     name = "fft"
@@ -100,18 +103,21 @@ class CpuFft(Template[Conv1dWorkload]):
 
 
 def taps(workload: Conv1dWorkload) -> int:
-    """Of what is transformed once: a kernel, or the one signal if that is shorter."""
+    """Return the length of the tensor that is transformed once: the kernel, or the signal if there
+    is only one and it is shorter."""
     return min(workload.M, workload.N) if workload.is_one_signal else workload.N
 
 
 def outputs(workload: Conv1dWorkload, config: Config) -> int:
-    """Outputs of a block, in whole rows: the points to which no tap wraps around."""
+    """Return the outputs of a block: the whole rows of points into which no tap wraps around. It is
+    0 or less if there is none."""
     rows: int = (config["points"] - taps(workload) + 1) // config["lanes"]
     return rows * int(config["lanes"])
 
 
 def factors(config: Config) -> list[int]:
-    """The radices of a transform down the rows: as few and as even as ``radix`` allows."""
+    """Return the radices of the transform down the rows, as few and as equal as ``radix`` allows,
+    in the order of the forward passes."""
     bits = (config["points"] // config["lanes"]).bit_length() - 1
     parts = ceil_div(bits, config["radix"].bit_length() - 1)
     low, more = divmod(bits, parts)
@@ -120,12 +126,12 @@ def factors(config: Config) -> list[int]:
 
 
 def _staged_bytes(config: Config) -> int:
-    """A complex number in float32 for each point of each pair."""
+    """Return the bytes that a thread stages: a complex float32 for each point of each pair."""
     return 8 * int(config["points"]) * int(config["pairs"])
 
 
 def _lengths(workload: Conv1dWorkload) -> list[int]:
-    """Powers of two, from the first that is longer than the taps to those for which the overlap
-    costs little."""
+    """Return five lengths of a block: powers of two, from one that is longer than the taps to one
+    with which the overlap costs little."""
     first = max(SHORTEST, 2 ** (taps(workload) + 2).bit_length())
     return [first << step for step in range(5)]

@@ -1,4 +1,4 @@
-"""The input's gradient on a CPU: that of depthwise convolution."""
+"""CpuInputPieces: depthwise convolution's template for the input's gradient, applied to signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces as Depthw
 
 
 class CpuInputPieces(ByRow):
-    """See depthwise convolution's ``input_pieces``."""
+    """The input's gradient of channels apart, by depthwise convolution's ``CpuInputPieces``."""
 
     template = Depthwise()
     name = template.name

@@ -1,4 +1,4 @@
-"""The space of the input's gradient of dense channels on a CPU."""
+"""CpuInputProducts: the search space of the input's gradient of dense channels, on a CPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from templates.template import Config, Template
 
 
 class CpuInputProducts(Template[Conv1dWorkload]):
-    """Channels by samples, summed over filters and the taps that meet a sample, by the knobs of
-    ``products.py``. Samples of a task leave the same remainder when divided by the stride."""
+    """The input's gradient as a product: channels by samples, summed over filters and the taps that
+    meet a sample.
+
+    The samples of a task have the same remainder modulo the stride, their phase, so that they meet
+    the same taps. The knobs are those of ``products.py``.
+    """
 
     name = "input_products"
     kind = "cpu"
@@ -22,7 +26,7 @@ class CpuInputProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of the input of dense channels."""
+        """Return whether the workload is the input's gradient of dense channels, on a CPU."""
         of_input = workload.direction == "backward_input" and workload.is_dense
         return super().applies(workload, limits) and of_input
 
@@ -41,9 +45,10 @@ class CpuInputProducts(Template[Conv1dWorkload]):
 
 
 def lines(workload: Conv1dWorkload) -> tuple[int, int]:
-    """Channels, and samples of a phase in all signals."""
+    """Return the lines and columns: channels, and samples of one phase in all signals."""
     return workload.C, workload.B * ceil_div(workload.M, workload.stride)
 
 
 def phases(workload: Conv1dWorkload) -> int:
+    """Return how many remainders modulo the stride the samples have."""
     return min(workload.stride, workload.M)

@@ -1,4 +1,5 @@
-"""The space of the input's gradient on a CPU, if output channels are of all input channels."""
+"""CpuInputSignals: the search space of the input's gradient of dense channels at stride 1, on a
+CPU."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ FORWARD = CpuSignals()
 
 
 class CpuInputSignals(Template[Conv1dWorkload]):
-    """At stride 1 it is the convolution of the sums' gradients with the taps turned round, and
-    input and output channels of the weight in each other's place: ``signals`` of that form, which
-    orders the weights anyway, and multiplies by an activation's derivative as it stages."""
+    """The input's gradient at stride 1, computed as the forward convolution that it is.
+
+    It is the convolution of the sums' gradients with the taps reversed and the weight's input and
+    output channels swapped. ``CpuSignals`` computes it. That template reorders the weights anyway,
+    and here it also multiplies by the activation's derivative as it stages.
+    """
 
     name = "input_signals"
     kind = "cpu"
@@ -24,8 +28,9 @@ class CpuInputSignals(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of the input of dense channels at stride 1, if the turned
-        convolution begins no later than the gradient and is within the limits of one."""
+        """Return whether the workload is the input's gradient of dense channels at stride 1, on a
+        CPU, and the forward convolution's padding is not negative and its input within the
+        limit."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
@@ -50,7 +55,7 @@ class CpuInputSignals(Template[Conv1dWorkload]):
 
 
 def turned(workload: Conv1dWorkload) -> Conv1dWorkload:
-    """The forward workload, but for the order of its weight."""
+    """Return the forward workload that the gradient is, but for the order of its weight's axes."""
     before, behind = (workload.span - 1 - side for side in workload.pads)
     return Conv1dWorkload(
         M=workload.length,

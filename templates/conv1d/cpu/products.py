@@ -1,5 +1,9 @@
-"""What the gradients of dense channels share on a CPU: tiles of a product, their knobs and what
-these derive."""
+"""The knobs, the default and the features of matrix products on a CPU, as which the gradients of
+dense channels are computed.
+
+A product has ``lines`` by ``columns`` results, each a sum over ``depths``. A template may compute
+several independent products, called sheets.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,12 @@ BLOCKS = (1, 2, 4)
 
 
 def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
-    """A task has so many ``columns`` by ``blocks`` times ``vectors`` vectors of ``lanes`` lines. It
-    stages ``depth`` of both at a time as float32, and adds up the products of ``own_columns`` with
-    a block in registers."""
+    """Add the knobs of a product of ``lines`` by ``columns`` to the space.
+
+    A task computes ``columns`` columns by ``blocks`` blocks of ``vectors`` vectors of ``lanes``
+    lines. It stages ``depth`` depths of its lines and columns at a time, as float32. In registers
+    are the sums of one block of lines by ``own_columns`` columns.
+    """
     space.knob("lanes", _lanes(lines))
     space.knob("vectors", [1, 2])
     space.knob("blocks", list(BLOCKS))
@@ -38,7 +45,8 @@ def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
 
 
 def usual(lines: int, columns: int, limits: DeviceLimits) -> Config:
-    """With tiles large enough that staging costs less than multiplying."""
+    """Return default values of the knobs: tiles so large that staging costs less than
+    multiplying."""
     widest = max(LANES[0], limits.vector_bytes // 4)
     lanes = max(n for n in _lanes(lines) if n <= widest)
     return {
@@ -55,7 +63,8 @@ def usual(lines: int, columns: int, limits: DeviceLimits) -> Config:
 def features(
     config: Config, lines: int, columns: int, sheets: int, depths: float, limits: DeviceLimits
 ) -> dict[str, float]:
-    """Of so many products of ``lines`` by ``columns``, summed over ``depths``."""
+    """Return the features of ``sheets`` products of ``lines`` by ``columns``, each result a sum
+    over about ``depths`` terms."""
     height, width, deep = tile_lines(config), config["columns"], config["depth"]
     tasks = sheets * ceil_div(lines, height) * ceil_div(columns, width)
     used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
@@ -74,7 +83,7 @@ def features(
 
 
 def tile_lines(config: Config) -> int:
-    """Of a task."""
+    """Return the number of lines of a task."""
     return int(config["lanes"] * config["vectors"] * config["blocks"])
 
 

@@ -1,4 +1,4 @@
-"""The space of the form for many signals and channels on a CPU."""
+"""CpuSignals: the search space of direct sums of several signals or channels on a CPU."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ USUAL_STAGED_BYTES = 2**22
 MAX_STAGED_BYTES = 2**24
 WIDEST = 16  # lanes
 MAX_CHUNK = 512
-"""Products that are added up in one sum of float32; of more, such sums are added."""
+"""Most products that are added up in one float32 sum. If there are more, such sums are added."""
 
 
 class CpuSignals(Template[Conv1dWorkload]):
-    """For everything but one signal at stride 1. A task stages the samples that ``tiles_per_task``
-    tiles need, with zeros for the padding; if the stride is not 1, those of each remainder by
-    themselves, so that neighbouring outputs read neighbours. A tile is ``vectors`` vector registers
-    of ``lanes`` outputs by ``filters`` output channels of the same input, whose sums stay in
-    registers; the inner of a task's loops is over ``inner``. If even one vector needs so many
-    samples that staging them would fill the memory, they are read where they lie; and so they are
-    by all tiles but those at a signal's ends, if they lie as they would be staged."""
+    """Direct sum for every forward workload that is not ``is_basic``.
+
+    A tile is ``vectors`` vector registers of ``lanes`` outputs by ``filters`` output channels of
+    the same input. Its sums stay in registers. ``inner`` is the inner of a task's two loops over
+    tiles.
+
+    A task stages the samples that its ``tiles_per_task`` tiles need, with zeros for the padding. If
+    the stride is not 1, samples are grouped by their remainder modulo the stride, so that
+    neighbouring outputs read neighbouring samples. Samples are read from the input itself if even
+    one vector needs too many to stage, and, except at a signal's ends, if they are in memory as
+    they would be staged.
+    """
 
     name = "signals"
     kind = "cpu"
@@ -118,38 +123,41 @@ class CpuSignals(Template[Conv1dWorkload]):
 
 
 def task(config: Config) -> int:
-    """Outputs of a channel that a task computes."""
+    """Return how many outputs of a channel a task computes."""
     return int(config["lanes"] * config["vectors"] * config["tiles_per_task"])
 
 
 def remainders(workload: Conv1dWorkload) -> int:
-    """How many remainders of the stride the places of the taps have: tap t has number t modulo
-    that, which is t * dilation modulo the stride."""
+    """Return how many different remainders t * dilation has modulo the stride, over all taps t.
+
+    Tap t belongs to the remainder with the number t modulo the returned count.
+    """
     return min(workload.N, workload.stride // math.gcd(workload.stride, workload.dilation))
 
 
 def pitch(workload: Conv1dWorkload, outputs: int) -> int:
-    """Samples of one remainder that so many outputs of a task need."""
+    """Return how many samples of one remainder a task of so many outputs needs."""
     return outputs + (workload.N - 1) * workload.dilation // workload.stride
 
 
 def staged(workload: Conv1dWorkload, outputs: int) -> int:
-    """Samples that a task stages."""
+    """Return how many samples a task of so many outputs stages."""
     return workload.summed * remainders(workload) * pitch(workload, outputs)
 
 
 def is_staged(workload: Conv1dWorkload) -> bool:
-    """Whether what a vector needs can be staged."""
+    """Return whether the samples that one vector needs are few enough to stage."""
     return 4 * staged(workload, WIDEST) <= MAX_STAGED_BYTES
 
 
 def lies_staged(workload: Conv1dWorkload) -> bool:
-    """Whether the samples of one channel, which has its own kernels, lie in memory in the order and
-    in the dtype in which they would be staged."""
+    """Return whether the input has samples in the order and the dtype in which they would be
+    staged: float32, layout NCW, stride 1, channels apart."""
     as_it_is = workload.dtype == "float32" and workload.layout == "NCW"
     return as_it_is and workload.stride == workload.summed == 1
 
 
 def _lanes(workload: Conv1dWorkload, usual: tuple[int, ...]) -> list[int]:
-    """Powers of two up to the outputs; small ones only if there are few."""
+    """Return the ``usual`` lane counts that are no more than the outputs, or else the largest power
+    of two that is."""
     return [n for n in usual if n <= workload.length] or [1 << (workload.length.bit_length() - 1)]

@@ -1,4 +1,5 @@
-"""The weight's gradient on a CPU: that of depthwise convolution."""
+"""CpuWeightPieces: depthwise convolution's template for the weight's gradient, applied to
+signals."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces as Dept
 
 
 class CpuWeightPieces(ByRow):
-    """See depthwise convolution's ``weight_pieces``."""
+    """The weight's gradient of channels apart, by depthwise convolution's ``CpuWeightPieces``."""
 
     template = Depthwise()
     name = template.name

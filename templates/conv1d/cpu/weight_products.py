@@ -1,4 +1,4 @@
-"""The space of the weight's gradient of dense channels on a CPU."""
+"""CpuWeightProducts: the search space of the weight's gradient of dense channels, on a CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from templates.template import Config, Template
 
 
 class CpuWeightProducts(Template[Conv1dWorkload]):
-    """Filters by channels and taps, summed over all outputs, by the knobs of ``products.py``."""
+    """The weight's gradient as a product: filters by channels and taps, summed over the outputs of
+    all signals. The knobs are those of ``products.py``."""
 
     name = "weight_products"
     kind = "cpu"
@@ -20,7 +21,7 @@ class CpuWeightProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of the weight of dense channels."""
+        """Return whether the workload is the weight's gradient of dense channels, on a CPU."""
         of_weight = workload.direction == "backward_weight" and workload.is_dense
         return super().applies(workload, limits) and of_weight
 
@@ -40,5 +41,6 @@ class CpuWeightProducts(Template[Conv1dWorkload]):
 
 
 def lines(workload: Conv1dWorkload) -> tuple[int, int]:
-    """Filters, and channels by taps, behind which is the bias."""
+    """Return the lines and columns: filters, and channels times taps, with a last column for the
+    bias if there is one."""
     return workload.out_channels, workload.C * workload.N + workload.bias

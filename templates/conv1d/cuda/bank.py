@@ -1,4 +1,4 @@
-"""The space of the tensor-core form for banks of filters with few taps on CUDA."""
+"""CudaBank: the search space of tensor-core products for banks of filters with few taps."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 64  # whose samples a warp holds
-LEAST_FILTERS = 16  # which fill one product
-BESIDE = 48  # registers for runs that are put together, addresses and the like
+MAX_TAPS = 64  # a warp holds the samples of all taps
+LEAST_FILTERS = 16  # the rows of one product
+BESIDE = 48  # registers for runs of outputs before they are stored, addresses and so on
 
 
 class CudaBank(Template[Conv1dWorkload]):
-    """For several filters of one input channel, with few taps, in 16 bits, channels first: limited
-    by what is stored (``schedules/bank.cu``). A warp holds the samples of ``position_tiles`` of 8
-    positions and goes through ``filter_tiles`` of 16 filters. A lane has ``neighbours`` side by
-    side, which it stores at once. ``resident`` blocks at least have room on a unit."""
+    """A bank of filters over one input channel, as a product on tensor cores.
+
+    It is for at least 16 filters of at most 64 taps, in 16 bits, channels first. It is limited by
+    its stores (``schedules/bank.cu``). A warp holds the samples of ``position_tiles`` tiles of 8
+    positions and goes through ``filter_tiles`` tiles of 16 filters. A lane stores ``neighbours``
+    neighbouring outputs at once. Registers are limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "bank"
     kind = "cuda"
@@ -124,6 +127,7 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: samples and sums, the weights of two tiles, runs and addresses."""
+    """Return an estimate of a thread's registers: samples and sums, the weights of two tiles, runs
+    and addresses."""
     tiles, steps = config["position_tiles"], ceil_div(workload.N, 16)
     return int(2 * tiles * steps + 4 * tiles + 8 * steps + BESIDE)

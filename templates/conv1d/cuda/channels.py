@@ -1,4 +1,4 @@
-"""The channels-last form on CUDA: that of depthwise convolution."""
+"""CudaChannels: depthwise convolution's template for channels-last layout, applied to signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from templates.depthwise_conv2d.cuda.channels import CudaChannels as DepthwiseCh
 
 
 class CudaChannels(ByColumn):
-    """See depthwise convolution's ``channels``."""
+    """Channels-last signals, computed by depthwise convolution's ``CudaChannels``."""
 
     template = DepthwiseChannels()
     name = template.name

@@ -1,4 +1,4 @@
-"""The space of the direct form on CUDA."""
+"""CudaDirect: the search space of the direct sum of one signal on CUDA."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ MULTIPLES = (4, 32)
 
 
 class CudaDirect(Template[Conv1dWorkload]):
-    """A block of ``threads`` stages its input tile with halo in shared memory. A thread holds
+    """Direct sum of one signal, with the input in shared memory and sums in registers.
+
+    A block of ``threads`` threads stages its input tile with halo in shared memory. A thread holds
     ``outputs_per_thread`` neighbouring sums in registers and takes ``taps_per_step`` taps at a
-    time, fully unrolled. ``weights`` come from shared or directly from global memory. A thread's
-    loads for staging wait for memory ``in turn`` or ``together``. It stores its ``own`` sums, or
-    stores them through shared memory ``together`` with its neighbours."""
+    time, fully unrolled. ``weights`` are read from shared or directly from global memory.
+
+    With ``staging`` "in turn", a thread waits for each of its staging loads; with "together", it
+    issues them all first. With ``stores`` "own", a thread stores its own sums; with "together", the
+    block stores them through shared memory, so that neighbouring threads store neighbours.
+    """
 
     name = "direct"
     kind = "cuda"
@@ -116,13 +121,14 @@ def _shared_bytes(config: Config) -> int:
 
 
 def _registers(config: Config) -> int:
-    """Estimated: sums (twice, for the chunk and the total), staged inputs, weights, addresses."""
+    """Return an estimate of a thread's registers: sums (twice, for the chunk and the total), staged
+    inputs, weights and addresses."""
     r, t = config["outputs_per_thread"], config["taps_per_step"]
     return int(2 * r + (r + t) + min(t, 32) + 24)
 
 
 def _bank_conflict(stride: int) -> int:
-    """How many lanes of a quarter warp use the same bank if 16-byte loads have a stride of so many
-    floats."""
+    """Return how many lanes of a quarter warp use the same bank of shared memory, if their 16-byte
+    loads are ``stride`` floats apart."""
     lanes = [(lane * stride // 4) % 8 for lane in range(8)] if stride % 4 == 0 else [0]
     return max(lanes.count(bank) for bank in lanes)

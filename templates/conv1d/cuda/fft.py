@@ -1,4 +1,4 @@
-"""The space of the overlap-save Fourier form on CUDA."""
+"""CudaFft: the search space of overlap-save convolution by Fourier transforms on CUDA."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 FEWEST_TAPS = 48
-"""Below, the other templates are faster."""
+"""With fewer taps, other templates are faster."""
 LEAST_ERROR = 5e-6
-"""Transforms are right to 1.3e-6 of the largest output on normal input, and to 2.5e-6 on an impulse
-(measured)."""
-ROW = 272  # of 256 values in shared memory
+"""Least allowed error for which transforms are used. They are right to 1.3e-6 of the largest output
+on normally distributed input, and to 2.5e-6 on an impulse (measured)."""
+ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 BESIDE = 40  # registers for roots, addresses and what a transform has in flight
-MAX_RESIDENT = 1024  # threads of a unit
+MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit
 
 
 class CudaFft(Template[Conv1dWorkload]):
-    """Segments of 2 ``points`` samples overlap by the taps; each is one transform of ``points``
-    complex values, which does not leave its block (``schedules/fft.cu``). A block transforms a
-    filter and then ``segments`` of the signals that it meets. ``spectrum`` says whether that of
-    the filter is kept in registers, or in shared memory with a buffer of its own; ``samples``
-    whether the first ones are asked for before the taps are transformed (early) or after, which
-    takes fewer registers. ``resident`` blocks at least have room on a unit."""
+    """Overlap-save convolution with one transform a segment, which does not leave its block.
+
+    Segments of 2 * ``points`` samples overlap by the taps. Each is one transform of ``points``
+    complex values (``schedules/fft.cu``). A block transforms a filter, and then ``segments``
+    segments of the signals that it meets.
+
+    ``spectrum`` says whether the filter's spectrum is kept in registers, or in a buffer of its own
+    in shared memory. ``samples`` says whether the first samples are loaded before the taps are
+    transformed ("early") or after ("late"), which takes fewer registers. Registers are limited so
+    that ``resident`` blocks fit on a unit.
+    """
 
     name = "fft"
     kind = "cuda"
@@ -38,8 +43,9 @@ class CudaFft(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """For kernels of one input channel each, at stride 1, channels first, that are no longer
-        than three quarters of the longest segment, or meet one signal that is not."""
+        """Return whether the workload :func:`is_served`, has at least 48 taps and allows the error
+        of transforms, and the kernel, or a single signal that is shorter, is no longer than three
+        quarters of the longest segment."""
         return (
             super().applies(workload, limits)
             and is_served(workload)
@@ -77,7 +83,8 @@ class CudaFft(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        """The shortest segments that are half new, without anything that takes registers."""
+        """Return the configuration with the shortest segments of which half are new outputs, and
+        with the fewest registers."""
         choices = _points(workload, limits)
         points = next((p for p in choices if kept(workload, {"points": p}) >= p), choices[-1])
         return {
@@ -121,18 +128,21 @@ class CudaFft(Template[Conv1dWorkload]):
 
 
 def is_served(workload: Conv1dWorkload) -> bool:
-    """Whether each row of the output is of one input channel, at stride 1, and both lie as rows."""
+    """Return whether channels are apart and each row is contiguous, at stride 1 without dilation.
+
+    The templates that transform signals serve no other workloads.
+    """
     apart = workload.layout == "NCW" or workload.C == workload.out_channels == 1
     return apart and not workload.is_dense and (workload.stride, workload.dilation) == (1, 1)
 
 
 def kept(workload: Conv1dWorkload, config: Config) -> int:
-    """Outputs of a segment."""
+    """Return the number of outputs of a segment."""
     return int(2 * config["points"] - roles(workload).taps.extent + 1)
 
 
 def units(workload: Conv1dWorkload, config: Config) -> int:
-    """Segments that a filter meets."""
+    """Return the number of segments that a filter meets, in all its signals."""
     return roles(workload).signals * ceil_div(workload.length, kept(workload, config))
 
 
@@ -145,13 +155,14 @@ def threads(config: Config) -> int:
 
 
 def shared_words(config: Config) -> int:
-    """32-bit words of shared memory, as ``fft.cu`` lays them out."""
+    """Return the 32-bit words of a block's shared memory, as ``fft.cu`` lays them out."""
     buffers = 2 if config["spectrum"] == "shared" else 1
     return int(buffers * config["points"] // 256 * ROW * 2)
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """Those of which a quarter at least is kept, up to the first that covers a row at once."""
+    """Return the values of ``points`` with which at least a quarter of a segment is new outputs, up
+    to the first with which one segment covers a whole row."""
     fitting = [
         p
         for p in POINTS
@@ -163,13 +174,15 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
 
 
 def _is_base(config: Config) -> bool:
-    """Whether it is the one that asks for the fewest registers, which there must be."""
+    """Return whether the configuration asks for the fewest registers. Such a one is always valid,
+    so that the space is never empty."""
     least = {"segments": 1, "spectrum": "registers", "samples": "late", "resident": 1}
     return all(config[name] == value for name, value in least.items())
 
 
 def _registers(config: Config) -> int:
-    """Estimated: a thread's columns, its part of the spectrum, the samples that wait."""
+    """Return an estimate of a thread's registers: its columns, its part of the spectrum, and
+    samples that were loaded early."""
     columns = 2 * config["points"] // 256 * ceil_div(256, threads(config))
     holds = config["spectrum"] == "registers" and config["segments"] > 1
     waiting = columns // 2 if config["samples"] == "early" else 0

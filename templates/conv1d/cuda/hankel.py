@@ -1,4 +1,4 @@
-"""The space of the tensor-core form for a kernel for each channel on CUDA."""
+"""CudaHankel: the search space of tensor-core products for channels apart with some taps."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 96  # of which a warp holds all
+MAX_TAPS = 96  # a warp holds all taps
 MAX_TILES = 64
 WIDTHS = (16, 32)
 MAX_REGISTERS = 208  # as estimated
-BESIDE = 24  # registers for sums, addresses and the like
-SPARED = 8  # of these, if it must be
+BESIDE = 24  # registers for sums, addresses and so on
+SPARED = 8  # registers by which the estimate may exceed the limit: the compiler can save them
 
 
 class CudaHankel(Template[Conv1dWorkload]):
-    """For output channels of one input channel each, with some taps, channels first, in 16 bits:
-    limited by memory, as ``window`` is until its multiply-adds take longer. A warp holds a
-    channel's taps for ``tiles`` tiles of 16 segments of ``width`` outputs, one after the other,
-    ``stages`` of which are on their way. It reads and writes ``vector`` elements at a time, or as
-    many as divide all rows of a signal. ``resident`` blocks at least have room on a unit
-    (``schedules/hankel.cu``)."""
+    """Channels apart with 2 to 96 taps, as products of a Hankel matrix of samples on tensor cores.
+
+    It is for 16 bits, channels first (``schedules/hankel.cu``). Like ``CudaWindow``, it is limited
+    by memory; with more taps, the multiply-adds of ``CudaWindow`` take longer than that.
+
+    A warp holds a channel's taps and goes through ``tiles`` tiles of 16 segments of ``width``
+    outputs. ``stages`` tiles are loaded ahead. A warp reads and writes ``vector`` elements at a
+    time, or fewer if the rows of a signal are no whole number of vectors. Registers are limited so
+    that ``resident`` blocks fit on a unit.
+    """
 
     name = "hankel"
     kind = "cuda"
@@ -114,20 +118,23 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def vectors(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
-    """Elements of those of the input and the output: all rows of a signal are a whole number."""
+    """Return the elements of a vector of the input and of one of the output. All rows of a signal
+    together are a whole number of vectors."""
     inside = gcd(workload.C * workload.M, config["vector"])
     outside = gcd(workload.out_channels * workload.length, config["vector"], config["width"] // 4)
     return inside, outside
 
 
 def segments(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a row. The first begins before it where it begins within a vector."""
+    """Return the number of segments of a row. The first one begins before the row if the row begins
+    within a vector."""
     most = max(shift for shift, _ in _begins(workload, config))
     return ceil_div(workload.length + most, config["width"])
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Of what a segment reaches from a vector's boundary on, as much as four lanes read at once."""
+    """Return how many times four lanes read to have the samples that a segment meets, from the
+    boundary of a vector on."""
     most = max(pad for _, pad in _begins(workload, config))
     reach = config["width"] - 1 + workload.N + most
     return ceil_div(reach, _samples(vectors(workload, config)[0]))
@@ -138,8 +145,12 @@ def _samples(vector: int) -> int:
 
 
 def _begins(workload: Conv1dWorkload, config: Config) -> set[tuple[int, int]]:
-    """By how many elements segments begin before the row, and their samples before the first that
-    is needed, in one channel or another: ``hankel_tiles`` works them out."""
+    """Return the pairs of shifts, in elements, that occur among the channels: by how many the first
+    segment begins before its row, and by how many the samples that are read begin before the first
+    one that is needed.
+
+    ``hankel_tiles`` in ``hankel.cu`` computes the same for its channel.
+    """
     read, written = vectors(workload, config)
     period = min(workload.out_channels, 8 * workload.multiplier)
     shifts = [f * workload.length % written for f in range(period)]
@@ -156,12 +167,13 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
 
 
 def _count(workload: Conv1dWorkload, config: Config) -> int:
-    """Tiles of a channel."""
+    """Return the number of tiles of a channel."""
     return ceil_div(workload.B * segments(workload, config), 16)
 
 
 def _tiles(workload: Conv1dWorkload) -> list[int]:
-    """Powers of two, and those that make a channel's warps alike."""
+    """Return the values of ``tiles``: powers of two, and those that divide a channel's tiles evenly
+    among one to eight warps."""
     widest = _vectors(workload)[-1]
     counts = [_count(workload, {"width": width, "vector": widest}) for width in WIDTHS]
     alike = {ceil_div(count, warps) for count in counts for warps in range(1, 9)}
@@ -169,8 +181,8 @@ def _tiles(workload: Conv1dWorkload) -> list[int]:
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: taps, half of them twice, as operands are aligned pairs; sums, what is on its way,
-    addresses."""
+    """Return an estimate of a thread's registers: taps, half of them twice because operands are
+    aligned pairs, sums, the elements loaded ahead and addresses."""
     read, written = vectors(workload, config)
     width, count = config["width"], parts(workload, config)
     taps = count * (max(read, 4) // 2 + width // 8 - 1)

@@ -1,4 +1,4 @@
-"""The space of the tensor-core form for dense channels and banks on CUDA."""
+"""CudaImplicit: the search space of tensor-core products for dense channels and for banks."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 52  # registers for addresses and the like
+BESIDE = 52  # registers for addresses and so on
 MOST_HELD = 4
-AIM = 208  # registers of a thread, which rows on their way must not exceed
+AIM = 208  # registers of a thread, which rows that are loaded ahead must not exceed
 STREAMED = (16, 32, 48)  # taps at a time
-STREAM_GAP = 8  # with which filters lie in different banks
-STREAM_BESIDE = 24  # registers
+STREAM_GAP = 8  # words between filters, which put them into different banks
+STREAM_BESIDE = 24  # registers for addresses and so on, if weights are streamed
 WARPS_OF_GROUPS = (8, 12, 16, 20)
-MOST_REST = 4  # filters that lanes sum, each of which finishes one
+MOST_REST = 4  # filters that lanes sum: a lane finishes one of them
 COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usual ones
 
 
 class CudaImplicit(Template[Conv1dWorkload]):
-    """Filters by channels and taps, times channels and taps by positions (``implicit.cu``). A warp
-    sums ``filter_tiles`` of 16 filters by ``position_tiles`` of 8 positions. Steps of the product
-    go ``along`` 16 channels or 16 taps, with zeros beyond them; with two ``fragments`` a step's
-    operands come while those before it are multiplied. A block takes ``channels`` and ``taps`` at a
-    time; with two ``stages`` the next ones are on their way meanwhile. If it takes all at once, it
-    keeps the weights for several ``tiles`` of positions; along channels they come in
-    ``weight_parts``. A lane has ``neighbours`` side by side, which it stores at once.
-    ``arithmetic`` says in which halves float32 is split. For one channel its weights may come
-    ``streamed``, so many taps at a time (0: they are staged), the next of ``stream_stages``
-    meanwhile; whole warpgroups then multiply them by a window that stays, and lanes sum the filters
-    beyond these, if they are few. A thread has no more registers than let a unit hold ``resident``
-    blocks."""
+    """Filters by channels and taps, times channels and taps by positions (``implicit.cu``).
+
+    A warp sums ``filter_tiles`` of 16 filters by ``position_tiles`` of 8 positions. A step of the
+    product is ``along`` 16 channels or taps, padded by zeros. With two ``fragments``, its operands
+    are loaded during the step before. A block stages ``channels`` and ``taps`` at a time, with two
+    ``stages`` during the products before. If it stages all at once, it keeps the weights for
+    several ``tiles`` of positions; along channels they come in ``weight_parts``. A lane stores
+    ``neighbours`` at once. ``arithmetic`` says in which halves float32 is split. For one channel,
+    weights may be ``streamed`` so many taps at a time (0: staged) through ``stream_stages``: then
+    warpgroups multiply them by a window that stays, and lanes sum the remaining filters, if these
+    are few. Registers are limited so that ``resident`` blocks fit on a unit."""
 
     name = "implicit"
     kind = "cuda"
@@ -45,7 +44,8 @@ class CudaImplicit(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """With something to share: channels that are summed, or filters of the same channel."""
+        """Return whether the workload is dense or has several filters of one channel, which share
+        operands, on compute capability 7.5 or later."""
         return (
             super().applies(workload, limits)
             and capability(limits) >= 75
@@ -216,19 +216,19 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def positions(config: Config) -> int:
-    """Of a block at a time."""
+    """Return how many positions a block computes at a time."""
     return int(8 * config["position_warps"] * config["position_tiles"])
 
 
 def slack(workload: Conv1dWorkload, config: Config) -> int:
-    """Positions by which warps may begin earlier, so that they store whole runs."""
+    """Return by how many positions warps may begin earlier, so that they store whole runs."""
     whole = workload.layout == "NWC" or workload.length % config["neighbours"] == 0
     return 0 if whole or config.get("streamed") else int(config["neighbours"]) - 1
 
 
 def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Blocks for all filters but the rest. Those of a warp are so far apart that their runs begin
-    alike."""
+    """Return the number of blocks for all filters but the rest. A warp's filters are so far apart
+    that their runs have the same alignment."""
     run, own = config["neighbours"], 16 * config["filter_tiles"]
     spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
     warps = spacing * ceil_div(workload.out_channels - rest(workload, config), spacing * own)
@@ -236,14 +236,14 @@ def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def rest(workload: Conv1dWorkload, config: Config) -> int:
-    """Filters beyond those of blocks that warpgroups fill, if lanes sum them."""
+    """Return how many filters lanes sum: those beyond the blocks that warpgroups fill, if few."""
     F = workload.out_channels
     beyond = F % filters(config) if config.get("streamed") and filters(config) < F else 0
     return beyond if beyond <= MOST_REST else 0
 
 
 def is_filled(workload: Conv1dWorkload, config: Config) -> bool:
-    """Whether no more than a quarter of the filters is added, or as few as can be."""
+    """Return whether blocks pad the filters by at most a quarter, or as little as possible."""
     F = workload.out_channels
     least = {"filter_warps": 1, "filter_tiles": 1 if F <= 32 else 2, "neighbours": 2}
     summed = filter_blocks(workload, config) * filters(config)
@@ -251,17 +251,17 @@ def is_filled(workload: Conv1dWorkload, config: Config) -> bool:
 
 
 def filters(config: Config) -> int:
-    """Of a block."""
+    """Return the number of filters of a block."""
     return int(16 * config["filter_warps"] * config["filter_tiles"])
 
 
 def chunks(workload: Conv1dWorkload, config: Config) -> int:
-    """Parts of channels and taps, each of which a block stages and multiplies."""
+    """Return the number of parts of channels and taps that a block stages one after the other."""
     return ceil_div(workload.C, config["channels"]) * ceil_div(workload.N, config["taps"])
 
 
 def shared_words(workload: Conv1dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``implicit.cu`` lays them out."""
+    """Return the 32-bit words of a block's shared memory, as ``implicit.cu`` lays them out."""
     pitch = ceil_div(config["channels"] * config["taps"], 8) * 8
     while pitch % 32 != 16:
         pitch += 8
@@ -279,7 +279,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def held(workload: Conv1dWorkload, config: Config) -> int:
-    """Rows that a thread has on their way while it multiplies those before them."""
+    """Return how many rows a thread loads ahead while it multiplies those before them."""
     if config["stages"] == 1 and config["tiles"] == 1:
         return 0
     rows = ceil_div(_rows(workload, config), threads(config))
@@ -288,8 +288,8 @@ def held(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _streams(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-    """Whether weights may come as they lie: those of float32, for warpgroups, whose instruction
-    finds the second row of a step by its distance from the first, which must not be negative."""
+    """Return whether weights may be streamed: float32 of one channel, for warpgroups. Their
+    instruction finds the second row of a step by its distance from the first, at least 0."""
     near, far = _steps_of_rows(workload, 8 * workload.dilation)
     even = [2 * step * far % near for step in range(ceil_div(workload.N, 16))]
     return (
@@ -311,7 +311,7 @@ def _is_of_warps(config: Config, F: int) -> bool:
 
 
 def _along(workload: Conv1dWorkload) -> list[str]:
-    """The better way first, and the other if it multiplies less than twice as much."""
+    """Return the better way first, and the other one if it multiplies less than twice as much."""
     if workload.C == 1:
         return ["taps"]
     products = {
@@ -324,7 +324,7 @@ def _along(workload: Conv1dWorkload) -> list[str]:
 
 
 def _channels(way: str, C: int) -> list[int]:
-    """How many channels a block may take at a time."""
+    """Return how many channels a block may stage at a time."""
     if way == "taps":
         return sorted({c for c in (1, 4) if c <= C} | ({C} if C <= 32 else set()))
     whole = ceil_div(C, 16) * 16
@@ -332,7 +332,7 @@ def _channels(way: str, C: int) -> list[int]:
 
 
 def _taps(way: str, N: int) -> list[int]:
-    """How many taps a block may take at a time."""
+    """Return how many taps a block may stage at a time."""
     if way == "taps":
         parts = {ceil_div(N, 16 * each) * 16 for each in (2, 3, 5, 9)} | {16}
     else:
@@ -341,14 +341,14 @@ def _taps(way: str, N: int) -> list[int]:
 
 
 def _neighbours(workload: Conv1dWorkload) -> list[int]:
-    """At most 16 bytes of them."""
+    """Return how many neighbours a lane may store at once, at most 16 bytes."""
     if workload.layout == "NWC":
         return [2]
     return [2, 4] if workload.dtype == "float32" else [2, 4, 8]
 
 
 def _halves(config: Config) -> int:
-    """Parts that an element is multiplied in."""
+    """Return in how many halves an element is multiplied: 2 for a split float32, else 1."""
     return 2 if _products(config) == 3 else 1
 
 
@@ -357,14 +357,14 @@ def _products(config: Config) -> int:
 
 
 def _steps(config: Config) -> int:
-    """Steps of 16 along channels or taps in a chunk."""
+    """Return the number of steps of 16 channels or taps in a chunk."""
     if config["along"] == "taps":
         return int(config["channels"] * ceil_div(config["taps"], 16))
     return int(config["channels"] // 16 * config["taps"])
 
 
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
-    """Rows of 16 bytes of a chunk's window."""
+    """Return the number of rows of 16 bytes in a chunk's window of the signal."""
     reach = workload.dilation
     columns = positions(config) + slack(workload, config)
     groups, distances = config["channels"] // 8, config["taps"]
@@ -377,19 +377,19 @@ def _rows(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _steps_of_rows(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
-    """The stride and a distance in samples, in the largest steps that both are whole numbers of."""
+    """Return stride and distance in samples, both divided by their greatest common divisor."""
     step = gcd(workload.stride, reach)
     return workload.stride // step, reach // step
 
 
 def _share(config: Config, registers: int) -> int:
-    """Registers that a thread may have: a unit has four parts, and each runs whole warps."""
+    """Return the most registers of a thread: a unit has four parts, and each runs whole warps."""
     warps = ceil_div(threads(config) // 32 * config["resident"], 4)
     return min(255, registers // 4 // (32 * warps) // 8 * 8)
 
 
 def _registers(config: Config) -> int:
-    """Estimated: sums, fragments and addresses, without rows on their way."""
+    """Estimate a thread's registers: sums, fragments and addresses, without rows loaded ahead."""
     own, columns = config["filter_tiles"], config["position_tiles"]
     if config.get("streamed"):
         return int(4 * columns + 4 * _halves(config) + STREAM_BESIDE)

@@ -1,4 +1,4 @@
-"""The space of the implicit product by whole warpgroups on CUDA."""
+"""CudaImplicitWarpgroup: the search space of warpgroup products for dense channels on CUDA."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 36  # registers for addresses and the like
-MOST_TAPS = 31  # of which a lane has all, for a pair of channels
+BESIDE = 36  # registers for addresses and so on
+MOST_TAPS = 31  # a lane has all taps of a pair of channels
 MOST_WEIGHTS = 160  # registers
 MOST_THREADS = 640
 REGISTERS = 2**16  # of a unit
 MOST_REGISTERS = 248
 LEAST_BESIDE = 32  # registers without which the matrix instruction does not compile
-MOST_HELD = 12  # pairs of rows that a thread fetches at once to stage them
-REGISTERS_HELD = 16  # for each pair, and for the one that comes after it
-STAGING = 40  # registers of such a thread, beside these
+MOST_HELD = 12  # pairs of rows that a staging thread fetches at once
+REGISTERS_HELD = 16  # registers for each such pair, and for the one that follows it
+STAGING = 40  # other registers of a staging thread
 
 
 class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
-    """Filters by channels and taps, times channels and taps by positions, by the matrix
-    instructions of whole warpgroups (``schedules/implicit_warpgroup.cu``). A warpgroup holds 64
-    filters by ``columns`` positions, or 32 filters by as many pairs of neighbours. A block has
-    ``filter_groups`` by ``position_groups`` of them, and ``staging_groups`` that write the next
-    ``channels`` to one of ``stages``. It computes several ``tiles`` of positions; if it takes all
-    channels at once, the weights stay in registers and the groups of positions take turns. A unit
-    holds ``resident`` blocks."""
+    """Filters by channels and taps, times channels and taps by positions, by warpgroups.
+
+    It uses the matrix instructions of whole warpgroups (``schedules/implicit_warpgroup.cu``). A
+    warpgroup holds 64 filters by ``columns`` positions, or 32 filters by as many pairs of
+    neighbouring positions. A block has ``filter_groups`` by ``position_groups`` such warpgroups,
+    and ``staging_groups`` others that write the next ``channels`` channels to one of ``stages``
+    buffers. It computes ``tiles`` tiles of positions. If it stages all channels at once, the
+    weights stay in registers and the groups of positions take turns. Registers are limited so that
+    ``resident`` blocks fit on a unit.
+    """
 
     name = "implicit_warpgroup"
     kind = "cuda"
@@ -40,8 +43,12 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On compute capability 9.0, the only one with these instructions; of 16 bits; for half the
-        channels of an instruction at least, and a quarter of its filters."""
+        """Return whether the workload is dense, has 16 bits, at least 8 channels and 16 filters,
+        and at most 31 taps, on compute capability 9.0.
+
+        No other GPU has these instructions. They take 16 channels and 64 filters: with fewer than
+        these limits, most of an instruction would be empty.
+        """
         return (
             limits.kind == "cuda"
             and limits.arch == "sm_90"
@@ -163,8 +170,8 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
 
 @dataclass(frozen=True)
 class Registers:
-    """Of the threads of a block: as launched, then of those that stage and of those that multiply.
-    These differ if the former leave some to the latter."""
+    """Registers of a thread: at the launch, then of threads that stage and of threads that
+    multiply. The latter two differ if staging threads leave some of theirs to the others."""
 
     launched: int
     staging: int
@@ -172,6 +179,7 @@ class Registers:
 
 
 def registers(workload: Conv1dWorkload, config: Config) -> Registers:
+    """Return the registers of a block's threads; those for multiplying are estimated."""
     groups, stagers = _groups(config), config["staging_groups"]
     launched = min(MOST_REGISTERS, REGISTERS // (threads(config) * config["resident"]) // 8 * 8)
     needed = ceil_div(_weights(workload, config) + config["columns"] // 2 + BESIDE, 8) * 8
@@ -182,7 +190,8 @@ def registers(workload: Conv1dWorkload, config: Config) -> Registers:
 
 
 def held(workload: Conv1dWorkload, config: Config) -> int:
-    """Pairs of rows that a thread fetches at once, as many as its registers hold."""
+    """Return how many pairs of rows a staging thread fetches at once: as many as its registers
+    hold. It is less than 1 if they hold none."""
     pairs = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
     return min(MOST_HELD, pairs, (registers(workload, config).staging - STAGING) // REGISTERS_HELD)
 
@@ -197,12 +206,13 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def chunks(workload: Conv1dWorkload, config: Config) -> int:
-    """Parts of the channels, each of which a block stages and multiplies."""
+    """Return the number of parts of the channels that a block stages one after the other."""
     return ceil_div(workload.C, config["channels"])
 
 
 def shared_words(workload: Conv1dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``implicit_warpgroup.cu`` lays them out."""
+    """Return the 32-bit words of a block's shared memory, as ``implicit_warpgroup.cu`` lays them
+    out."""
     stages = config["stages"]
     raw = _filters(workload, config) * (config["channels"] * workload.N + 8) // 2
     raws = stages if chunks(workload, config) > 1 else 1
@@ -214,40 +224,44 @@ def _parts(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _groups(config: Config) -> int:
-    """Warpgroups that multiply."""
+    """Return the number of warpgroups that multiply."""
     return int(config["filter_groups"] * config["position_groups"])
 
 
 def neighbours(workload: Conv1dWorkload) -> int:
-    """Positions whose filters are rows of one instruction: two if these would be empty else, and
-    the positions share all taps but one."""
+    """Return how many neighbouring positions share the 64 rows of an instruction, 1 or 2.
+
+    Two positions have 32 filters each. There are two if the rows would else be empty, and if the
+    positions share all taps but one.
+    """
     shared = workload.stride == workload.dilation == 1 < workload.N and workload.layout == "NCW"
     return 2 if shared and 1 <= workload.out_channels % 64 <= 32 else 1
 
 
 def _filters(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a block."""
+    """Return the number of filters of a block."""
     return int(64 // neighbours(workload) * config["filter_groups"])
 
 
 def _taps(workload: Conv1dWorkload) -> int:
-    """Of all neighbours."""
+    """Return how many taps the neighbours of a column have together."""
     return workload.N + neighbours(workload) - 1
 
 
 def _columns(workload: Conv1dWorkload, config: Config) -> int:
-    """Columns at a time: of a group if they take turns, else of all."""
+    """Return how many columns a block computes at a time: those of one group if groups take turns,
+    else those of all."""
     groups = config["position_groups"] if chunks(workload, config) > 1 else 1
     return int(config["columns"] * groups)
 
 
 def _tile(workload: Conv1dWorkload, config: Config) -> int:
-    """Positions at a time."""
+    """Return how many positions a block computes at a time."""
     return _columns(workload, config) * neighbours(workload)
 
 
 def _rows(workload: Conv1dWorkload, config: Config) -> int:
-    """Rows of 16 bytes of a chunk's window."""
+    """Return the number of rows of 16 bytes in a chunk's window of the signal."""
     step, dilation = workload.stride * neighbours(workload), workload.dilation
     columns, taps = _columns(workload, config), _taps(workload)
     near, far = step // gcd(step, dilation), dilation // gcd(step, dilation)
@@ -260,5 +274,5 @@ def _rows(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _weights(workload: Conv1dWorkload, config: Config) -> int:
-    """Registers of a thread for weights."""
+    """Return the registers of a thread that hold weights."""
     return int(config["channels"] // 16 * _taps(workload) * 4)

@@ -1,4 +1,5 @@
-"""The space of the partitioned Fourier form on CUDA."""
+"""CudaPartitions: the search space of uniformly partitioned convolution by Fourier transforms on
+CUDA."""
 
 from __future__ import annotations
 
@@ -13,16 +14,21 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 FEWEST_TAPS = 2048
-"""Below, the kernel's spectrum fits into a block with what it meets."""
+"""With fewer taps, a block has room for the kernel's spectrum and a segment, as in ``CudaFft``."""
 POINTS = (1024, 2048, 4096, 8192)
-MAX_WORKSPACE = 2**33  # bytes, as all tensors of a workload
+MAX_WORKSPACE = 2**33  # bytes, the limit of all tensors of a workload
 
 
 class CudaPartitions(Template[Conv1dWorkload]):
-    """For long kernels: the taps in parts of ``points``, the signal in segments of as many outputs,
-    each with its spectrum in the workspace (``schedules/partitions.cu``). One launch makes the
-    spectra; if ``products`` are apart, another sums those of ``together`` output segments a
-    thread; the last transforms back. ``resident`` blocks at least have room on a unit."""
+    """Convolution with long kernels, in parts whose spectra are in the workspace.
+
+    The taps are divided into parts of ``points`` taps, and the output into segments of as many
+    outputs (``schedules/partitions.cu``). The first launch computes the spectra of all parts and
+    input segments, the last one transforms back. It also sums the products of spectra if
+    ``products`` are "fused". If they are "apart", a launch of their own sums them, with
+    ``together`` output segments a thread. Registers are limited so that ``resident`` blocks fit on
+    a unit.
+    """
 
     name = "partitions"
     kind = "cuda"
@@ -30,8 +36,8 @@ class CudaPartitions(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """For kernels of one input channel each, at stride 1, channels first, unless they meet one
-        signal that is short."""
+        """Return whether the workload ``is_served``, allows the error of transforms, and has at
+        least 2048 taps, and as many samples if there is a single signal."""
         return (
             super().applies(workload, limits)
             and is_served(workload)
@@ -96,17 +102,20 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of parts of the taps."""
     return ceil_div(roles(workload).taps.extent, config["points"])
 
 
 def segments(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a row of the output."""
+    """Return the number of segments of a row of the output."""
     return ceil_div(workload.length, config["points"])
 
 
 def inputs(workload: Conv1dWorkload, config: Config) -> range:
-    """The segments of a row of samples that are not all zeros and meet an output: segment q begins
-    at sample (q - 1) points + taps - 1 - left and is 2 points long."""
+    """Return the range of input segments of a row that are not all zeros and meet an output.
+
+    Segment q begins at sample (q - 1) * points + taps - 1 - left and has 2 * points samples.
+    """
     points, role = config["points"], roles(workload)
     shift = role.taps.extent - 1 - role.left
     low = max(1 - parts(workload, config), -((points + shift - 1) // points))
@@ -115,6 +124,7 @@ def inputs(workload: Conv1dWorkload, config: Config) -> range:
 
 
 def spectra(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of spectra: of input segments, and of parts of kernels."""
     segments = rows_of_samples(workload) * len(inputs(workload, config))
     return segments + roles(workload).kernels * parts(workload, config)
 
@@ -128,7 +138,8 @@ def rows_of_segments(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """Elements of float32: all spectra, and the sums of products if they are apart."""
+    """Return the float32 elements of the workspace: all spectra, and the sums of products if they
+    are apart."""
     sums = rows_of_segments(workload, config) if config["products"] == "apart" else 0
     return int(2 * config["points"] * (spectra(workload, config) + sums))
 
@@ -138,8 +149,8 @@ def words(config: Config) -> int:
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """Those of which shared memory and the workspace have room, up to the first that is as long as
-    the taps."""
+    """Return the values of ``points`` for which shared memory and the workspace have room, with at
+    most 64 parts, up to the first that is no shorter than the taps."""
     taps = roles(workload).taps.extent
     fitting = [
         p

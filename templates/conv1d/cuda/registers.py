@@ -1,4 +1,4 @@
-"""The space of the form without shared memory on CUDA."""
+"""CudaRegisters: the search space of direct sums of short rows without shared memory on CUDA."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ MAX_REGISTERS = 200
 
 
 class CudaRegisters(Template[Conv1dWorkload]):
-    """Directly from global memory to registers (``schedules/registers.cu``), for short kernels and
-    short signals, whose time is mostly one wait for memory. A thread reads what
-    ``outputs_per_thread`` neighbouring outputs need, or one of ``shares`` parts of their taps.
-    Lanes that share outputs add up their sums by shuffles."""
+    """Direct sum that reads straight from global memory to registers.
+
+    It is for short kernels and short signals, whose time is mostly one wait for memory
+    (``schedules/registers.cu``). ``shares`` lanes compute the same ``outputs_per_thread``
+    neighbouring outputs: each sums over one part of the taps, and they add up their sums by
+    shuffles.
+    """
 
     name = "registers"
     kind = "cuda"
@@ -26,7 +29,8 @@ class CudaRegisters(Template[Conv1dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Up to 512 taps, because all taps of a lane are in registers."""
+        """Return whether the workload ``is_rows`` and has at most 512 taps, on CUDA: a lane has all
+        its taps in registers."""
         return limits.kind == "cuda" and workload.N <= MAX_TAPS and workload.is_rows
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -73,11 +77,12 @@ class CudaRegisters(Template[Conv1dWorkload]):
 
 
 def _taps(workload: Conv1dWorkload, config: Config) -> int:
-    """Taps of a lane, a multiple of what it loads at once."""
+    """Return the taps of a lane, rounded up to whole vectors."""
     vector = min(config["outputs_per_thread"], 4)
     return ceil_div(workload.N, config["shares"] * vector) * int(vector)
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: the window of the input, the taps, sums and addresses."""
+    """Return an estimate of a thread's registers: the window of the input, the taps, sums and
+    addresses."""
     return int(2 * _taps(workload, config) + 3 * config["outputs_per_thread"] + 24)

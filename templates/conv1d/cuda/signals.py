@@ -1,4 +1,4 @@
-"""The space of the form for any signals and channels on CUDA."""
+"""CudaSignals: the search space of direct sums of several signals or channels on CUDA."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 MAX_SUMS = 32
-BESIDE = 24  # registers for addresses and the like
+BESIDE = 24  # registers for addresses and so on
 
 
 class CudaSignals(Template[Conv1dWorkload]):
-    """For everything but one signal at stride 1. A thread sums ``outputs`` of each of ``filters``
-    output channels of the same input and reads samples and weights where they lie, for
-    ``taps_unrolled`` taps at a time; neighbouring threads have neighbouring outputs, or channels if
-    those are last."""
+    """Direct sum for every forward workload that is not ``is_basic``.
+
+    A thread sums ``outputs`` outputs of each of ``filters`` output channels that read the same
+    input. It reads samples and weights from global memory, for ``taps_unrolled`` taps at a time.
+    Neighbouring threads have neighbouring outputs, or neighbouring channels if channels are last.
+    """
 
     name = "signals"
     kind = "cuda"

@@ -1,4 +1,5 @@
-"""The space of the tensor-core form for signals that share long kernels on CUDA."""
+"""CudaSignalsToeplitz: the search space of warpgroup products for signals that share long kernels,
+on CUDA."""
 
 from __future__ import annotations
 
@@ -12,20 +13,23 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 SIGNALS = 64
-"""Of a block: the rows of the matrix instruction."""
+"""Signals of a block, which are the rows of the matrix instruction."""
 FEWEST_SIGNALS = 16
-"""Below, most of these rows are empty."""
+"""With fewer signals, most of these rows are empty."""
 FEWEST_TAPS = 48
-"""Below, the other templates are limited by memory alone."""
-CHUNK = 64  # samples
+"""With fewer taps, other templates are limited by memory alone."""
+CHUNK = 64  # samples of a signal that are staged at a time
 RESERVED_REGISTERS = 32
 
 
 class CudaSignalsToeplitz(Template[Conv1dWorkload]):
-    """64 signals of a channel times the Toeplitz matrix of its kernel, both read from shared memory
-    by the matrix instructions of whole warpgroups (``schedules/signals_toeplitz.cu``). Each of a
-    block's ``groups`` sums ``columns`` outputs of each signal; samples come through ``stages``
-    places. ``resident`` blocks at least have room on a unit."""
+    """64 signals of a channel times the Toeplitz matrix of its kernel, on tensor cores.
+
+    The matrix instructions of whole warpgroups read both operands from shared memory
+    (``schedules/signals_toeplitz.cu``). Each of a block's ``groups`` warpgroups sums ``columns``
+    outputs of each signal. Samples come through ``stages`` buffers. Registers are limited so that
+    ``resident`` blocks fit on a unit.
+    """
 
     name = "signals_toeplitz"
     kind = "cuda"
@@ -33,8 +37,8 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """In 16 bits, for kernels of one input channel each, at stride 1, channels first, on
-        compute capability 9.0, the only one with these instructions."""
+        """Return whether the workload ``is_served``, has 16 bits and at least 16 signals and 48
+        taps, and the GPU has compute capability 9.0, the only one with these instructions."""
         return (
             super().applies(workload, limits)
             and limits.arch == "sm_90"
@@ -107,13 +111,14 @@ def threads(config: Config) -> int:
 
 
 def cores(workload: Conv1dWorkload, config: Config) -> int:
-    """Matrices of 8 by 8 taps, as ``signals_toeplitz.cu`` counts them."""
+    """Return the number of matrices of 8 by 8 taps, as ``signals_toeplitz.cu`` counts them."""
     span, left = config["columns"] * config["groups"], workload.left
     return int((left + span + 70) // 8 + max(0, span - left + workload.N + 62) // 8 + 1)
 
 
 def shared_words(workload: Conv1dWorkload, config: Config) -> int:
-    """32-bit words of shared memory: chunks, at a multiple of 1024 bytes, cores, taps."""
+    """Return the 32-bit words of a block's shared memory: chunks, at a multiple of 1024 bytes,
+    cores and taps."""
     of_cores = cores(workload, config)
     size = 1024 + config["stages"] * SIGNALS * CHUNK * 2 + of_cores * 128 + 2 * (8 * of_cores + 16)
     return int(ceil_div(size, 4))

@@ -1,4 +1,4 @@
-"""The space of the tensor-core form on CUDA."""
+"""CudaToeplitz: the search space of Toeplitz products on tensor cores, by warps, on CUDA."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from templates.template import Config, Template
 
 
 class CudaToeplitz(Template[Conv1dWorkload]):
-    """y as a matrix product of a Hankel view of the input and a Toeplitz matrix of eight columns
-    (``schedules/toeplitz.cu``). A warp holds ``row_tiles`` tiles of 128 outputs. ``arithmetic``
-    says in which halves float32 is split, and whether the low halves are multiplied, too.
-    ``tail`` says whether every step checks if it is past the end, or only those after the last
-    whole round of fragments."""
+    """The output as a product of a Hankel view of the input and a Toeplitz matrix of 8 columns.
+
+    It runs on tensor cores (``schedules/toeplitz.cu``). A warp holds ``row_tiles`` tiles of 128
+    outputs. ``arithmetic`` says in which halves float32 is split, and whether the low halves are
+    multiplied, too. With ``tail`` "guarded", every step checks whether it is past the end; with
+    "peeled", only those steps do that follow the last whole round of fragments.
+    """
 
     name = "toeplitz"
     kind = "cuda"
@@ -25,7 +27,8 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles."""
+        """Return whether the workload ``is_rows``, an arithmetic keeps ``max_error``, and the GPU
+        has compute capability 7.5 or later, from which on tensor cores read 8x8 tiles."""
         return (
             limits.kind == "cuda"
             and capability(limits) >= 75
@@ -99,7 +102,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
 
 
 def shared_words(config: Config) -> int:
-    """32-bit words of shared memory, as ``toeplitz.cu`` lays them out."""
+    """Return the 32-bit words of a block's shared memory, as ``toeplitz.cu`` lays them out."""
     steps = (config["taps_per_chunk"] + 7 + 15) // 16
     x_words = (_tile(config) + 16 * steps) // 2
     w_pitch = ((16 * steps + 16) // 2 + 63) // 32 * 32 + 8
@@ -112,7 +115,8 @@ def _tile(config: Config) -> int:
 
 
 def _registers(config: Config) -> int:
-    """Estimated: sums and totals, fragments, what a thread stages, addresses."""
+    """Return an estimate of a thread's registers: sums and totals, fragments, the elements that it
+    stages, and addresses."""
     halves = 2 if config["arithmetic"].endswith("x3") else 1
     tiles = config["row_tiles"]
     steps = (config["taps_per_chunk"] + 7 + 15) // 16

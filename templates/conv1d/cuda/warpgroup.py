@@ -1,4 +1,4 @@
-"""The space of the warpgroup form on CUDA."""
+"""CudaWarpgroup: the search space of Toeplitz products on tensor cores, by warpgroups, on CUDA."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ MAX_THREADS = 512
 
 
 class CudaWarpgroup(Template[Conv1dWorkload]):
-    """y as a matrix product of a Toeplitz matrix of 64 rows and a Hankel view of the input, both
-    read from shared memory by the matrix instructions of whole warpgroups
+    """The output as a product of a Toeplitz matrix of 64 rows and a Hankel view of the input.
+
+    The matrix instructions of whole warpgroups read both operands from shared memory
     (``schedules/warpgroup.cu``). A warpgroup holds 64 by ``columns`` outputs. A block has
-    ``groups`` of them side by side, times ``tap_groups`` that divide the taps among them.
-    ``steps_per_sum`` steps of sixteen taps are added on the tensor cores, which truncate, before
-    a sum is added up in float32."""
+    ``groups`` times ``tap_groups`` warpgroups: ``groups`` are side by side, and ``tap_groups``
+    divide the taps among them. ``arithmetic`` says in which halves float32 is split. Tensor cores
+    truncate their sums, so only ``steps_per_sum`` steps of 16 taps are summed there before the sum
+    is added to a total in float32.
+    """
 
     name = "warpgroup"
     kind = "cuda"
@@ -31,7 +34,8 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On compute capability 9.0, the only one with these instructions."""
+        """Return whether the workload ``is_rows``, an arithmetic keeps ``max_error``, and the GPU
+        has compute capability 9.0, the only one with these instructions."""
         return (
             limits.kind == "cuda"
             and limits.arch == "sm_90"
@@ -118,8 +122,9 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
 
 
 def shared_words(workload: Conv1dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``warpgroup.cu`` lays them out: the input's rows, the
-    taps' core matrices, the taps in a line; at the end the sums of the other tap groups."""
+    """Return the 32-bit words of a block's shared memory, as ``warpgroup.cu`` lays them out: the
+    input's rows, the taps' core matrices and the taps in a line. At the end, the sums of the other
+    tap groups are in the same place."""
     steps, outputs = _steps(config), config["columns"] * config["groups"]
     rows = outputs + ceil_div(steps, 4) - 1
     halves = 2 if config["arithmetic"].endswith("x3") else 1
@@ -130,7 +135,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _steps(config: Config) -> int:
-    """Steps of sixteen taps, equally many for each tap group."""
+    """Return the number of steps of 16 taps in a chunk, a multiple of the tap groups."""
     parts = config["tap_groups"]
     return int(ceil_div(config["taps_per_chunk"] + ROWS - 1, 16 * parts) * parts)
 
@@ -144,7 +149,7 @@ def _tile(config: Config) -> int:
 
 
 def _registers(config: Config) -> int:
-    """Sums and totals, and what addresses them."""
+    """Return an estimate of a thread's registers: sums and totals, and addresses."""
     return int(config["columns"] + RESERVED_REGISTERS)
 
 
@@ -153,5 +158,6 @@ def _chunks(workload: Conv1dWorkload) -> list[int]:
 
 
 def _pad(workload: Conv1dWorkload) -> int:
-    """Zero taps in front, which align the input's loads to 16 bytes."""
+    """Return how many zero taps are put in front, so that loads of the input are aligned to 16
+    bytes."""
     return -workload.left % (4 if workload.dtype == "float32" else 8)

@@ -1,4 +1,4 @@
-"""The space of the form for a kernel for each channel on CUDA."""
+"""CudaWindow: the search space of direct sums of channels apart with few taps on CUDA."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 64  # of which a thread holds all
-MAX_PRODUCTS = 2048  # unrolled
+MAX_TAPS = 64  # a thread holds all taps
+MAX_PRODUCTS = 2048  # multiply-adds unrolled
 MAX_REGISTERS = 232  # as estimated
-BESIDE = 24  # registers for addresses and the like
-LANES = 32  # of a warp, which pass each other what lies beside their vectors
+BESIDE = 24  # registers for addresses and so on
+LANES = 32  # of a warp, which pass each other the elements beside their vectors
 WORD_BYTES = 4
 
 
 class CudaWindow(Template[Conv1dWorkload]):
-    """For output channels of one input channel each, with few taps, channels first: limited by
-    memory. A thread holds the taps of a row, reads ``vector`` elements at a time straight into
-    registers and sums ``outputs`` neighbours, in ``steps`` places of the row. It holds all elements
-    that these reach (``reads`` window), or reads what each tap meets (taps), if dilation puts them
-    far apart, or has those beside its own vector from neighbouring lanes (lanes), if they are few.
-    ``resident`` blocks at least have room on a unit (``schedules/window.cu``)."""
+    """Direct sum of channels apart with few taps, channels first, in registers alone.
+
+    It is limited by memory (``schedules/window.cu``). A thread holds the taps of a row, reads
+    ``vector`` elements at a time straight into registers, and sums ``outputs`` neighbouring
+    outputs, at ``steps`` places of the row.
+
+    With ``reads`` "window", a thread holds all samples that these outputs meet. With "taps", it
+    reads the samples of each tap by themselves, which pays if dilation puts them far apart. With
+    "lanes", it takes the samples beside its own vector from neighbouring lanes, if they are few.
+    Registers are limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "window"
     kind = "cuda"
@@ -137,7 +142,7 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def vectors(workload: Conv1dWorkload, config: Config) -> int:
-    """How many a thread reads in a step."""
+    """Return how many vectors a thread reads in a step."""
     reach, vector = (config["outputs"] - 1) * workload.stride, int(config["vector"])
     if config["reads"] == "lanes":
         return 1
@@ -147,8 +152,8 @@ def vectors(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def vector_of(workload: Conv1dWorkload, extent: int) -> int:
-    """The most elements that are a power of two, a divisor of the extent and no wider than a load
-    can be."""
+    """Return the longest vector, in elements: a power of two that divides the extent and is no
+    wider than one load can be."""
     return math.gcd(extent, longest_vector(workload.dtype))
 
 
@@ -160,7 +165,11 @@ def _reads(workload: Conv1dWorkload) -> list[str]:
 
 
 def _beside(workload: Conv1dWorkload) -> tuple[int, ...]:
-    """Words before and behind a vector that its outputs reach, as many as one load can have."""
+    """Return how many words before and behind its own vector a thread's outputs meet.
+
+    Up to 4 words are rounded up to 0, 1, 2 or 4, as one load can have. With more, ``reads`` "lanes"
+    is not valid.
+    """
     reach = (workload.N - 1) * workload.dilation
     size = BYTES_PER_ELEMENT[workload.dtype]
     before, behind = (
@@ -170,7 +179,7 @@ def _beside(workload: Conv1dWorkload) -> tuple[int, ...]:
 
 
 def _words(workload: Conv1dWorkload, config: Config) -> int:
-    """Whole words of a vector."""
+    """Return the whole 32-bit words of a vector, 0 if it is shorter than a word."""
     return int(config["vector"] * BYTES_PER_ELEMENT[workload.dtype] // WORD_BYTES)
 
 
@@ -181,7 +190,7 @@ def _threads_of_row(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _padded(workload: Conv1dWorkload, config: Config) -> float:
-    """How many outputs threads compute for each that there is."""
+    """Return how many outputs threads compute for each output that there is, at least 1."""
     outputs = config["outputs"] * config["steps"]
     return float(_threads_of_row(workload, config) * outputs / workload.length)
 
@@ -192,7 +201,8 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: sums, taps, what is read for this step and the next, addresses."""
+    """Return an estimate of a thread's registers: sums, taps, the elements read for this step and
+    the next, and addresses."""
     size, outputs = BYTES_PER_ELEMENT[workload.dtype], config["outputs"]
     held = vectors(workload, config) * ceil_div(config["vector"] * size, 4)
     if config["reads"] == "window" and config["steps"] > 1:

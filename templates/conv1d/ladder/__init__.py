@@ -1,5 +1,5 @@
-"""The ladder of 1-D convolution: the steps of the seed documents, in their order. Listing them
-imports no TVM."""
+"""The ladder of 1-D convolution: the rungs of the seed documents, in the documents' order.
+Importing this does not import TVM."""
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.rung import Document, Rung

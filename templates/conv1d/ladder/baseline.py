@@ -1,4 +1,4 @@
-"""The naive schedule, with which every comparison begins."""
+"""The naive program of every 1-D convolution and gradient: the first baseline of a round."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from templates.kernels.parameters import placeholders
 
 
 def computation(workload: Conv1dWorkload) -> Any:
-    """The unscheduled program: each output the sum over the taps of a guarded sample times a
-    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own. Of
-    a gradient see ``gradients``, of all at once ``backward``."""
+    """Return the unscheduled program, a TIR function, for any workload and direction.
+
+    Forward, each output is the sum over the taps of a guarded sample times a weight. If the dtype
+    is not float32, or there is an epilogue, the sums are a stage of their own. For a gradient see
+    ``gradients``, for all gradients at once ``backward``.
+    """
     if workload.direction == "backward":
         return backward.computation(workload)
     if not workload.is_forward:
@@ -58,8 +61,10 @@ def _is_one_stage(workload: Conv1dWorkload) -> bool:
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
-    output, in blocks of 256."""
+    """Return the schedule that computes one output at a time and reads each tap from memory.
+
+    ``kind`` is "cpu" or "cuda". On CUDA there is a thread for each output, in blocks of 256.
+    """
     several = len(workload.outputs) > 1
     stages = {output.symbol if several else "y": len(output.shape) for output in workload.outputs}
     return one_by_one(computation(workload), stages, kind)

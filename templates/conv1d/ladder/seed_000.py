@@ -1,5 +1,5 @@
-"""The steps of seed 000: 1-D convolution in TVM, from a guarded sum over everything to two-level
-threads with cached weights."""
+"""The rungs of seed 000, 1-D convolution in TVM: from a guarded sum over all positions to
+two-level threads with cached weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from templates.spaces.grid import Grid
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Every output looks at all M + N - 1 positions and keeps those that its taps reach."""
+    """Schedule a block for each output, whose sum runs over all M + N - 1 positions and keeps the
+    terms that the output's taps reach."""
     M, N, left = workload.M, workload.N, workload.left
     flip = workload.kind == "convolve"
     x, w = placeholders(workload)
@@ -35,14 +36,14 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 
 def v1(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """The sum runs over the taps; still one output a block."""
+    """Schedule a block for each output, whose sum runs over the taps alone."""
     sch = Schedule(computation(workload))
     Grid(sch, kind).blocks(*sch.get_loops(sch.get_sblock("y"))[:1])
     return sch
 
 
 def v2(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Eight threads a block."""
+    """Schedule eight threads a block, each for one output."""
     sch = Schedule(computation(workload))
     block, thread = sch.split(sch.get_loops(sch.get_sblock("y"))[0], [None, 8])
     grid = Grid(sch, kind)
@@ -52,7 +53,7 @@ def v2(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 
 def v3(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Four by four threads a block."""
+    """Schedule four by four threads a block, each for one output."""
     sch = Schedule(computation(workload))
     block, y, x = sch.split(sch.get_loops(sch.get_sblock("y"))[0], [None, 4, 4])
     grid = Grid(sch, kind)
@@ -62,12 +63,12 @@ def v3(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 
 def v4(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Sums in registers; weights through shared memory, four at a time."""
+    """Keep sums in registers, and bring weights through shared memory four at a time."""
     return _cached(workload, kind, threads=(1, 32), step=4, unroll=False)
 
 
 def v5(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Eight by four threads, eight weights at a time, unrolled."""
+    """Schedule eight by four threads a block, with eight weights at a time, unrolled."""
     return _cached(workload, kind, threads=(8, 4), step=8, unroll=True)
 
 

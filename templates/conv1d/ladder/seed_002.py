@@ -1,5 +1,5 @@
-"""The strategies of seed 002, a lecture on tiled convolution, along one dimension: blocks of 256
-threads, four outputs a thread if there are several."""
+"""The rungs of seed 002, a lecture on tiled convolution, in one dimension. Blocks have 256 threads;
+a thread has one output, or four in the rung ``several_outputs``."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ SEVERAL = 4
 
 
 def halo_from_global(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """The tile in shared memory, one load a thread; the halo is read from global memory."""
+    """Stage the tile in shared memory, one load a thread, and read the halo from global memory."""
     return _rung(workload, kind, "halo_global")
 
 
 def halo_in_shared_many_loads(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """As many threads as outputs; tile and halo in shared memory, some threads load twice."""
+    """Stage tile and halo in shared memory, with a thread for each output; some load twice."""
     return _rung(workload, kind, "halo_shared")
 
 
 def one_load_idle_threads(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """As many threads as the tile has inputs, one load each; those over the halo do not compute.
-    A kernel of more than 129 taps takes several passes."""
+    """Stage tile and halo with a thread for each input, one load each. The threads of the halo
+    compute nothing. A kernel of more than 129 taps takes several passes."""
     return _rung(workload, kind, "idle_threads")
 
 
 def several_outputs(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Four outputs a thread, so that a tile has less halo for its size."""
+    """Compute four outputs a thread, so that a tile has less halo for its size."""
     return _rung(workload, kind, "several_outputs", outputs_per_thread=SEVERAL)
 
 

@@ -1,8 +1,8 @@
-"""The steps of seed 004: 1-D convolution in CUDA, from a thread for each output to eight outputs a
+"""The rungs of seed 004, 1-D convolution in CUDA: from a thread for each output to eight outputs a
 thread in registers.
 
-TVM has no scope for constant memory: where the document keeps its kernel there, the weights are
-in shared memory here, which a warp that reads one address is served from in one turn as well."""
+The document keeps its kernel in constant memory, for which TVM has no scope. Here the weights are
+in shared memory, which also serves a warp in one turn if all its threads read the same address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE = 16
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """A thread for each output, 512 a block, everything read from memory."""
+    """Schedule a thread for each output, 512 a block, which reads everything from memory."""
     sch = Schedule(computation(workload))
     block, thread = sch.split(sch.get_loops(sch.get_sblock("y"))[0], [None, THREADS])
     grid = Grid(sch, kind)
@@ -35,18 +35,21 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
 
 
 def shared(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """The block's input with its halo, and the weights, in shared memory."""
+    """Stage the block's input with its halo, and the weights, in shared memory."""
     return _staged(workload, kind, threads=THREADS, outputs=1, step=1)
 
 
 def registers(workload: Conv1dWorkload, kind: str, threads: int = BLOCKED_THREADS) -> Schedule:
-    """Eight neighbouring outputs a thread, from a window of the input held in registers."""
+    """Compute eight neighbouring outputs a thread from a window of the input in registers."""
     return _staged(workload, kind, threads, outputs=OUTPUTS, step=STEP)
 
 
 def micro(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """The kernel padded to whole lines of 64 bytes and fetched in aligned vectors of four. For
-    ``__ldg`` TVM has no word: its ``__restrict__`` lets the compiler choose that path anyway."""
+    """Pad the kernel to whole lines of 64 bytes and fetch it in aligned vectors of four.
+
+    The document reads with ``__ldg``, which TVM cannot express. Its ``__restrict__`` lets the
+    compiler choose the same path.
+    """
     return _staged(workload, kind, BLOCKED_THREADS, outputs=OUTPUTS, step=STEP, line=LINE)
 
 
@@ -71,7 +74,7 @@ def _staged(
     if grid.cuda:
         sch.reorder(thread, c, r)
         place = thread
-    else:  # the block's turns come after its staging
+    else:  # the loop that stands for the threads follows the chunk's staging
         sch.reorder(block, c, thread, r)
         place = block
     grid.blocks(block)

@@ -1,1 +1,1 @@
-"""The templates for a CPU: a space a file, its schedule in ``schedules``."""
+"""Templates for a CPU: a file has a search space, ``schedules`` the program of the same name."""

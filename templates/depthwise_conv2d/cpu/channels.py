@@ -1,4 +1,4 @@
-"""The space of the channels-last form on a CPU."""
+"""Search space of the channels-last form on a CPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ MAX_UNROLLED = 512
 
 
 class CpuChannels(Template[DepthwiseConv2dWorkload]):
-    """For channels last, whose vectors are of neighbouring channels. A task computes
-    ``rows_per_task`` rows of outputs; ``columns`` of them by ``vectors`` vectors of ``lanes``
-    channels at a time, whose sums stay in registers. The inner of its loops is over ``inner``.
+    """A form for channels last, whose vectors are of neighbouring channels.
 
-    The input is read where it lies: only outputs near the border look whether a tap is on padding.
-    The weights are first brought into the order in which they are used.
+    A task computes ``rows_per_task`` rows of outputs. It sums ``columns`` outputs by ``vectors``
+    vectors of ``lanes`` channels at a time, in registers. ``inner`` says whether the inner of its
+    loops is over channels or columns, ``unroll`` whether a row of taps is unrolled.
+
+    The input is read in place: only outputs near the border check whether a tap is on padding. The
+    weights are first brought into the order in which they are used.
     """
 
     name = "channels"
@@ -28,6 +30,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """Accept workloads in layout NHWC without a multiplier, on a CPU."""
         return (
             super().applies(workload, limits)
             and workload.layout == "NHWC"

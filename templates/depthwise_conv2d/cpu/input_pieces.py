@@ -1,4 +1,4 @@
-"""The space of the input's gradient on a CPU."""
+"""Search space of the input's gradient on a CPU."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ from templates.template import PARALLEL, Config, Template
 
 MAX_PHASES = 16
 MAX_PRODUCTS = 2**12
-"""That are added up in one sum of float32."""
-MAX_SUMS = 16  # vectors, in registers
+"""The most products that are added up in one sum of float32."""
+MAX_SUMS = 16  # the most vectors of sums in registers
 MAX_UNROLLED = 256
 
 
 class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
-    """Elements whose rows and columns leave the same remainders when divided by the stride, a
-    phase, meet the same taps, and neighbours among them neighbouring outputs. A task has a piece of
-    ``rows`` by ``columns`` of every phase, of one channel or, if channels are last, of ``lanes``.
-    It stages the gradient of the sums that the piece meets, as float32 and with zeros beside it,
-    and adds up ``vectors`` vectors at a time in registers: of neighbouring channels, or of
-    neighbouring columns of the staged rows, one after the other as one long row. It serves what no
-    forward template can: strides, several kernels for a channel, and activations."""
+    """A task has a piece of ``rows`` by ``columns`` of every phase of the input's gradient.
+
+    A phase is the elements whose rows and columns leave the same remainders when divided by the
+    stride. They meet the same taps, and neighbours among them meet neighbouring outputs.
+
+    The piece is of one channel or, if channels are last, of ``lanes`` channels. The task stages the
+    gradient of the sums that the piece meets, as float32 and with zeros beside it, and adds up
+    ``vectors`` vectors at a time in registers. A vector is of neighbouring channels, or of
+    neighbouring columns of the staged rows, which follow one another as one long row. The form
+    serves gradients that no forward template can compute: of strides, of several kernels for a
+    channel, and through activations.
+    """
 
     name = "input_pieces"
     kind = "cpu"
@@ -46,9 +51,11 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of an input that is no forward workload, if strides leave at
-        most 16 phases, an element is a sum of at most 4096 products, and the smallest piece needs
-        at most 2^22 floats."""
+        """Accept gradients of an input on a CPU that no forward workload computes.
+
+        The stride must leave at most 16 phases, an element must be a sum of at most 4096 products,
+        and the smallest piece must need at most 2^22 floats.
+        """
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
@@ -121,13 +128,16 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
 
 
 def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
-    """Of each phase."""
+    """Return a task's piece of each phase."""
     return Piece(*_plane(workload), config["rows"], config["columns"], *axes(workload))
 
 
 def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Floats of a task: the sums' gradients, and if channels are first what these come from, and
-    the results before they are brought into their order."""
+    """Return the floats that a task stages.
+
+    They are the sums' gradients and, if channels are first, the tensors from which these are
+    computed, and the results before they are brought into their order.
+    """
     here = piece(workload, config)
     if is_last(workload):
         return int(workload.multiplier * here.window * config["lanes"])
@@ -135,7 +145,7 @@ def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def first_outputs(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
-    """The row and the column of outputs at which a phase's first element meets the first tap."""
+    """Return the row and column of the output at which a phase's first element meets tap 0."""
     return tuple(axis.before // axis.stride for axis in axes(workload))  # type: ignore[return-value]
 
 
@@ -144,7 +154,10 @@ def _phases(workload: DepthwiseConv2dWorkload) -> int:
 
 
 def _plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
-    """Rows and columns of a phase, the first and last of which may lie beyond the plane."""
+    """Return the rows and columns of a phase.
+
+    The first and the last of them may lie beyond the plane.
+    """
     pairs = zip((workload.H, workload.W), axes(workload), strict=True)
     height, width = (
         (extent - 1 + axis.before) // axis.stride - axis.before // axis.stride + 1

@@ -1,4 +1,4 @@
-"""Pieces of planes in which gradients are computed on a CPU, and how taps move over them."""
+"""Pieces of planes in which a CPU computes gradients, and how taps move over them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload, Taps
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config
 
-MAX_STAGED = 2**22  # floats
+MAX_STAGED = 2**22  # floats of a task
 USUAL_STAGED = 2**19
 VECTOR = 16  # lanes of a usual vector
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The used taps of an axis. Tap k lies k * ``step`` elements behind the first. Divided by the
-    stride these distances leave ``phases`` remainders, that of tap k as tap k modulo them; the
-    quotient says how many outputs, ``shift`` at most, the tap is ahead."""
+    """The used taps of an axis. Tap k lies k * ``step`` elements behind the first.
+
+    These distances, divided by the stride, leave ``phases`` different remainders; tap k leaves that
+    of tap k modulo ``phases``. The quotient says how many outputs the tap is ahead, ``shift`` at
+    most.
+    """
 
     taps: int
     step: int
@@ -30,21 +33,25 @@ class Axis:
 
     @property
     def phases(self) -> int:
+        """Return how many remainders the taps' distances leave when divided by the stride."""
         return min(self.taps, self.stride // math.gcd(self.stride, self.step))
 
     @property
     def shift(self) -> int:
+        """Return how many outputs the last tap is ahead of the first."""
         return (self.taps - 1) * self.step // self.stride
 
     def remainder(self, k: Any) -> Any:
+        """Return the remainder of tap k's distance from the first tap, divided by the stride."""
         return k * self.step % self.stride
 
     def ahead(self, k: Any) -> Any:
+        """Return how many outputs tap k is ahead of the first tap."""
         return k * self.step // self.stride
 
 
 def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
-    """Of rows and of columns."""
+    """Return the axes of rows and of columns."""
 
     def axis(taps: Taps) -> Axis:
         return Axis(taps.count, taps.step, taps.before, workload.stride)
@@ -54,15 +61,17 @@ def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
 
 
 def is_last(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether vectors are of channels; else of neighbouring columns."""
+    """Return whether vectors are of channels, which are last; otherwise of neighbouring columns."""
     return workload.layout == "NHWC"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """``rows`` by ``columns`` of a plane of ``height`` by ``width``, staged in rows of ``pitch``
-    with what its taps reach beside it. The last rows and columns of pieces may lie beyond the
-    plane."""
+    """A piece of ``rows`` by ``columns`` of a plane of ``height`` by ``width``.
+
+    It is staged in rows of ``pitch`` places, together with what its taps reach beside it. The last
+    rows and columns of pieces may lie beyond the plane.
+    """
 
     height: int
     width: int
@@ -73,29 +82,32 @@ class Piece:
 
     @property
     def pitch(self) -> int:
+        """Return the places from a staged row to the next."""
         return self.columns + self.across.shift
 
     @property
     def window(self) -> int:
-        """Places that are staged."""
+        """Return the places that are staged."""
         return (self.rows + self.down.shift) * self.pitch
 
     @property
     def bands(self) -> int:
+        """Return the pieces below each other in a plane."""
         return ceil_div(self.height, self.rows)
 
     @property
     def strips(self) -> int:
+        """Return the pieces beside each other in a plane."""
         return ceil_div(self.width, self.columns)
 
     @property
     def flat(self) -> int:
-        """Places from the first of the piece to its last."""
+        """Return the places from the first of the piece to its last."""
         return (self.rows - 1) * self.pitch + self.columns
 
     @property
     def filled(self) -> float:
-        """The share of its rows and columns that is of the plane, on average."""
+        """Return the share of the pieces' rows and columns that belongs to the plane."""
         area = self.bands * self.rows * self.strips * self.columns
         return self.height * self.width / area
 
@@ -103,13 +115,14 @@ class Piece:
 def add_knobs(
     space: ConfigSpace, workload: DepthwiseConv2dWorkload, height: int, width: int
 ) -> None:
-    """``lanes``, and the ``rows`` and ``columns`` of a piece of such a plane."""
+    """Declare ``lanes``, and the ``rows`` and ``columns`` of a piece of a plane of this size."""
     space.knob("lanes", lanes(workload))
     space.knob("rows", row_counts(height))
     space.knob("columns", column_counts(width))
 
 
 def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
+    """Return the lanes that a vector may have."""
     if not is_last(workload):
         return [4, 8, VECTOR]
     of_input = workload.direction == "backward_input"
@@ -118,26 +131,28 @@ def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def vectors_of(sums: int, config: Config) -> int:
-    """Vectors of 16 lanes or fewer in which so many sums of ``lanes`` are."""
+    """Return how many vectors of at most 16 lanes hold ``sums`` sums of ``lanes`` lanes."""
     return sums * ceil_div(config["lanes"], VECTOR)
 
 
 def row_counts(height: int) -> list[int]:
+    """Return the rows of pieces that share a plane's height out evenly."""
     return sorted({1} | {ceil_div(height, n) for n in (1, 2, 4, 8)})
 
 
 def column_counts(width: int) -> list[int]:
-    """Of pieces of equal width, of at most 1024 columns or 256."""
+    """Return the columns of pieces of equal width, of at most 1024 columns or 256."""
     return sorted({ceil_div(width, ceil_div(width, most)) for most in (256, 1024)})
 
 
 def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
+    """Return the largest choice of lanes that fits into a vector register, or into 16 bytes."""
     most = max(4, min(VECTOR, vector_bytes // 4))
     return max(n for n in lanes(workload) if n <= most)
 
 
 def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: Config) -> None:
-    """That a task stages no more than usual, unless its piece is the smallest."""
+    """Declare that a task stages no more than usual, unless its piece is the smallest."""
     space.constraint(
         f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
         lambda c: (
@@ -148,6 +163,7 @@ def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: 
 
 
 def smallest_piece(workload: DepthwiseConv2dWorkload, width: int) -> Config:
+    """Return the knobs of the smallest piece."""
     return {"lanes": lanes(workload)[0], "rows": 1, "columns": column_counts(width)[0]}
 
 
@@ -158,7 +174,7 @@ def usual_piece(
     vector_bytes: int,
     staged: Callable[[Config], int],
 ) -> Config:
-    """With as many rows as a task usually stages, or the smallest."""
+    """Return a piece with as many rows as a task usually stages, or the smallest piece."""
     smallest = smallest_piece(workload, width)
     usual = smallest | {"lanes": usual_lanes(workload, vector_bytes)}
     pieces = (usual | {"rows": rows} for rows in reversed(row_counts(height)))
@@ -166,4 +182,5 @@ def usual_piece(
 
 
 def threads_of(config: Config, tasks: int, units: int) -> int:
+    """Return how many threads a program of ``tasks`` tasks uses."""
     return min(tasks, units) if config["threading"] == PARALLEL else 1

@@ -1,4 +1,4 @@
-"""The space of the form that keeps whole planes near on a CPU."""
+"""Search space of the form that keeps whole planes near on a CPU."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ MAX_UNROLLED = 256
 
 
 class CpuPlanes(Template[DepthwiseConv2dWorkload]):
-    """A task takes ``planes_per_task`` planes, one after the other, through one padded copy whose
-    border stays zero.
+    """A task takes ``planes_per_task`` planes, one after the other, through one padded copy.
 
-    ``rows`` sums a vector of ``lanes`` outputs in each of ``tile`` rows at a time, so that each
-    vector of the input is loaded once for all of them. The last vector and the last rows overlap
-    those before. A tile of all rows leaves out the taps on padding. ``bands`` does the same, but
-    copies only the rows that a tile needs, for planes that are larger than the nearest cache; rows
-    that two tiles share are copied twice. ``flat`` takes the rows, with the padding between them,
-    as one long row and sums ``tile`` vectors of it at a time. It loses few lanes on narrow planes,
-    but copies the outputs.
+    The copy's border stays zero. Its planes are summed in one of three forms:
+
+    - ``rows``: a vector of ``lanes`` outputs in each of ``tile`` rows is summed at a time, so that
+      each vector of the input is loaded once for all of them. The last vector and the last rows
+      overlap those before. A tile of all rows leaves out the taps on padding.
+    - ``bands``: the same, but only the rows that a tile needs are copied, for planes that are
+      larger than the nearest cache. Rows that two tiles share are copied twice.
+    - ``flat``: the rows, with the padding between them, are one long row, and ``tile`` vectors of
+      it are summed at a time. It loses few lanes on narrow planes, but copies the outputs.
 
     With stride 2 the even and odd rows and columns are four separate planes, the phases, in which
     the taps of neighbouring outputs are neighbours as with stride 1.
@@ -35,6 +36,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
+        """Accept basic workloads whose padded plane has at most 2^18 bytes."""
         return (
             super().applies(workload, limits)
             and workload.is_basic
@@ -108,23 +110,30 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 
 
 def pitch(workload: DepthwiseConv2dWorkload) -> int:
-    """Floats from one row of a padded phase to the next. With stride 1 the padding at the right of
-    a row is also that at the left of the next row."""
+    """Return the floats from one row of a padded phase to the next.
+
+    With stride 1 the padding at the right of a row is also that at the left of the next row.
+    """
     return workload.out_width + workload.near[1] // 2
 
 
 def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
-    """From a plane's first output to its last in a flat plane."""
+    """Return the outputs from a plane's first to its last in a flat plane, padding included."""
     return (workload.out_height - 1) * pitch(workload) + workload.out_width
 
 
 def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
-    """Floats of the padded input of so many rows of outputs, or with stride 2 of each of its four
-    phases."""
+    """Return the floats of the padded input for ``rows`` rows of outputs.
+
+    With stride 2 it is those of each of the four phases.
+    """
     last = (rows - 1) * workload.stride + workload.near[0] - 1
     return (last // workload.stride + 1) * pitch(workload)
 
 
 def padded_bytes(workload: DepthwiseConv2dWorkload, rows: int, patch: int) -> int:
-    """The padded input of so many rows and what a last patch of so many outputs reads beyond it."""
+    """Return the bytes of the padded input for ``rows`` rows of outputs.
+
+    They include what a last patch of ``patch`` outputs reads beyond it.
+    """
     return 4 * (workload.stride**2 * phase(workload, rows) + workload.near[1] + patch)

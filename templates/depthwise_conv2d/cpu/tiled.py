@@ -1,4 +1,4 @@
-"""The space of the tiled form on a CPU."""
+"""Search space of the tiled form on a CPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ MAX_STAGED_BYTES = 2**24
 
 
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
-    """A task stages its padded rows of one plane, or a strip of them if rows are long. It sums
-    ``rows`` by ``vectors`` vector registers of ``lanes`` outputs at a time, and broadcasts each
-    tap."""
+    """A task stages its padded rows of one plane, or a strip of them if rows are long.
+
+    It has ``tiles_per_task`` tiles below each other. A tile is ``rows`` by ``vectors`` vector
+    registers of ``lanes`` outputs, and each tap is broadcast to them.
+    """
 
     name = "tiled"
     kind = "cpu"
@@ -100,14 +102,17 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
 
 
 def strip_columns(width: int, config: Config) -> int:
-    """Output columns of a task, whole patches: all of a row, or about STRIP of a wide one."""
+    """Return the output columns of a task, in whole patches.
+
+    They are all of a row, or about STRIP of a long one.
+    """
     patch: int = config["lanes"] * config["vectors"]
     whole = ceil_div(width, patch) * patch
     return whole if whole <= WHOLE_ROW else STRIP // patch * patch
 
 
 def _task(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
-    """Output rows and columns of a task."""
+    """Return the output rows and columns of a task."""
     return config["rows"] * config["tiles_per_task"], strip_columns(workload.out_width, config)
 
 

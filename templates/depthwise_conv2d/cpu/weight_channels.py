@@ -1,4 +1,4 @@
-"""The space of the weight's gradient, channels last, on a CPU."""
+"""Search space of the weight's gradient, channels last, on a CPU."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
 
-MAX_SUMS = 16  # vectors, in registers
-MAX_PLANE = 2**22  # floats
+MAX_SUMS = 16  # the most vectors of sums in registers
+MAX_PLANE = 2**22  # the most floats of a padded plane
 
 
 class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
-    """A task has ``lanes`` neighbouring channels of the whole batch. It brings an image's plane to
-    where these lie together, as float32 and with its padding, and for each row of the gradient sums
-    ``tap_rows`` rows of up to ``tap_columns`` taps at a time in registers. Sums of a row are added
-    to those of the image, and these to those of the batch."""
+    """A task has ``lanes`` neighbouring channels of the whole batch.
+
+    It copies an image's plane of these channels, as float32 and with its padding. For each row of
+    the gradient it sums ``tap_rows`` rows of up to ``tap_columns`` taps at a time in registers. The
+    sums of a row are added to those of the image, and these to those of the batch.
+    """
 
     name = "weight_channels"
     kind = "cpu"
@@ -26,8 +28,10 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of a weight in layout NHWC without a multiplier, if a padded
-        plane has at most 2^22 elements."""
+        """Accept gradients of a weight in layout NHWC on a CPU, without a multiplier.
+
+        A padded plane must have at most 2^22 elements.
+        """
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
@@ -78,7 +82,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def padded_plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
-    """Rows and columns of a plane with what the used taps reach beside it."""
+    """Return the rows and columns of a plane with what the used taps reach beside it."""
     down, across = workload.used
     return (
         (workload.out_height - 1) * workload.stride + down.span,
@@ -87,12 +91,13 @@ def padded_plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
 
 
 def plane_floats(workload: DepthwiseConv2dWorkload, lanes: int) -> int:
+    """Return the floats of a padded plane of ``lanes`` channels."""
     rows, columns = padded_plane(workload)
     return rows * columns * lanes
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Of vectors that are of channels that there are, and of planes that are not too large."""
+    """Return the lanes of vectors that the channels fill and whose planes are not too large."""
     return [
         lanes
         for lanes in (1, 2, 4, 8, 16, 32)

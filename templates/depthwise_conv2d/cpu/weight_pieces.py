@@ -1,4 +1,4 @@
-"""The space of the weight's gradient on a CPU."""
+"""Search space of the weight's gradient on a CPU."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
 
-MAX_SUMS = 16  # vectors, in registers
-MAX_TASKS = 256  # if a channel has more than one
-MAX_PARTIAL = 2**22  # floats
+MAX_SUMS = 16  # the most vectors of sums in registers
+MAX_TASKS = 256  # the most tasks if a channel has several parts
+MAX_PARTIAL = 2**22  # the most floats of all parts' sums
 
 
 class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
-    """A task has one of ``parts`` of the pieces, of ``rows`` by ``columns`` outputs, of all images,
-    and of one output channel or, if channels are last, of ``lanes``. Of each piece it stages the
-    gradient of the sums and the input that it meets, as float32 and with zeros beside them, the
-    input's phases apart (see ``input_pieces``), so that neighbouring outputs meet neighbours. It
-    adds up ``tap_rows`` rows of ``tap_columns`` taps at a time in vectors of ``lanes`` channels, or
-    of places of the staged rows, one after the other as one long row. The parts are added up last,
-    in a fixed order."""
+    """A task has one of ``parts`` parts of the pieces of all images.
+
+    A piece has ``rows`` by ``columns`` outputs of one output channel or, if channels are last, of
+    ``lanes`` channels. The task stages the gradient of a piece's sums and the input that it meets,
+    as float32 and with zeros beside them. The input's phases are staged apart (see
+    ``input_pieces``), so that neighbouring outputs meet neighbours. It adds up ``tap_rows`` rows of
+    ``tap_columns`` taps at a time in vectors of ``lanes`` channels, or of places of the staged
+    rows, which follow one another as one long row. The parts are added up last, in a fixed order.
+    """
 
     name = "weight_pieces"
     kind = "cpu"
@@ -44,8 +46,10 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On a CPU, for the gradient of a weight, if the smallest piece needs at most 2^22
-        floats."""
+        """Accept gradients of a weight on a CPU.
+
+        The smallest piece must need at most 2^22 floats.
+        """
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
@@ -116,31 +120,35 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
 
 
 def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
+    """Return a piece of a plane of outputs."""
     height, width = workload.out_height, workload.out_width
     return Piece(height, width, config["rows"], config["columns"], *axes(workload))
 
 
 def pieces(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Of a channel, in all images."""
+    """Return the pieces of a channel, in all images."""
     here = piece(workload, config)
     return workload.B * here.bands * here.strips
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Channels, or vectors of them."""
+    """Return the channels, or the vectors of them."""
     channels = workload.out_channels
     return ceil_div(channels, config["lanes"]) if is_last(workload) else channels
 
 
 def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Floats of a task: the input's phases, the sums' gradients, and what these come from."""
+    """Return the floats that a task stages.
+
+    They are the input's phases, the sums' gradients, and the tensors from which these are computed.
+    """
     here, (down, across) = piece(workload, config), axes(workload)
     each = config["lanes"] if is_last(workload) else 1
     return int((down.phases * across.phases + 2) * here.window * each)
 
 
 def _tap_columns(taps: int) -> list[int]:
-    """All of few taps, and less."""
+    """Return how many taps of a row may be summed at a time: all if they are few, or fewer."""
     return [n for n in (4, 8) if n < taps] + ([taps] if taps <= MAX_SUMS else [])
 
 

@@ -1,1 +1,1 @@
-"""The templates for CUDA: a space a file, its schedule in ``schedules``."""
+"""Templates for CUDA: a file has a search space, ``schedules`` the program of the same name."""

@@ -1,4 +1,4 @@
-"""The space of the channels-last form on CUDA."""
+"""Search space of the channels-last form on CUDA."""
 
 from __future__ import annotations
 
@@ -15,24 +15,32 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 81  # in registers
+MAX_TAPS = 81  # the most in registers
 MIN_TAPS_SHARED = 25
 MAX_UNROLLED = 3136
-MAX_UNROLLED_SHARED = 1008  # of a row of taps
-MAX_REGISTERS = 232  # as estimated
+MAX_UNROLLED_SHARED = 1008  # for a row of taps
+MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 128
 BESIDE = 28  # registers for addresses and the like
-SPARED = 12  # of these, if it must be
-LANES = (8, 16, 32, 64, 128)  # at most, of a block
+SPARED = 12  # how many of these the compiler can save if it must
+LANES = (8, 16, 32, 64, 128)  # limits of a block's lanes
 
 
 class CudaChannels(Template[DepthwiseConv2dWorkload]):
-    """A thread sums a strip of ``rows`` by ``columns`` outputs of ``channels`` neighbouring
-    channels, and a block has ``lanes`` such vectors of channels (``schedules/channels.cu``). With
-    its ``weights`` in registers a thread slides down the input rows, each read ``ahead`` rows
-    before it is used (0: when the compiler likes). With them in shared memory, for large kernels, a
-    block goes through the kernel row by row, and a thread has one row of outputs. ``resident``
-    blocks at least have room on a unit."""
+    """A thread sums a strip of outputs of neighbouring channels (``schedules/channels.cu``).
+
+    With its weights in registers a thread slides down the input rows. With them in shared memory,
+    for large kernels, a block goes through the kernel row by row, and a thread has one row of
+    outputs. Knobs:
+
+    - ``weights``: whether weights are in registers or in shared memory.
+    - ``channels``, ``rows``, ``columns``: channels and size of a thread's strip.
+    - ``ahead``: how many rows before its use an input row is read; 0 leaves it to the compiler.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
+    - ``threads``: threads of a block.
+    - ``resident``: how many blocks a unit has room for, at least.
+    - ``stores``: how results are cached.
+    """
 
     name = "channels"
     kind = "cuda"
@@ -40,7 +48,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for layout NHWC without a multiplier."""
+        """Accept workloads in layout NHWC without a multiplier, on CUDA."""
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -162,13 +170,17 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether it is of this form, which the templates for planes leave alone: on an H200 `tiled`
-    took 1.3 to 5.5 times as long in all 22 layers that both served, 17 of float16 and 5 of
-    bfloat16. Those of bfloat16 were measured again since, without it."""
+    """Return whether a workload is of this form; the templates for planes then leave it alone.
+
+    On an H200 ``tiled`` took 1.3 to 5.5 times as long in all 22 layers that both served, 17 of
+    float16 and 5 of bfloat16. The layers of bfloat16 have been measured again since, without
+    ``tiled``.
+    """
     return workload.layout == "NHWC" and workload.multiplier == 1
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the blocks of the grid."""
     strips = ceil_div(workload.out_height, config.get("rows", 1))
     groups = ceil_div(workload.out_width, config["columns"])
     points = config["threads"] // config["lanes"]
@@ -177,7 +189,10 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """A block's weights, as they are, or two rows of taps in float32."""
+    """Return the 32-bit words of a block's weights in shared memory.
+
+    They are all weights in their dtype, or two rows of taps in float32.
+    """
     channels = config["lanes"] * config["channels"]
     if config["weights"] == "registers":
         height, width = workload.kernel
@@ -187,7 +202,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Where they may lie."""
+    """Return where the weights can be."""
     height, width = workload.kernel
     in_registers = height * width <= MAX_TAPS
     in_shared = workload.near[0] * workload.near[1] >= MIN_TAPS_SHARED or not in_registers
@@ -203,7 +218,7 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
-    """``channels`` and ``lanes`` that are usual: pairs, of which 32 or fewer fill a block."""
+    """Return the usual ``channels`` and ``lanes``: pairs, 32 or fewer of which fill a block."""
     for channels in (2, 1):
         for lanes in reversed(_lanes(workload)):
             found = {"channels": channels, "lanes": lanes}
@@ -214,7 +229,7 @@ def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
 
 
 def _used(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:
-    """Input rows or columns that meet a tap of some of so many outputs."""
+    """Return the input rows or columns that meet a tap of some of ``outputs`` outputs."""
     return _met(outputs, taps, workload.stride, workload.dilation)
 
 
@@ -224,26 +239,28 @@ def _met(outputs: int, taps: int, stride: int, dilation: int) -> int:
 
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Those that a thread reads."""
+    """Return the input rows that a thread reads."""
     return _used(config.get("rows", 1), workload.near[0], workload)
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the input columns that a thread reads."""
     return _used(config["columns"], workload.near[1], workload)
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the multiply-adds in the code."""
     height, width = workload.near
     row = config["columns"] * config["channels"] * width
     return int(row if config["weights"] == "shared" else row * config["rows"] * height)
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: weights, sums, input rows in use and on the way, addresses."""
+    """Return the estimated registers: weights, sums, input rows held and fetched, addresses."""
     height, width = workload.near
     channels, size = config["channels"], BYTES_PER_ELEMENT[workload.dtype]
     columns, words = config["columns"], ceil_div(channels * size, 4)
-    if config["weights"] == "shared":  # of the inputs and weights of a row, those near each other
+    if config["weights"] == "shared":  # only inputs and weights of a row that are near each other
         window = min(_columns(workload, config), 2 * columns)
         return int((columns + min(width, columns)) * channels + window * words + BESIDE)
     reach = (height - 1) * workload.dilation + 1

@@ -1,4 +1,4 @@
-"""The space of the tensor-core form for channels last and long kernels on CUDA."""
+"""Search space of the tensor-core form for channels last and long kernels on CUDA."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 CHANNELS = 8  # of a block: a vector of 16 bytes
-MIN_TAPS = 81  # below that `channels_toeplitz` has all of them in registers
-MAX_REGISTERS = 232  # as estimated
-SPARED = 20  # of these, if it must be
+MIN_TAPS = 81  # with fewer, `channels_toeplitz` has all of them in registers
+MAX_REGISTERS = 232  # the most that a thread may be estimated to need
+SPARED = 20  # how many of these the compiler can save if it must
 SIZE = 2  # bytes of an element
 
 
 class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
-    """Channels last in 16 bits, long kernels: what a block stages is turned into a plane of each of
-    its eight channels, of which a row of taps is a product with a Toeplitz matrix
-    (``schedules/channels_planes.cu``). A fragment of 16 rows has ``fragment_rows`` rows of each of
-    16 / ``fragment_rows`` images; a warp sums ``groups`` of them by ``column_tiles`` of eight
-    columns of one channel, ``row_warps`` warps a channel. A block stages its taps once for
-    ``walks`` sets of images; ``resident`` blocks at least have room on a unit."""
+    """16-bit products for long kernels, of planes made on chip (``schedules/channels_planes.cu``).
+
+    Channels are last. A block turns what it stages into a plane of each of its eight channels; a
+    row of taps is then a product with a Toeplitz matrix. A fragment of 16 rows has
+    ``fragment_rows`` rows of each of 16 / ``fragment_rows`` images. Knobs:
+
+    - ``fragment_rows``: see above.
+    - ``groups``: fragments that a warp sums, all of one channel.
+    - ``column_tiles``: width of a fragment's outputs, in tiles of eight columns.
+    - ``row_warps``: warps that share a channel.
+    - ``walks``: sets of images for which a block stages its taps once.
+    - ``resident``: how many blocks a unit has room for, at least.
+    - ``stores``: how results are cached.
+    """
 
     name = "channels_planes"
     kind = "cuda"
@@ -32,8 +40,10 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on (bfloat16: 8.0), for layout NHWC at stride 1
-        without dilation or a multiplier, from 81 taps on, if channels are whole vectors."""
+        """Accept 16-bit NHWC on CUDA at stride 1 without dilation or a multiplier, from 81 taps on.
+
+        float16 needs compute capability 7.5, bfloat16 8.0. Channels must be whole vectors.
+        """
         return (
             super().applies(workload, limits)
             and are_multiplied(workload.dtype, limits)
@@ -75,7 +85,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """As many columns and rows as there are and as fit, with a warp for each channel."""
+        """Return as many columns and rows as there are and as fit, with a warp for each channel."""
         space, smallest = self.space(workload, limits), _smallest(workload)
         for tiles in reversed(_column_tiles(workload)):
             for groups in (4, 3, 2, 1):
@@ -130,6 +140,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
+        """Return the blocks of the grid."""
         workload, config = self._workload, self._config
         across = ceil_div(workload.out_width, 8 * config["column_tiles"])
         down = ceil_div(workload.out_height, _strip(config))
@@ -146,12 +157,12 @@ class Layout:
 
 
 def _strip(config: Config) -> int:
-    """Output rows of a block."""
+    """Return the output rows of a block."""
     return int(config["fragment_rows"] * config["groups"] * config["row_warps"])
 
 
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
-    """The configuration that needs the least shared memory."""
+    """Return the configuration that needs the least shared memory."""
     return {
         "template": CudaChannelsPlanes.name,
         "fragment_rows": 16,
@@ -165,13 +176,13 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
 
 
 def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Those that share a row out evenly."""
+    """Return the numbers of tiles that share a row out evenly."""
     whole = ceil_div(workload.out_width, 8)
     return [n for n in range(1, min(whole, 8) + 1) if ceil_div(whole, ceil_div(whole, n)) == n]
 
 
 def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Whether a unit has threads and registers for the resident blocks."""
+    """Return whether a unit has threads and registers for the resident blocks."""
     threads = Layout(workload, config).threads
     registers = _registers(workload, config)
     return bool(
@@ -183,6 +194,6 @@ def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, taps, a fragment, addresses."""
+    """Return the estimated registers: sums, taps, a fragment, addresses."""
     sums = 4 * config["groups"] * config["column_tiles"]
     return int(sums + Layout(workload, config).distances + 56)

@@ -1,4 +1,4 @@
-"""The space of the form for channels last on sparse tensor cores on CUDA."""
+"""Search space of the form for channels last on sparse tensor cores on CUDA."""
 
 from __future__ import annotations
 
@@ -14,27 +14,36 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 VECTOR = 8  # channels in 16 bytes
-TILE = 8  # outputs, and tiles of a product
-TAPS = (4, 6)  # each way
-MIN_WIDTH = 20  # of an output's plane
+TILE = 8  # outputs of a tile, and tiles of a product
+TAPS = (4, 6)  # least and most of a kernel along either side
+MIN_WIDTH = 20  # least of an output's plane
 TILE_ROWS = (2, 4)  # of a tile: a tile one column wide would begin in the middle of two words
 SIZE = 2  # bytes of an element
-CHANNELS = (16, 128)  # of a block: fewer are half a sector of memory
-STRIPS = (1, 2, 4, 7)  # of a plane
-MAX_TAPS = 80  # words of taps that a thread holds
-MAX_MOVES = 16  # vectors that it reads at once
-MAX_REGISTERS = 168  # as estimated
+CHANNELS = (16, 128)  # least and most of a block: fewer are half a sector of memory
+STRIPS = (1, 2, 4, 7)  # into how many a plane may be cut
+MAX_TAPS = 80  # the most words of taps that a thread holds
+MAX_MOVES = 16  # the most vectors that it reads at once
+MAX_REGISTERS = 168  # the most that a thread may be estimated to need
 BESIDE = 44  # registers for addresses, words and the like
-SPARED = 24  # of these, if it must be
+SPARED = 24  # how many of these the compiler can save if it must
 RESERVED = 1024  # bytes of shared memory that each block takes beside its own
 
 
 class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
-    """Channels last in 16 bits: products of a Toeplitz matrix of a pair of channels' taps, of which
-    half is zero, and input words as they lie (``schedules/channels_sparse.cu``). A tile is
-    ``tile_rows`` by 8 / ``tile_rows`` outputs; ``stack`` tiles below each other share what is read.
-    A block has ``channels`` channels of a strip of ``rows`` rows of ``walks`` images, and a warp
-    ``each`` pairs of them. ``resident`` blocks at least have room on a unit."""
+    """16-bit products of a sparse Toeplitz matrix and input (``schedules/channels_sparse.cu``).
+
+    Channels are last. The matrix has the taps of a pair of channels, and half of it is zero; the
+    input's words are taken as they lie. A tile is ``tile_rows`` by 8 / ``tile_rows`` outputs.
+    Knobs:
+
+    - ``tile_rows``: see above.
+    - ``stack``: tiles below each other that share what is read.
+    - ``channels``, ``walks``: channels and images of a block.
+    - ``rows``: height of a block's strip.
+    - ``each``: pairs of channels that a warp has.
+    - ``resident``: how many blocks a unit has room for, at least.
+    - ``stores``: how results are cached.
+    """
 
     name = "channels_sparse"
     kind = "cuda"
@@ -42,11 +51,14 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 8.0 on, for layout NHWC without a multiplier, a stride, a
-        dilation or a residual, if channels are whole vectors, for kernels and planes as those with
-        which a prototype was the fastest: on an H200 it took 9.4 µs where `channels_toeplitz` took
-        11.8 (32×240×28², 5 by 5 taps, bfloat16). In nine layers of other taps or of planes of 14
-        and 7 columns it took 1.03 to 1.53 times as long as the fastest of the other templates."""
+        """Accept the kernels and planes for which a prototype of this form was the fastest.
+
+        They are 16-bit NHWC with channels in whole vectors and without a multiplier, a stride, a
+        dilation or a residual, on CUDA from compute capability 8.0 on. On an H200 the prototype
+        took 9.4 µs where ``channels_toeplitz`` took 11.8 (32×240×28², 5 by 5 taps, bfloat16). In
+        nine layers of other taps, or of planes of 14 and 7 columns, it took 1.03 to 1.53 times as
+        long as the fastest of the other templates.
+        """
         least, most = TAPS
         return (
             super().applies(workload, limits)
@@ -102,7 +114,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """High strips of few channels, as many images as fill a product."""
+        """Return high strips of few channels, with as many images as fill a product."""
         space = self.space(workload, limits)
         base: Config = {"template": self.name, "each": 1, "resident": 1, "stores": "cached"}
         choices = [
@@ -148,11 +160,12 @@ class Layout:
         self._workload, self._config = workload, config
         self._across, self._down = _products(workload, config["tile_rows"])
         self.products: int = self._across * self._down
-        """That sum a tile of a pair."""
+        """Products that sum a tile of a pair of channels."""
         self.threads: int = 32 * (config["channels"] // 2) // config["each"]
 
     @property
     def blocks(self) -> int:
+        """Return the blocks of the grid."""
         workload, config = self._workload, self._config
         strips = ceil_div(workload.out_height, config["rows"])
         groups = workload.C // config["channels"] * ceil_div(workload.B, config["walks"])
@@ -160,29 +173,29 @@ class Layout:
 
     @property
     def parts(self) -> int:
-        """Of a strip, of a stack each."""
+        """Return the parts of a strip, each of which is as high as a stack."""
         return ceil_div(self._config["rows"], self._config["stack"] * self._config["tile_rows"])
 
     @property
     def groups(self) -> int:
-        """Products beside each other in a part."""
+        """Return the products beside each other in a part."""
         return ceil_div(self._tiles * self._config["walks"], TILE)
 
     @property
     def filled(self) -> float:
-        """The share of a product's columns that are of some plane."""
+        """Return the share of a product's columns that belongs to some plane."""
         columns = self._workload.out_width * self._config["walks"]
         return float(columns / (TILE * self.groups * self._tile_columns))
 
     @property
     def reads(self) -> int:
-        """Pairs of words that a thread reads for a stack."""
+        """Return the pairs of words that a thread reads for a stack."""
         rows = (self._config["stack"] - 1) * self._config["tile_rows"] // 2 + self._down
         return int(2 * rows * self._across)
 
     @property
     def moves(self) -> int:
-        """Vectors that a thread reads at once: those of the first part."""
+        """Return the vectors that a thread reads at once, which are those of the first part."""
         places = self.threads // (self._config["channels"] // VECTOR)
         passes = ceil_div(self._workload.W, places)
         beside = places // ceil_div(self._workload.W, passes)
@@ -191,26 +204,36 @@ class Layout:
 
     @property
     def deep(self) -> int:
-        """Input rows."""
+        """Return the input rows of a strip."""
         tile, stack = self._config["tile_rows"], self._config["stack"]
         return int((self.parts * stack - 1) * tile + 2 * self._down)
 
     @cached_property
     def pitch(self) -> int:
-        """Of a row. Four words more than eight or a multiple put the rows of a tile, as they are
-        stored, in banks of their own."""
+        """Return the words from a row to the next.
+
+        If tiles are four columns wide, it is four words above a multiple of eight, so that the rows
+        of a tile, as they are stored, lie in banks of their own. Otherwise it is even.
+        """
         used = (self._tiles - 1) * self._tile_columns + TILE * self._across
         return used + used % 2 if self._tile_columns < 4 else ceil_div(used - 4, 8) * 8 + 4
 
     @cached_property
     def walk(self) -> int:
-        """Of an image. Eight words more than 16 or a multiple part the tiles of narrow planes."""
+        """Return the words from an image to the next.
+
+        If planes are narrow, it is eight words above a multiple of 16, so that tiles lie apart.
+        """
         size = self.deep * self.pitch
         return ceil_div(size - 8, 16) * 16 + 8 if self._tiles < 4 else size
 
     @cached_property
     def plane(self) -> int:
-        """Of a pair: neighbours are an odd number of words apart that pairs move together."""
+        """Return the words from a pair of channels to the next.
+
+        It is an odd number of units of two or four words, which are the words that pairs move
+        together.
+        """
         apart = 4 if self._config["channels"] <= 2 * TILE else 2
         size = ceil_div(self._config["walks"] * self.walk, apart) * apart
         return int(size if size // apart % 2 else size + apart)
@@ -227,19 +250,21 @@ class Layout:
 
     @property
     def _tiles(self) -> int:
-        """Of a row."""
+        """Return the tiles of a row."""
         return ceil_div(self._workload.out_width, self._tile_columns)
 
 
 def _products(workload: DepthwiseConv2dWorkload, tile: int) -> tuple[int, int]:
-    """That sum a tile of so many rows: beside each other, of eight columns, and below each other,
-    of two rows."""
+    """Return how many products beside and below each other sum a tile of ``tile`` rows.
+
+    A product takes eight input columns of two input rows.
+    """
     down, across = workload.used
     return ceil_div(TILE // tile + across.count - 1, 8), ceil_div(tile + down.count - 1, 2)
 
 
 def _tile_rows(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Those that need the fewest products first."""
+    """Return the heights of tiles, those that need the fewest products first."""
 
     def products(tile: int) -> int:
         across, down = _products(workload, tile)
@@ -249,7 +274,7 @@ def _tile_rows(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors that are whole vectors, short ones if there are no others."""
+    """Return the divisors of the channels that are whole vectors; short ones only if need be."""
     least, most = CHANNELS
     divisors = [n for n in range(VECTOR, most + 1, VECTOR) if workload.C % n == 0]
     return [n for n in divisors if n >= least] or divisors[-1:]
@@ -260,41 +285,41 @@ def _walks(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
-    """Of strips that share a plane out evenly, as whole tiles."""
+    """Return the heights of strips that share a plane out evenly, in whole tiles."""
     height = workload.out_height
     return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
 
 
 def _padded_rows(config: Config) -> int:
-    """Rows of all stacks of a strip."""
+    """Return the rows of all stacks of a strip."""
     step = config["stack"] * config["tile_rows"]
     return int(ceil_div(config["rows"], step) * step)
 
 
 def _taps(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Words of taps that a thread holds."""
+    """Return the words of taps that a thread holds."""
     across, down = _products(workload, config["tile_rows"])
     return int(config["each"] * 4 * across * down)
 
 
 def _sums(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Registers, as estimated, while it sums."""
+    """Return the estimated registers of a thread while it sums."""
     return int(_taps(workload, config) + 4 * config["stack"] + BESIDE)
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: taps, and sums or what is read at once."""
+    """Return the estimated registers: taps, and sums or what is read at once."""
     reading = _taps(workload, config) + 4 * Layout(workload, config).moves + BESIDE - SPARED
     return max(_sums(workload, config), reading)
 
 
 def _held(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Whether a thread has registers for taps and sums."""
+    """Return whether a thread has registers for taps and sums."""
     return _taps(workload, config) <= MAX_TAPS and _sums(workload, config) <= MAX_REGISTERS
 
 
 def _whole(config: Config, limits: DeviceLimits) -> bool:
-    """Whether each warp has as many pairs, and a block as many threads as it may have."""
+    """Return whether all warps have as many pairs, and a block an allowed number of threads."""
     threads = 32 * (config["channels"] // 2) // config["each"]
     return bool(
         config["channels"] % (2 * config["each"]) == 0 and 64 <= threads <= limits.threads_per_block
@@ -302,15 +327,17 @@ def _whole(config: Config, limits: DeviceLimits) -> bool:
 
 
 def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Whether products are more than half full, or as full as they can be, and a thread has
-    registers for what it reads at once."""
+    """Return whether products are more than half full, and a thread can hold what it reads.
+
+    Products that are as full as they can be are enough.
+    """
     layout, walks = Layout(workload, config), _walks(workload)
     full = 2 * layout.filled > 1 or config["walks"] == walks[-1]
     return full and layout.moves <= MAX_MOVES
 
 
 def _smallest(workload: DepthwiseConv2dWorkload) -> list[Config]:
-    """Configurations that need little, of all tiles and images."""
+    """Return configurations that need little, with all kinds of tiles and numbers of images."""
     base: Config = {"stack": 1, "channels": _channels(workload)[0], "resident": 1}
     return [
         base | {"tile_rows": tile, "rows": rows, "walks": walks, "each": each}
@@ -331,7 +358,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Whether a unit has threads, registers and shared memory for the resident blocks."""
+    """Return whether a unit has threads, registers and shared memory for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = limits.registers_per_unit // (layout.threads * resident) // 8 * 8
     return bool(

@@ -1,4 +1,4 @@
-"""The space of the tensor-core form for channels last on CUDA."""
+"""Search space of the tensor-core form for channels last on CUDA."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ from templates.template import Config, Template
 
 VECTOR = 8  # channels in 16 bytes
 SIZE = 2  # bytes of an element
-CHANNELS = (32, 256)  # of a block: fewer are short pieces of memory
-STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # of a plane
-MAX_REGISTERS = 232  # as estimated
+CHANNELS = (32, 256)  # least and most of a block: fewer make short pieces of memory
+STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # into how many a plane may be cut
+MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 BESIDE = 34  # registers for addresses and the like
-SPARED = 16  # of these, if it must be
+SPARED = 16  # how many of these the compiler can save if it must
 
 
 class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
-    """Channels last in 16 bits: products of pairs of channels of an input row and a Toeplitz matrix
-    (``schedules/channels_toeplitz.cu``). A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. A
-    block goes down a strip of ``rows`` rows of ``walks`` images, ``lines`` times eight columns of
-    ``channels`` channels, of which a warp has ``warp_channels`` in ``fragments`` fragments of 16
-    tiles. Input rows are copied ``stages`` - 1 steps ahead; ``resident`` blocks at least have room
-    on a unit."""
+    """16-bit products of an input row and a Toeplitz matrix (``schedules/channels_toeplitz.cu``).
+
+    Channels are last, and a product takes pairs of them as they lie. A block goes down a strip of
+    rows of several images. A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. Knobs:
+
+    - ``tile_rows``: see above.
+    - ``rows``: height of a strip.
+    - ``walks``, ``channels``: images and channels of a block.
+    - ``lines``: width of a block, in lines of eight columns.
+    - ``warp_channels``: channels of a warp.
+    - ``fragments``: fragments, of 16 tiles each, that a warp has of each of its channels.
+    - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
+    - ``resident``: how many blocks a unit has room for, at least.
+    - ``stores``: how results are cached.
+    """
 
     name = "channels_toeplitz"
     kind = "cuda"
@@ -36,8 +45,11 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on (bfloat16: 8.0), for layout NHWC without a
-        multiplier, if channels are whole vectors and the taps fit in registers."""
+        """Accept 16-bit NHWC on CUDA without a multiplier, with more than one tap.
+
+        float16 needs compute capability 7.5, bfloat16 8.0. Channels must be whole vectors, and the
+        taps must fit in registers.
+        """
         return (
             super().applies(workload, limits)
             and are_multiplied(workload.dtype, limits)
@@ -93,7 +105,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """As high strips of as many channels as leave blocks for most units."""
+        """Return strips as high, with as many channels, as leave blocks for most units."""
         space, smallest = self.space(workload, limits), _smallest(workload)
         lines = [n for n in _lines(workload) if n <= 8][-1]
         walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 8 and n < 2 * workload.B)][-1]
@@ -153,6 +165,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
+        """Return the blocks of the grid."""
         workload, config = self._workload, self._config
         across = (
             workload.C // config["channels"] * ceil_div(workload.out_width, 8 * config["lines"])
@@ -171,11 +184,12 @@ class Layout:
 
     @property
     def steps(self) -> int:
+        """Return the steps in which a block goes down its strip."""
         return ceil_div(self._config["rows"], self._config["tile_rows"]) + self._ring - 1
 
     @cached_property
     def input_step(self) -> int:
-        """Bytes of the input rows of a step."""
+        """Return the bytes of the input rows of a step."""
         s, lines = self._workload.stride, self._config["lines"]
         wide = 4 - 4 // self._config["tile_rows"]
         used = 8 * s * (lines - 1) + s * wide + 4 * (self.parts + s)
@@ -193,21 +207,25 @@ class Layout:
 
     @property
     def _pitch(self) -> int:
+        """Return the bytes from a column in shared memory to the next, an odd number of vectors."""
         return int(16 * (self._config["channels"] // VECTOR | 1))
 
     def _place(self, column: int, line: int) -> int:
-        """Of a column of a row in shared memory."""
+        """Return the byte offset of a column in its row in shared memory.
+
+        ``line`` is the number of columns of a line; the lines may be skewed.
+        """
         skew = 64 if self._config["tile_rows"] == 1 else 0
         return column * self._pitch + column // line * skew
 
 
 def _apart(size: int, banks: int) -> int:
-    """No less, and so far from a multiple of 128 bytes."""
+    """Return the least number from ``size`` on that is ``banks`` bytes above a multiple of 128."""
     return ceil_div(size - banks, 128) * 128 + banks
 
 
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
-    """The configuration that needs the least; of tiles, those of the fewest registers."""
+    """Return the configuration that needs least; its tiles are those of the fewest registers."""
     base = {
         "template": CudaChannelsToeplitz.name,
         "warp_channels": 4,
@@ -233,7 +251,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Whether a unit has threads and registers for the resident blocks."""
+    """Return whether a unit has threads and registers for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = _registers(workload, config) - SPARED
     return (
@@ -244,12 +262,15 @@ def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _warps(registers: int, limits: DeviceLimits) -> int:
-    """Of so many registers a thread, that a unit has room for: each quarter as many."""
+    """Return for how many warps a unit has registers, if each thread takes ``registers``.
+
+    Each quarter of a unit holds as many warps.
+    """
     return limits.registers_per_unit // (4 * limits.warp_size * registers) * 4
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors that are whole vectors; of the short ones, the longest."""
+    """Return divisors of the channels that are whole vectors; of short ones only the longest."""
     least, most = CHANNELS
     divisors = [n for n in range(VECTOR, most + 1, VECTOR) if workload.C % n == 0]
     short = [n for n in divisors if n < least]
@@ -257,46 +278,49 @@ def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Channels that are neither few nor many, if there are such."""
+    """Return numbers of channels that are neither few nor many, if there are any."""
     found = [n for n in _channels(workload) if CHANNELS[0] <= n <= 128]
     return found or _channels(workload)[:1]
 
 
 def _lines(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Of eight columns: one, a row, a half and a quarter of it."""
+    """Return how many lines of eight columns a block may have.
+
+    It is one, or as many as cover a row, half of it or a quarter of it.
+    """
     whole = ceil_div(workload.out_width, 8)
     return sorted({1} | {n for parts in (1, 2, 4) if (n := ceil_div(whole, parts)) <= 16})
 
 
 def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
-    """Of strips that share a plane out evenly, as whole tiles."""
+    """Return the heights of strips that share a plane out evenly, in whole tiles."""
     height = workload.out_height
     return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
 
 
 def _reach(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Input rows from the first to the last that a tile meets."""
+    """Return the input rows from the first to the last that a tile meets."""
     return (tile - 1) * workload.stride + workload.used[0].span
 
 
 def _parts(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Input columns that a tile reaches, by fours."""
+    """Return the input columns that a tile reaches, by fours."""
     return ceil_div((4 // tile - 1) * workload.stride + workload.used[1].span, 4)
 
 
 def _met(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
-    """Input rows that meet some tap of a tile."""
+    """Return the input rows that meet some tap of a tile."""
     rows, taps = range(tile), range(workload.near[0])
     return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
 
 
 def _fragments(config: Config) -> int:
-    """Of a block, for each of its channels."""
+    """Return the fragments of a block, for each of its channels."""
     return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))
 
 
 def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
-    """The share of a block's tiles that is of some plane, on average."""
+    """Return the share of a block's tiles that belongs to some plane, on average."""
     fragments = ceil_div(_fragments(config), config["fragments"]) * config["fragments"]
     across = ceil_div(workload.out_width, 8 * config["lines"])
     computed = (
@@ -306,7 +330,7 @@ def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: taps, sums, an input row, addresses."""
+    """Return the estimated registers: taps, sums, an input row, addresses."""
     tile, fragments = config["tile_rows"], config["fragments"]
     parts = _parts(workload, tile)
     ring = ceil_div(_reach(workload, tile), tile * workload.stride)

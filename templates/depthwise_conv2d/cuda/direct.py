@@ -1,4 +1,4 @@
-"""The space of the direct form on CUDA."""
+"""Search space of the direct form on CUDA, which stages nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ REGISTERS_BESIDE_SUMS = 24
 
 
 class CudaDirect(Template[DepthwiseConv2dWorkload]):
-    """A thread sums ``columns`` neighbouring outputs of a row and reads input and weights where
-    they lie; neighbouring threads have neighbouring channels if those are last."""
+    """A thread sums ``columns`` neighbouring outputs of a row, reading input and weights in place.
+
+    Neighbouring threads have neighbouring channels if channels are last.
+    """
 
     name = "direct"
     kind = "cuda"
@@ -25,8 +27,10 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for what the forms of basic workloads and ``channels``, which are faster, don't
-        know."""
+        """Accept workloads that neither ``channels`` nor the forms of basic workloads serve.
+
+        Those are faster.
+        """
         faster = workload.is_basic or channels.serves(workload)
         return super().applies(workload, limits) and not faster
 

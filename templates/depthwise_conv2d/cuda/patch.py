@@ -1,4 +1,4 @@
-"""The space of direct sums in register patches on CUDA."""
+"""Search space of direct sums in register patches on CUDA."""
 
 from __future__ import annotations
 
@@ -17,20 +17,29 @@ MAX_UNROLLED = 4000
 MAX_LANES = 32
 MAX_WEIGHT_REGISTERS = 64
 SPARE_REGISTERS = 16
-"""So many registers of the estimate the compiler can save before it spills."""
+"""How many of the estimated registers the compiler can save before it spills."""
 CHAIN_ERROR = 1.5e-7
-"""The largest error of a few million float32 sums of n positive products, relative to the sum and
-to sqrt(n)."""
+"""The largest error of a few million float32 sums of n positive products.
+
+It is relative to the sum times sqrt(n).
+"""
 
 
 class CudaPatch(Template[DepthwiseConv2dWorkload]):
-    """A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs in registers
-    (``schedules/patch.cu``) and goes over the input rows that are inside the plane. A block takes
-    ``patches_down`` by ``patches_across`` patches of ``images`` times ``channels`` planes.
-    ``edges`` says whether each place along a row has code of its own, for the taps inside the
-    plane, or whether rows are padded with zeros. ``lanes`` says in what neighbouring lanes differ,
-    ``unroll`` whether the rows of the kernel are unrolled, too, and ``output`` whether sums go
-    through shared memory, to be written in the order of memory."""
+    """A thread sums a patch of outputs in registers (``schedules/patch.cu``).
+
+    It goes over the input rows that are inside the plane. Knobs:
+
+    - ``rows_per_thread``, ``columns_per_thread``: size of a patch.
+    - ``patches_down``, ``patches_across``: patches of a block in each of its planes.
+    - ``images``, ``channels``: images of a block, and channels of each.
+    - ``edges``: "exact": each place along a row has code of its own, for the taps inside the plane;
+      "padded": rows are padded with zeros, and all places share the code.
+    - ``lanes``: whether neighbouring lanes have neighbouring planes or columns.
+    - ``unroll``: "rows" unrolls the rows of the kernel, too.
+    - ``weights``: where a thread keeps its weights if the kernel's rows are unrolled.
+    - ``output``: "shared" brings sums to shared memory, to write them in the order of memory.
+    """
 
     name = "patch"
     kind = "cuda"
@@ -38,7 +47,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for basic workloads with five near taps or more along either side."""
+        """Accept basic workloads on CUDA with five near taps or more along either side."""
         return limits.kind == "cuda" and max(workload.near) >= 5 and workload.is_basic
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -181,15 +190,17 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
 
 def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether each row of taps is summed separately, because one sum of all is too inexact."""
+    """Return whether each row of taps is summed separately, because one sum is too inexact."""
     taps_h, taps_w = workload.near
     met = min(taps_h, workload.H) * min(taps_w, workload.W)
     return CHAIN_ERROR * math.sqrt(met) > workload.error_of_sums(met)
 
 
 class Layout:
-    """What follows from a configuration, as ``patch.cu`` lays it out. A property reads only the
-    knobs that it needs."""
+    """A configuration's threads, memory and work, as ``patch.cu`` lays them out.
+
+    A property reads only the knobs that it needs, so that constraints can be judged early.
+    """
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
         self._workload = workload
@@ -197,7 +208,7 @@ class Layout:
 
     @property
     def section(self) -> int:
-        """Threads at one place along a row: whole warps."""
+        """Return the threads at one place along a row, in whole warps."""
         config = self._config
         patches = config["images"] * config["channels"] * config["patches_down"]
         return ceil_div(patches, 32) * 32
@@ -212,7 +223,7 @@ class Layout:
 
     @property
     def tiles(self) -> int:
-        """Tiles of a plane."""
+        """Return the tiles of a plane."""
         return self._tiles_down * self._tiles_across
 
     @property
@@ -223,7 +234,7 @@ class Layout:
 
     @property
     def words(self) -> int:
-        """32-bit words of shared memory."""
+        """Return the 32-bit words of shared memory."""
         workload, config = self._workload, self._config
         rows, columns = _patch(config)
         taps_h, taps_w = workload.near
@@ -241,12 +252,12 @@ class Layout:
 
     @property
     def near_rows(self) -> int:
-        """The most input rows that an output row needs."""
+        """Return the most input rows that an output row needs."""
         return min(self._workload.near[0], self._workload.H)
 
     @property
     def pairs(self) -> int:
-        """Multiply-adds of a row of outputs and a row of inputs."""
+        """Return the multiply-adds of a row of outputs and a row of inputs."""
         patches = ceil_div(self._workload.out_width, self._config["columns_per_thread"])
         if self._config["edges"] == "padded":
             return int(self._pairs(0) * patches)
@@ -255,18 +266,18 @@ class Layout:
 
     @property
     def unrolled(self) -> int:
-        """Multiply-adds in the code."""
+        """Return the multiply-adds in the code."""
         places = [0] if self._config["edges"] == "padded" else list(self._codes())
         row = sum(self._pairs(place) for place in places)
         times = 1
-        if self._config["unroll"] == "rows":  # of a patch as high as the plane, those it meets
+        if self._config["unroll"] == "rows":  # a patch of the plane's height meets fewer
             whole = self._workload.out_height <= self._config["rows_per_thread"]
             times = self.near_rows if whole else self._workload.near[0]
         return int(row * self._config["rows_per_thread"] * times)
 
     @property
     def loads(self) -> int:
-        """Reads of 16 bytes for what ``pairs`` counts."""
+        """Return the reads of 16 bytes for the multiply-adds that ``pairs`` counts."""
         rows, columns = _patch(self._config)
         taps = self._workload.near[1]
         segment = self._segment
@@ -276,7 +287,10 @@ class Layout:
 
     @property
     def registers(self) -> int:
-        """Estimated: sums, the shorter of inputs and weights, what streams by, addresses."""
+        """Return the estimated registers of a thread.
+
+        They are sums, the shorter of inputs and weights, what streams by, and addresses.
+        """
         rows, columns = _patch(self._config)
         taps, segment = self._workload.near[1], self._segment
         kept = segment if rows > 1 else min(segment, taps)
@@ -290,7 +304,7 @@ class Layout:
 
     @property
     def _segment(self) -> int:
-        """The most inputs of a row that a patch needs."""
+        """Return the most inputs of a row that a patch needs."""
         columns = self._config["columns_per_thread"]
         segment = (columns - 1) * self._workload.stride + self._workload.near[1]
         if self._config["edges"] == "exact":
@@ -308,7 +322,7 @@ class Layout:
         return ceil_div(self._workload.out_width, columns)
 
     def _codes(self) -> dict[int, int]:
-        """Places along a row with code of their own, and how many patches take it."""
+        """Return the places along a row with code of their own, and how many patches take each."""
         workload, columns = self._workload, self._config["columns_per_thread"]
         step, left = columns * workload.stride, workload.near[1] // 2
         patches = ceil_div(workload.out_width, columns)
@@ -321,7 +335,7 @@ class Layout:
         return found | dict.fromkeys(range(max(first, whole), patches), 1)
 
     def _pairs(self, place: int) -> int:
-        """Multiply-adds of a patch's row of outputs at a place, and a row of inputs."""
+        """Return the multiply-adds of a patch's row of outputs at a place, and a row of inputs."""
         workload, columns = self._workload, self._config["columns_per_thread"]
         taps = workload.near[1]
         if self._config["edges"] == "padded":
@@ -337,7 +351,7 @@ def _patch(config: Config) -> tuple[int, int]:
 
 
 def _shares(extent: int, most: int) -> list[int]:
-    """The extent, its half, quarter and so on, rounded up; those up to ``most``."""
+    """Return the extent, its half, quarter and so on, rounded up, those up to ``most``."""
     found = {1}
     while extent > 1:
         if extent <= most:
@@ -347,7 +361,7 @@ def _shares(extent: int, most: int) -> list[int]:
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Where a thread that unrolls the kernel's rows keeps its weights."""
+    """Return where a thread that unrolls the kernel's rows can keep its weights."""
     few = _weight_registers(workload) <= MAX_WEIGHT_REGISTERS
     return ["shared", "registers"] if few else ["shared"]
 

@@ -1,4 +1,4 @@
-"""The space of strips of rows on CUDA."""
+"""Search space of strips of rows on CUDA."""
 
 from __future__ import annotations
 
@@ -14,19 +14,30 @@ from templates.template import Config, Template
 MAX_TAPS = 81
 MAX_TAPS_WIDE = 15
 MAX_UNROLLED = 3136
-MAX_AREA = 1156  # of a plane that is staged whole
-MAX_REGISTERS = 232  # as estimated
-SMALL = 4  # outputs for each thread that the device can hold
+MAX_AREA = 1156  # the most elements of a plane that is staged whole
+MAX_REGISTERS = 232  # the most registers that a thread may be estimated to need
+SMALL = 4  # the most outputs for each thread that the device holds, if "registers" is a knob
 
 
 class CudaRows(Template[DepthwiseConv2dWorkload]):
-    """A thread sums a strip of ``rows`` by ``columns`` outputs, sliding down the input rows with
-    the plane's weights in registers (``schedules/rows.cu``). It ``reads`` them from global
-    memory, ``ahead`` rows before they are used (0: when the compiler likes), or, as whole rows,
-    from shared memory, where the block has copied ``planes`` planes, as many of each of
-    ``images`` images. ``staging`` is how: through registers, by asynchronous copies of vectors,
-    or in bulk by the copy engine, which also takes the results. ``strips`` share their code or
-    have each its own, in which the compiler knows what is padding."""
+    """A thread sums a strip of outputs, sliding down the input rows (``schedules/rows.cu``).
+
+    The plane's weights are in its registers. Knobs:
+
+    - ``rows``, ``columns``: size of a strip, which has whole rows if they come from shared memory.
+    - ``reads``: whether input rows come from global or from shared memory.
+    - ``ahead``: how many rows before its use a row is read from global memory; 0 leaves it to the
+      compiler.
+    - ``threads``: threads of a block that reads global memory.
+    - ``registers``: "enough" lets a thread that reads global memory take as many as its code asks
+      for.
+    - ``planes``, ``images``: planes that a block copies, an equal number from each of its images.
+    - ``staging``: how planes are copied: through registers, by asynchronous copies of vectors, or
+      in bulk by the copy engine, which also takes the results.
+    - ``strips``: "alike": strips share their code; "each": each has its own, in which the compiler
+      knows what is padding.
+    - ``stores``: how results are cached.
+    """
 
     name = "rows"
     kind = "cuda"
@@ -34,7 +45,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for basic workloads whose weights fit into a thread's registers."""
+        """Accept basic workloads on CUDA whose weights fit into a thread's registers."""
         height, width = workload.near
         fits = height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
         return limits.kind == "cuda" and fits and workload.is_basic
@@ -172,12 +183,14 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the threads of a block."""
     if config["reads"] == "shared":
         return int(config["planes"] * _strips(workload, config))
     return int(config["threads"])
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the blocks of the grid."""
     planes = workload.B * workload.C
     if config["reads"] == "shared":
         return ceil_div(planes, config["planes"])
@@ -186,7 +199,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """32-bit words of shared memory, as ``rows.cu`` lays them out; one if it needs none."""
+    """Return the 32-bit words of shared memory, as ``rows.cu`` lays them out; at least 1."""
     if config["reads"] == "global":
         return 1
     areas = (workload.H * workload.W, workload.out_height * workload.out_width)
@@ -199,7 +212,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
-    """Registers of one fetched input row, as ``rows.cu`` cuts it into vectors."""
+    """Return the registers of one fetched input row, as ``rows.cu`` cuts it into vectors."""
     size, left = BYTES_PER_ELEMENT[workload.dtype], workload.near[1] // 2
     vector = _vector(workload.W, columns * workload.stride, size)
     sides = (left, max(0, left - workload.stride + 1))
@@ -210,7 +223,7 @@ def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
 
 
 def _vector(width: int, columns: int, size: int) -> int:
-    """The longest vector that divides a plane's rows and a thread's columns."""
+    """Return the longest vector that divides a plane's rows and a thread's columns."""
     vector = 16 // size
     while width % vector or columns % vector:
         vector //= 2
@@ -218,8 +231,11 @@ def _vector(width: int, columns: int, size: int) -> int:
 
 
 def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
-    """How many planes a block may stage: none if planes are large or rows long, or if there is a
-    residual, which would have to be staged too."""
+    """Return how many planes a block may stage.
+
+    None are staged if planes are large or rows long, or if there is a residual, which would have to
+    be staged too.
+    """
     if workload.H * workload.W > MAX_AREA or workload.W > 32 or workload.residual:
         return []
     return [
@@ -230,7 +246,10 @@ def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int
 
 
 def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
-    """How planes get to shared memory. Data that is converted on the way goes through registers."""
+    """Return the ways in which planes get to shared memory on this device.
+
+    Elements that are converted on the way go through registers.
+    """
     capability = int(limits.arch.removeprefix("sm_"))
     since = {"registers": 0, "async": 80, "bulk": 90}
     return [
@@ -245,11 +264,13 @@ def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _divides(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether a block has as many channels of each image, with none left over."""
     planes, images = config["planes"], config["images"]
     return bool(images == 1 or (planes % images == 0 and workload.C % (planes // images) == 0))
 
 
 def _each(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether strips can have code of their own."""
     strips = _strips(workload, config)
     return bool(
         strips > 1
@@ -259,6 +280,7 @@ def _each(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _strips_aligned(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether strips in shared memory begin at a vector's boundary."""
     planes = (
         (workload.H, workload.W, config["rows"] * workload.stride),
         (workload.out_height, workload.out_width, config["rows"]),
@@ -270,11 +292,12 @@ def _strips_aligned(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the columns of a strip."""
     return workload.out_width if config["reads"] == "shared" else int(config["columns"])
 
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Input rows of a strip."""
+    """Return the input rows of a strip."""
     return int((config["rows"] - 1) * workload.stride + workload.near[0])
 
 
@@ -288,7 +311,7 @@ def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: weights, sums, input rows in use and on the way, addresses."""
+    """Return the estimated registers: weights, sums, input rows held and fetched, addresses."""
     columns, rows = _columns(workload, config), config["rows"]
     if config["reads"] == "shared":
         return int(_taps(workload) + rows * columns + 2 * workload.W + 20)
@@ -299,5 +322,6 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _all_at_once(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    """Return whether the device can hold all blocks at once."""
     block = _registers(workload, config) * threads(workload, config)
     return blocks(workload, config) <= limits.registers_per_unit // block * limits.units

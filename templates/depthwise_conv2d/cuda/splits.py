@@ -1,4 +1,4 @@
-"""The space of AutoTVM's splits on CUDA."""
+"""Search space of AutoTVM's splits on CUDA."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from templates.template import Config, Template
 
 
 class CudaSplits(Template[DepthwiseConv2dWorkload]):
-    """What seed 003 lets AutoTVM choose. It names the choices and their number, 2,880 for its
-    shape: even splits of rows and columns between blocks and threads, splits and order of
-    the taps, sums in registers or in the output itself, input and weights through shared memory
-    or directly from global, and how many steps a loop may have to be unrolled."""
+    """The choices that seed 003 leaves to AutoTVM.
+
+    The seed names them, and their number for its shape, 2,880: even splits of rows and columns
+    between blocks and threads, splits and order of the taps, sums in registers or in the output
+    itself, input and weights by way of shared memory or straight from global memory, and how many
+    steps a loop may have to be unrolled.
+    """
 
     name = "splits"
     kind = "cuda"
@@ -24,7 +27,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """For float32 only and without an epilogue, because sums may be in the output itself."""
+        """Accept float32 without an epilogue, because sums may be in the output itself."""
         return limits.kind == "cuda" and workload.dtype == "float32" and workload.is_plain
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -103,6 +106,6 @@ def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _split(extent: int, most: int) -> list[int]:
-    """The split with the most threads, up to ``most``."""
+    """Return the split into blocks and threads with the most threads, up to ``most``."""
     inner = max(n for n in range(1, most + 1) if extent % n == 0)
     return [extent // inner, inner]

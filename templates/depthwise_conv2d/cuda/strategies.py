@@ -1,4 +1,4 @@
-"""The space of the lecture's strategies on CUDA."""
+"""Search space of the strategies of seed 002, a lecture on tiled convolution, on CUDA."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from templates.template import Config, Template
 
 STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 LONGEST_PASS = 48
-"""Rows and columns of taps: with 16 by 16 threads, two by two outputs each and a stride of two,
-the tile fits 48 KB."""
+"""The most rows and columns of taps in a pass.
+
+With 16 by 16 threads, two by two outputs each and a stride of 2, the tile then fits into 48 KB.
+"""
 
 
 class CudaStrategies(Template[DepthwiseConv2dWorkload]):
-    """Which threads load the halo of a block's tile, and how much each does, as in a lecture on
-    tiled convolution. ``halo_global``: the tile is in shared memory, its halo is read from
-    global memory. ``halo_shared``: both are in shared memory, and some threads load more than once.
-    ``idle_threads``: a thread for each input of the tile, and those over the halo do not compute.
-    ``several_outputs``: as halo_shared, with ``rows_per_thread`` by ``columns_per_thread``
-    outputs a thread."""
+    """Strategies for the halo of a block's tile: which threads load it, and how much each loads.
+
+    - ``halo_global``: the tile is in shared memory, and its halo is read from global memory.
+    - ``halo_shared``: both are in shared memory, and some threads load more than once.
+    - ``idle_threads``: each input of the tile has a thread, and threads over the halo do not
+      compute.
+    - ``several_outputs``: as ``halo_shared``, with ``rows_per_thread`` by ``columns_per_thread``
+      outputs a thread.
+    """
 
     name = "strategies"
     kind = "cuda"
@@ -31,7 +36,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     by_default = False
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Without an epilogue and bfloat16, as in the lecture."""
+        """Accept what the lecture computes: no epilogue, and no bfloat16."""
         return limits.kind == "cuda" and workload.is_plain and workload.dtype != "bfloat16"
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -112,12 +117,12 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
 
 
 def outputs_per_thread(config: Config) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the rows and columns of outputs of a thread."""
     return int(config.get("rows_per_thread", 1)), int(config.get("columns_per_thread", 1))
 
 
 def tile(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
-    """Rows and columns of outputs a block."""
+    """Return the rows and columns of outputs of a block."""
     threads = config["threads_y"], config["threads_x"]
     if config["strategy"] == "idle_threads":
         chunks = taps_per_pass(workload, config)
@@ -133,8 +138,11 @@ def tile(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
 
 
 def taps_per_pass(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
-    """Rows and columns of taps for which a tile is loaded, evenly many in each pass; of the
-    threads that cover a halo as well, at least half a side computes."""
+    """Return the rows and columns of taps for which a tile is loaded at a time.
+
+    Passes are of about equal length. If threads cover the halo as well, a pass is so short that at
+    least half of them along each side compute.
+    """
     longest = LONGEST_PASS, LONGEST_PASS
     if config["strategy"] == "idle_threads":
         longest = config["threads_y"] // 2 + 1, config["threads_x"] // 2 + 1

@@ -1,4 +1,4 @@
-"""The space of the tiled form on CUDA."""
+"""Search space of the tiled form on CUDA, which stages tiles in shared memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ MAX_UNROLLED = 3136
 
 
 class CudaTiled(Template[DepthwiseConv2dWorkload]):
-    """A block of ``planes`` by ``threads_y`` by ``threads_x`` threads stages the input tile of
-    its planes with halo in shared memory (rows padded to 16 bytes if ``row_pitch`` is
-    aligned). A thread sums a patch of ``rows_per_thread`` by ``columns_per_thread`` outputs,
-    reading shared memory directly or through registers."""
+    """A block stages the input tile of its planes, with its halo, in shared memory.
+
+    It has ``planes`` by ``threads_y`` by ``threads_x`` threads. A thread sums a patch of
+    ``rows_per_thread`` by ``columns_per_thread`` outputs. ``staging`` says whether it reads shared
+    memory directly or by way of registers, and ``row_pitch`` whether staged rows are padded to 16
+    bytes ("aligned").
+    """
 
     name = "tiled"
     kind = "cuda"
@@ -28,7 +31,10 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, if the least tile fits into shared memory; not for what ``channels`` serves."""
+        """Accept workloads whose smallest tile fits into shared memory.
+
+        Workloads that ``channels`` serves are left to it.
+        """
         return (
             super().applies(workload, limits)
             and not channels.serves(workload)
@@ -127,7 +133,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
 
 
 def _smallest() -> Config:
-    """That which stages least, as far as any device can run it."""
+    """Return the configuration that stages least and that any device can run."""
     return {
         "planes": 1,
         "threads_y": 1,
@@ -146,11 +152,13 @@ def _threads(config: Config) -> int:
 
 
 def _patch(config: Config) -> int:
+    """Return the outputs of a thread."""
     outputs: int = config["rows_per_thread"] * config["columns_per_thread"]
     return outputs
 
 
 def _tile(config: Config) -> tuple[int, int]:
+    """Return the rows and columns of outputs of a block."""
     return (
         config["threads_y"] * config["rows_per_thread"],
         config["threads_x"] * config["columns_per_thread"],
@@ -170,7 +178,7 @@ def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, the input rows and weights in flight, addresses."""
+    """Return the estimated registers: sums, the input rows and weights in flight, addresses."""
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
     _, taps = workload.used
     segment = (columns - 1) * workload.stride + taps.span
@@ -179,6 +187,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the multiply-adds in the code."""
     height, width = workload.near
     taps = height * width if config["unroll"] == "rows" else width
     return _patch(config) * taps

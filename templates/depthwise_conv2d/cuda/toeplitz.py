@@ -1,4 +1,4 @@
-"""The space of the tensor-core form on CUDA."""
+"""Search space of the tensor-core form for planes on CUDA."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ from templates.template import Config, Template
 MIN_KERNEL = 5
 MAX_TILES = 8
 STEPS_PER_ERROR = {"short": 4.8e6, "long": 3e7}
-"""Steps that the tensor cores, which truncate (2.3e-8 of a sum of positive terms for each step),
-may sum for each unit of error."""
+"""How many steps the tensor cores may add up in one sum, for each unit of error.
+
+They truncate, by 2.3e-8 of a sum of positive terms for each step.
+"""
 
 
 class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
-    """For each row of taps a product of input rows and a Toeplitz matrix
-    (``schedules/toeplitz.cu``). A fragment of 16 rows holds ``fragment_rows`` output rows of
-    16 / ``fragment_rows`` images, a group; a warp sums ``groups_per_warp`` of them by
-    ``column_tiles`` of eight columns, and ``image_groups`` of a block are the same rows of other
-    images; ``arithmetic`` says in which halves float32 is split, and whether the low halves are
-    multiplied too; ``steps`` whether a step with eight columns of zeros is half a step; ``sums``
-    whether the tensor cores sum some rows of taps, or all; ``taps`` whether each row of them is
-    loaded for all groups of a warp, or slides through registers from one group, a row of 16
-    images, to the next."""
+    """A row of taps is a product of input rows and a Toeplitz matrix (``schedules/toeplitz.cu``).
+
+    A fragment of 16 rows holds a group: ``fragment_rows`` output rows of each of 16 /
+    ``fragment_rows`` images. Knobs:
+
+    - ``fragment_rows``: see above.
+    - ``warps``: warps of a block.
+    - ``groups_per_warp``: groups that a warp sums.
+    - ``column_tiles``: width of a group, in tiles of eight columns.
+    - ``image_groups``: groups of a block that cover the same rows, of different images.
+    - ``arithmetic``: the halves into which float32 is split, and whether low halves are multiplied
+      too.
+    - ``steps``: "halved": a step with eight columns of zeros becomes half a step.
+    - ``sums``: "short": the tensor cores add up only some rows of taps in one sum; "long": all.
+    - ``taps``: "loaded": each row of taps is loaded for all groups of a warp; "sliding": it slides
+      through registers from one group, a row of 16 images, to the next.
+    """
 
     name = "toeplitz"
     kind = "cuda"
@@ -38,8 +48,11 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on, whose tensor cores read 8x8 tiles; for kernels
-        that fill some of a Toeplitz matrix, and fit in shared memory with what they meet."""
+        """Accept basic workloads with kernels that fill enough of a Toeplitz matrix.
+
+        The device needs compute capability 7.5, from which on tensor cores read 8x8 tiles, and
+        shared memory for the taps and the inputs that they meet.
+        """
         return (
             limits.kind == "cuda"
             and workload.is_basic
@@ -106,7 +119,10 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Up to 32 columns and 64 rows of one image, as half of the shared memory has room for."""
+        """Return up to 32 columns and 64 rows of one image.
+
+        They take at most half of the shared memory if possible.
+        """
         config = _smallest(workload, limits)
         tiles = max(tiles for tiles in _column_tiles(workload) if tiles <= 4)
         for warps in (1, 2, 4):
@@ -210,7 +226,7 @@ class Layout:
 
     @cached_property
     def tap_rows(self) -> float:
-        """That a warp goes through, on average: those that meet the plane."""
+        """Return how many rows of taps meet the plane, which a warp goes through, on average."""
         s, last = self._workload.stride, self._workload.out_height - 1
         starts = range(0, last + 1, self._warp_rows)
         some = starts[:: ceil_div(len(starts), 64)]
@@ -224,7 +240,7 @@ class Layout:
 
     @cached_property
     def steps_of_tap_row(self) -> float:
-        """Of a group, all its tiles; half a step is one half."""
+        """Return the steps of a group's tiles for a row of taps; half a step counts as one half."""
         half = 1 if self._config["steps"] == "halved" else 2
         return sum(half if chunks == 1 else 2 for chunks in self._chunks_of_steps) / 2
 
@@ -234,7 +250,10 @@ class Layout:
 
     @property
     def _chunks_of_steps(self) -> list[int]:
-        """Of each step of each tile that has any: chunks that are not all zero."""
+        """Return how many chunks of each step are not all zero, 1 or 2, for all tiles.
+
+        Steps that have none are left out.
+        """
         found = []
         for tile in range(self._config["column_tiles"]):
             start = self._origin - self._workload.stride * tile - self._first
@@ -244,14 +263,17 @@ class Layout:
 
     @property
     def sums(self) -> list[str]:
-        """Those to choose from."""
+        """Return the values of ``sums`` to choose from, the shortest first."""
         if self._tap_rows("short") > 2 * self.reach:
             return ["long"]
         return ["short", "long"] if self._tap_rows("long") > 2 * self.reach else ["short"]
 
     @property
     def tap_rows_per_sum(self) -> int:
-        """All, or so many that truncation stays well below the error."""
+        """Return how many rows of taps are added up in one sum.
+
+        It is all of them, or few enough to keep truncation well below the error.
+        """
         return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
 
     def _tap_rows(self, sums: str) -> int:
@@ -261,7 +283,7 @@ class Layout:
 
     @property
     def registers(self) -> int:
-        """Estimated: sums and totals, fragments, taps, addresses."""
+        """Return the estimated registers: sums and totals, fragments, taps, addresses."""
         groups, tiles = self._config["groups_per_warp"], self._config["column_tiles"]
         sums = 2 if self._config["sums"] == "short" else 1
         fragments, taps = 4 * self.halves * min(groups, 2), self.halves * self.distances
@@ -271,7 +293,7 @@ class Layout:
 
 
 def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Those that share a row out evenly."""
+    """Return the numbers of tiles that share a row out evenly."""
     whole = ceil_div(workload.out_width, 8)
     return [
         tiles
@@ -281,7 +303,7 @@ def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def _smallest(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-    """The configuration that needs the least shared memory."""
+    """Return the configuration that needs the least shared memory."""
     return _summed(
         workload,
         {
@@ -299,37 +321,49 @@ def _smallest(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config
 
 
 def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
-    """The configuration with the shorter of the sums it may choose from."""
+    """Return the configuration with the shortest sums that it can have."""
     return config | {"sums": Layout(workload, config).sums[0]}
 
 
 def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
+    """Return the arithmetics that keep max_error."""
     return arithmetics(workload, _met(workload), limits)
 
 
 def _met(workload: DepthwiseConv2dWorkload) -> int:
-    """Taps that an output at the middle of the plane meets."""
+    """Return the taps that an output at the middle of the plane meets."""
     return min(workload.kernel[0], workload.H) * min(workload.kernel[0], workload.W)
 
 
 def _neighbours(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Whether the groups of a warp are neighbouring rows, of which the next input row meets the
-    same taps one row on."""
+    """Return whether the groups of a warp are neighbouring rows.
+
+    The next input row then meets the same taps one row on.
+    """
     ones = (config["fragment_rows"], config["image_groups"], workload.stride)
     return config["groups_per_warp"] > 1 and ones == (1, 1, 1)
 
 
 def _steps(limits: DeviceLimits) -> list[str]:
-    """Steps are half as long before compute capability 8.0, so that none needs zeros."""
+    """Return the values of ``steps`` to choose from.
+
+    Before compute capability 8.0 steps are half as long, so that none needs zeros.
+    """
     return ["halved", "whole"] if capability(limits) >= 80 else ["halved"]
 
 
 def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> list[str]:
-    """Long sums if they are as exact. Before compute capability 8.0 a step is two additions."""
+    """Return the values of ``sums`` that are exact enough on this device.
+
+    Before compute capability 8.0 a step is two additions, so only the shortest are.
+    """
     sums = Layout(workload, config).sums
     return sums if capability(limits) >= 80 else sums[:1]
 
 
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
-    """Of a thread, estimated; a unit's quarters have as many each."""
+    """Return the most registers that a thread may be estimated to need.
+
+    A unit's registers and warps are shared out evenly among its four quarters.
+    """
     return min(208, limits.registers_per_unit // (128 * ceil_div(warps, 4)))

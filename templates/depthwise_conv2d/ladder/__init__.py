@@ -1,5 +1,7 @@
-"""The ladder of depthwise 2-D convolution: the steps of the seed documents, in their order.
-Listing them imports no TVM."""
+"""Ladder of depthwise 2-D convolution: the steps of the seed documents, in their order.
+
+Listing them imports no TVM.
+"""
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.rung import Document, Rung

@@ -1,4 +1,4 @@
-"""The naive schedule, with which every comparison begins."""
+"""Naive program and schedule, with which every comparison begins."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from templates.kernels.one_by_one import one_by_one
 
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
-    """The unscheduled program: y[b, c, i, j] the sum over the taps of a guarded sample times a
-    weight. If the dtype is not float32, or there is an epilogue, sums are a stage of their own. Of
-    a gradient see ``gradients``."""
+    """Return the unscheduled program, a TIR function.
+
+    Forward, y[b, c, i, j] is the sum over the taps of a guarded sample times a weight. The sums are
+    a stage of their own if the dtype is not float32 or there is an epilogue. Gradients are computed
+    as in ``templates.depthwise_conv2d.gradients``.
+    """
     if not workload.is_forward:
         return gradients.computation(workload)
     return guarded(workload, _is_one_stage(workload))
@@ -26,6 +29,8 @@ def _is_one_stage(workload: DepthwiseConv2dWorkload) -> bool:
 
 
 def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """One output at a time, each tap guarded and read from memory; on CUDA a thread for each
-    output, in blocks of 256."""
+    """Return the naive schedule: one output at a time, each tap guarded and read from memory.
+
+    On CUDA each output has a thread, in blocks of 256.
+    """
     return one_by_one(computation(workload), {"y": len(workload.output.shape)}, kind)

@@ -1,5 +1,7 @@
-"""The strategies of seed 002, a lecture on tiled convolution, in two dimensions: blocks of 16 by 16
-threads, two by two outputs a thread if there are several."""
+"""Rungs of seed 002, a lecture on tiled convolution, in two dimensions.
+
+Blocks have 16 by 16 threads. A thread of ``several_outputs`` has two by two outputs.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,28 @@ SEVERAL = 2
 
 
 def halo_from_global(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """The tile's inputs in shared memory; the halo is read from global memory."""
+    """Put the tile's inputs in shared memory, and read the halo from global memory."""
     return _rung(workload, kind, "halo_global")
 
 
 def halo_in_shared_many_loads(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """As many threads as outputs; tile and halo in shared memory, several loads a thread."""
+    """Use as many threads as outputs.
+
+    Tile and halo are in shared memory, with several loads a thread.
+    """
     return _rung(workload, kind, "halo_shared")
 
 
 def one_load_idle_threads(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """As many threads as the tile has inputs, one load each; those over the halo do not compute.
-    A kernel of more than 9 by 9 takes several passes."""
+    """Use as many threads as the tile has inputs, one load each.
+
+    Threads over the halo do not compute. A kernel of more than 9 by 9 takes several passes.
+    """
     return _rung(workload, kind, "idle_threads")
 
 
 def several_outputs(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """Two by two outputs a thread, so that a tile has less halo for its size."""
+    """Give each thread two by two outputs, so that a tile has less halo for its size."""
     return _rung(
         workload, kind, "several_outputs", rows_per_thread=SEVERAL, columns_per_thread=SEVERAL
     )

@@ -1,5 +1,4 @@
-"""The steps of seed 003: depthwise convolution in TVM, from one block for each image to one
-thread for each output."""
+"""Rungs of seed 003: from one block for each image to one thread for each output."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ TILE = 16
 
 
 def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """A block for each image of the batch."""
+    """Bind a block for each image of the batch."""
     sch = Schedule(computation(workload))
     b, *_ = sch.get_loops(sch.get_sblock("y"))
     Grid(sch, kind).blocks(b)
@@ -21,7 +20,7 @@ def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
 
 
 def v1(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """A block for each plane: images along one axis of the grid, channels along the other."""
+    """Bind a block for each plane: images along one axis of the grid, channels along the other."""
     sch = Schedule(computation(workload))
     b, c, *_ = sch.get_loops(sch.get_sblock("y"))
     Grid(sch, kind).blocks(b, c)
@@ -29,7 +28,7 @@ def v1(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
 
 
 def v2(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """Images and channels fused along one axis of the grid, rows along the other."""
+    """Fuse images and channels along one axis of the grid, with rows along the other."""
     sch = Schedule(computation(workload))
     b, c, i, *_ = sch.get_loops(sch.get_sblock("y"))
     Grid(sch, kind).blocks(sch.fuse(b, c), i)
@@ -37,7 +36,7 @@ def v2(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
 
 
 def v3(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """Sixteen by sixteen threads a block, which walks along its rows."""
+    """Use sixteen by sixteen threads a block, which walks along its rows."""
     sch = Schedule(computation(workload))
     b, c, i, j, *_ = sch.get_loops(sch.get_sblock("y"))
     i_outer, i_inner = sch.split(i, [None, TILE])
@@ -49,7 +48,7 @@ def v3(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
 
 
 def v4(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
-    """A block for each tile of sixteen by sixteen outputs."""
+    """Use a block for each tile of sixteen by sixteen outputs."""
     sch = Schedule(computation(workload))
     b, c, i, j, *_ = sch.get_loops(sch.get_sblock("y"))
     i_outer, i_inner = sch.split(i, [None, TILE])

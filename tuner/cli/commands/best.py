@@ -1,4 +1,4 @@
-"""``tuner best``: what was found for a shape."""
+"""``tuner best``: show the best that was found for a shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def best(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look a shape up."""
+    """Print the best of a workload; with ``match=predicted``, find one first if there is none."""
     from db.results import best as bests
     from templates import restriction
     from tuner.errors import TunerError

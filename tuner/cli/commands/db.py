@@ -1,4 +1,4 @@
-"""``tuner db``: the database as a whole."""
+"""``tuner db``: back up, restore, prune and check the database."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the database while service and workers go on. FILE appears when it is whole and has
-    been read again. Of PostgreSQL, say which command does it."""
+    """Copy the database while the service and workers go on.
+
+    FILE appears when the copy is complete and has been read again. For PostgreSQL, say which
+    command makes a copy.
+    """
     from db.upkeep import backup as copies
     from tuner.settings import Settings
 
@@ -39,8 +42,11 @@ def restore(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put a copy in the place of the database, once it has been found whole and was brought to this
-    version's tables. The database that was there is kept beside it."""
+    """Replace the database by a copy.
+
+    The copy is checked and its tables are brought to this version before it takes the database's
+    place. The replaced database is kept beside it.
+    """
     from db.upkeep import backup as copies
     from tuner.settings import Settings
 
@@ -61,8 +67,11 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete old trials, lists and artifacts. Each best stays, with its job, its trial and its
-    artifacts, and so do the last jobs, by which new searches begin."""
+    """Delete old trials, lists of configurations and artifacts.
+
+    Each best is kept, with its job, its trial and its artifacts, and so are the last jobs, from
+    which new searches learn.
+    """
     from db.upkeep.prune import prune as delete_old
     from db.upkeep.space import reclaim
 
@@ -87,8 +96,10 @@ def prune(
 
 
 def check(as_json: JsonOption = False) -> None:
-    """Read all of the database and say what is wrong with it; the exit code is 1 where anything
-    is. Nothing is changed."""
+    """Read the whole database and say what is wrong with it.
+
+    The exit code is 1 if anything is wrong. Nothing is changed.
+    """
     from db.sql.engine import open_engine
     from db.sql.sqlite_file import must_exist
     from db.upkeep.check import check as look

@@ -1,4 +1,4 @@
-"""``tuner doctor``: this machine."""
+"""``tuner doctor``: check what this machine has for tuning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from tuner.cli.common import JsonOption, console, examples, print_json
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine has and what is missing."""
+    """Say what this machine has and what is missing.
+
+    The exit code is 1 if something is missing without which nothing can be tuned.
+    """
     from tuner.cli import doctor as examination
     from tuner.settings import Settings
 

@@ -1,4 +1,4 @@
-"""``tuner serve`` and ``tuner worker``: the two processes of an installation."""
+"""``tuner serve`` and ``tuner worker``: run the two processes of an installation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def worker(
         str | None, typer.Option(metavar="KEY", help="of those servers, as h200")
     ] = None,
 ) -> None:
-    """Take jobs from the database and run them on this machine's device, or, with --rpc-tracker,
-    build here and measure on the devices of other machines."""
+    """Take jobs from the database and run them on this machine's device.
+
+    With --rpc-tracker, build here and measure on the devices of other machines.
+    """
     import structlog
 
     from tuner.build.linker import must_link
@@ -84,6 +86,10 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
 
 
 def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
+    """Run a worker process for each GPU, each with a share of the builders.
+
+    If metrics are served, each worker has a port of its own, from TUNER_METRICS_PORT upwards.
+    """
     import structlog
 
     from tuner.worker.supervise import supervise
@@ -115,7 +121,7 @@ def serve(
         **os.environ,
         "TUNER_HOST": host,
         "TUNER_PORT": str(port),
-        # found where this program is, not in the working directory: other projects have an api too
+        # so that our api is found, not a package of that name in the working directory
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     command = [sys.executable, "-P", "-m", "api"]

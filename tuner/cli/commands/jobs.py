@@ -1,4 +1,4 @@
-"""``tuner jobs``: what was ordered, how far it is, and changing one's mind."""
+"""``tuner jobs``: list, show, wait for and cancel jobs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 TRIALS_PER_PAGE = 1000
 POLL_SECONDS = 0.5
 UNHEARD_SECONDS = 10.0
-"""A worker that was started together with a wait needs a moment until it is seen."""
+"""Seconds before a wait reports that no worker takes the job: one that has just been started needs
+a moment to register."""
 
 
 def _begun(*states: JobState) -> Callable[[str], list[tuple[str, str]]]:
+    """Return a completion function for the ids of jobs in these states."""
+
     def begun(incomplete: str) -> list[tuple[str, str]]:
         from db.read.job_ids import begun
 
@@ -65,7 +68,7 @@ def list_jobs(
     as_json: JsonOption = False,
     **others: Any,
 ) -> None:
-    """The jobs, newest first: id, state, trials, best so far, shape."""
+    """List jobs, newest first: id, state, trials, best so far, shape."""
     import templates
     from db import queue
     from db.queue.takers import beside
@@ -96,7 +99,7 @@ def show_one(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """One job: where it stands, its best so far, why it waits or failed."""
+    """Show one job: its state, its best so far, why it waits or why it failed."""
     from tuner.cli.job_report import show_job, show_trial, trial_json
 
     with database() as engine:
@@ -124,8 +127,10 @@ def wait(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a job has succeeded, with a bar on standard error. The exit code is 1 if it fails
-    or is cancelled. Stopping the wait stops no job."""
+    """Wait until a job has succeeded, with a progress bar on standard error.
+
+    The exit code is 1 if the job fails or is cancelled. If the wait is stopped, the job goes on.
+    """
     from tuner.cli.job_report import show_job
     from tuner.errors import TunerError
     from tuner.terminal.bar import JobBar
@@ -153,7 +158,10 @@ def wait(
 
 
 def cancel(job: UnendedJobArgument, as_json: JsonOption = False) -> None:
-    """Stop a job, a running one within a trial. What was measured is kept."""
+    """Cancel a job.
+
+    A running job stops after the trial at hand. What was measured is kept.
+    """
     from db import queue
 
     with database() as engine:
@@ -167,6 +175,7 @@ def cancel(job: UnendedJobArgument, as_json: JsonOption = False) -> None:
 
 
 def _job(engine: Engine, begun: str) -> Job:
+    """Return the job whose id begins with ``begun``."""
     from db.queue import jobs
 
     return jobs.get(engine, jobs.named(engine, begun))
@@ -182,7 +191,7 @@ def _newest(engine: Engine) -> Job:
 
 
 def _beside(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
-    """Its device, and why no living worker can take it."""
+    """Return the job's device, and why no living worker can take it; each may be None."""
     from db.queue.takers import beside
 
     return beside(engine, [job])[0]

@@ -1,4 +1,4 @@
-"""``tuner keys``: who may use the service, and how."""
+"""``tuner keys``: make, list and revoke the API keys of the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def create(
         float | None, typer.Option(min=0.001, max=MAX_DAYS, help="it expires after so many days")
     ] = None,
 ) -> None:
-    """Make a key. It is written to standard output, once: only its hash is stored."""
+    """Make an API key and print it.
+
+    It can't be shown again, because only its hash is stored.
+    """
     from db.access import keys
 
     with database() as engine:
@@ -39,7 +42,7 @@ def create(
 
 
 def list_keys(as_json: JsonOption = False) -> None:
-    """The keys: id, scope, whether it is valid, name, when it was made."""
+    """List the API keys: id, scope, state, name, when each was made and when it expires."""
     from db.access import keys
 
     with database() as engine:
@@ -59,7 +62,10 @@ def list_keys(as_json: JsonOption = False) -> None:
 def revoke(
     key: Annotated[str, typer.Argument(metavar="NAME|ID", help="as `tuner keys list` says")],
 ) -> None:
-    """Make a key good for nothing; a running service knows within a second."""
+    """Revoke an API key.
+
+    A running service refuses it within a second.
+    """
     from db.access import keys
 
     with database() as engine:

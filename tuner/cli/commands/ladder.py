@@ -1,4 +1,4 @@
-"""``tuner ladder``: the seed documents' steps, measured here."""
+"""``tuner ladder``: measure the seed documents' steps on this machine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ def ladder(
     as_json: JsonOption = False,
     svg: Annotated[Path | None, typer.Option(help="draw it into this file")] = None,
 ) -> None:
-    """Build, check and time every rung here, beside the tuned best and the peers; store the table.
-    Without a shape it is the document's own, or the first document's."""
+    """Build, check and time every rung here, beside the tuned best and the peers.
+
+    The table is stored and printed. Without a shape, it is that of the document, by default of the
+    first one.
+    """
     from tuner.build.linker import must_link
     from tuner.config import can_be_written
     from tuner.device.detect import detect
@@ -63,6 +66,7 @@ def ladder(
 
 
 def _shape_to_climb(operator: str, given: dict[str, Any]) -> Workload:
+    """Return the workload of the document that is given, or of the operator's first document."""
     from tuner.ladder.ladder import rungs_of
 
     return rungs_of(operator, given["document"])[0].document.workload

@@ -1,4 +1,4 @@
-"""``tuner model``: many workloads as one order."""
+"""``tuner model``: tune the layers of a model as one order, and list, show and cancel models."""
 
 from __future__ import annotations
 
@@ -88,10 +88,13 @@ def tune(
     as_json: JsonOption = False,
     **others: Any,
 ) -> None:
-    """Order a job for each workload of a file or of a model, and have all of them run; here, or by
-    a service. A model that is named is built with random weights, and called on the CPU without
-    data, so this machine needs no GPU for it. A workload that is tuned already is not tuned again.
-    The exit code is 1 if a job does not succeed."""
+    """Order a job for each workload of a file or a model and run them all.
+
+    They run here, or with --service by the workers of a service. A model that is named is built
+    with random weights and called on the CPU without data, so that this machine needs no GPU for
+    it. A workload that is tuned already is not tuned again. The exit code is 1 if a job does not
+    succeed.
+    """
     from tuner.cli.model_report import show_model
     from tuner.cli.workloads_of import workloads_of
     from tuner.errors import ModelFailed
@@ -111,6 +114,7 @@ def tune(
 
 
 def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+    """Order the model in the database and run its jobs in this process."""
     from db import models
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
@@ -142,6 +146,7 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
 
 
 def _at(service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+    """Order the model from the service at a URL and wait until its workers have run the jobs."""
     from tuner.client import Client
     from tuner.errors import ModelFailed
     from tuner.process.stopping import Stopped
@@ -164,7 +169,7 @@ def list_models(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The models, newest first: id, state, jobs that have ended, trials, name."""
+    """List models, newest first: id, state, jobs that have ended, trials, name."""
     from db import models
     from db.contract.model import ModelListed
     from tuner.cli.model_report import show_models
@@ -184,7 +189,7 @@ def list_models(
 
 
 def show_one(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """One model: its layers, their bests beside PyTorch's times, and what is gained."""
+    """Show one model: its layers, their bests beside PyTorch's times, and the gain."""
     from db import models
     from tuner.cli.model_report import show_model
 
@@ -197,8 +202,10 @@ def show_one(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def cancel(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Stop a model's jobs, but for those that are wanted by others, too. What was measured is
-    kept."""
+    """Cancel a model's jobs, except those that other orders share.
+
+    What was measured is kept.
+    """
     from db import models
 
     with database() as engine:

@@ -1,4 +1,4 @@
-"""``tuner export`` and ``tuner import``: logs and kernels to take along, logs from elsewhere."""
+"""``tuner export`` and ``tuner import``: write logs or a package of kernels, and read logs."""
 
 from __future__ import annotations
 
@@ -56,9 +56,12 @@ def export(
         str | None, typer.Option("--name", help="of a package: its name, by default the folder's")
     ] = None,
 ) -> None:
-    """Write a log of what was measured: our own JSON lines, MetaSchedule's database, AutoTVM's log,
-    or Kernel Tuner's T4 results. Or, with --package, the kernels of a model, a list or all bests as
-    a Python package that needs neither this program nor TVM."""
+    """Write a log of what was measured, or the bests' kernels as a Python package.
+
+    A log has the form of our own JSON lines, MetaSchedule's database, AutoTVM's log or Kernel
+    Tuner's T4 results. With --package, the kernels of a model, of a list or of all bests are
+    written as a Python package, which needs neither this program nor TVM.
+    """
     import templates
     from db.queue import jobs
     from db.records.records import Filters
@@ -98,7 +101,10 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 def _package(
     folder: Path, filters: Filters, model: str | None, file: Path | None, given: str | None
 ) -> None:
-    """Say what is in it, and what was left out and why."""
+    """Write the bests' kernels as a package, and say what it holds and what was left out and why.
+
+    Raises NotTuned if there is no kernel to write.
+    """
     from tuner.client.local import Local
     from tuner.errors import NotTuned
     from tuner.package import folder as packages
@@ -120,12 +126,12 @@ def _package(
     packages.write(folder, name, found)
     devices = sorted({str(each.row["device"]) for each in found.kernels})
     show(f"{folder}: {len(found.kernels)} kernels for {', '.join(devices)}")
-    where = folder if folder.is_absolute() else f"./{folder}"  # or pip asks an index for that name
+    where = folder if folder.is_absolute() else f"./{folder}"  # without ./ pip would ask an index
     show(f"to use it: pip install {where}; python -m {name.replace('-', '_')}.check")
 
 
 def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
-    """Those of a model or of a list; None of neither."""
+    """Return the workloads of a stored model or of a list in a file; None if neither is given."""
     import templates
     from db import models
     from db.contract.order import Terms
@@ -154,9 +160,11 @@ def import_log(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Have a log's configurations measured here: a job for each of its shapes is stored. Its times
-    are not believed; only what a worker finds right and fast can be best. Of AutoTVM's logs and of
-    T4 results the shapes are taken, each as an order to tune it."""
+    """Have a log's configurations measured here, with a job for each of its shapes.
+
+    The log's times are not used: only what a worker finds right and fast can become a best. From
+    AutoTVM's logs and T4 results only the shapes are taken, each as an order to tune it.
+    """
     import templates
     from db.records.listed import IMPORTED
     from tuner.cli import records
@@ -183,7 +191,7 @@ def import_log(
 
 
 def _announce(log: Log) -> None:
-    """What is about to be ordered, and what is not."""
+    """Print which shapes of the log will be tuned, and which records are refused and why."""
     if log.shapes:
         many = "shape" if len(log.shapes) == 1 else "shapes"
         show(f"{log.format}, {log.records} records: {len(log.shapes)} {many} to tune")
@@ -195,7 +203,7 @@ def _announce(log: Log) -> None:
 
 
 def _json(log: Log, jobs: Sequence[tuple[Job, bool]]) -> dict[str, object]:
-    """The same fields as the answer to ``POST /records``, without its links."""
+    """Return the fields of the answer to ``POST /records``, without its links."""
     from db.records.listed import IMPORTED
 
     return {

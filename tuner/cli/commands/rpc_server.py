@@ -1,4 +1,4 @@
-"""``tuner rpc-server``: this machine's device for workers elsewhere, by TVM's RPC tracker."""
+"""``tuner rpc-server``: offer this machine's device to workers elsewhere, by TVM's RPC tracker."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tuner.cli.common import Target, TargetOption, address, examples
 from tuner.process.stopping import Stopped, stop_on_signals
 
 PORT = 9091
-"""TVM's own choice for a server."""
-EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # looked for, not bound
+"""TVM's own default for a server."""
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # only compared with --host
 
 
 def rpc_server(
@@ -30,8 +30,11 @@ def rpc_server(
         typer.Option(metavar="all|0,1,…", help="a server for each of these GPUs"),
     ] = None,
 ) -> None:
-    """Let workers measure on this machine's device. Whoever reaches the port can run programs
-    here: TVM's RPC has neither keys nor encryption."""
+    """Let workers measure on this machine's device.
+
+    Anyone who reaches the port can run programs here, because TVM's RPC has neither keys nor
+    encryption.
+    """
     import structlog
 
     from tuner.device.gpus import chosen
@@ -52,7 +55,7 @@ def rpc_server(
     _must_be_here(host)
     must_answer(where)
     given = {"tracker": where, "key": key, "host": host, "port": port}
-    # where a server listens everywhere, the tracker takes the address that it comes from
+    # if a server listens on all addresses, the tracker uses the one from which it connects
     given |= {"address": None if host in EVERYWHERE else host, "target": kind}
     command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]
     stop_on_signals()
@@ -64,7 +67,10 @@ def rpc_server(
 
 
 def _must_be_here(host: str) -> None:
-    """Raises BadParameter. TVM's server would end with a traceback, again and again."""
+    """Raise BadParameter if nothing can listen on this address.
+
+    TVM's server would otherwise end with a traceback, and be restarted again and again.
+    """
     try:
         for family, kind, _, _, at in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
             with socket.socket(family, kind) as tried:

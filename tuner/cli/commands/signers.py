@@ -1,4 +1,4 @@
-"""``tuner signers``: the keys that the workers of a database sign with."""
+"""``tuner signers``: list and withdraw the keys with which the workers of a database sign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.cli.common import JsonOption, database, examples, print_json, say, sh
 
 
 def list_signers(as_json: JsonOption = False) -> None:
-    """The keys: fingerprint, 64 digits, the host that registered it first, since when."""
+    """List the signing keys: fingerprint, public key, host that registered it first, date."""
     from db.results import signers
 
     with database() as engine:
@@ -29,8 +29,11 @@ def list_signers(as_json: JsonOption = False) -> None:
 def withdraw(
     key: Annotated[str, typer.Argument(metavar="FINGERPRINT|KEY", help="as `list` says")],
 ) -> None:
-    """Take a key off the list, as one that was stolen. What it signed is served no more, and new
-    clients are not told of it; those that have pinned it run `tuner trust` again."""
+    """Withdraw a signing key, for example one that was stolen.
+
+    What it signed is no longer served, and new clients do not learn of it. Clients that have pinned
+    it must run `tuner trust` again.
+    """
     from db.results import signers
 
     with database() as engine:

@@ -1,4 +1,4 @@
-"""``tuner trust``: the keys whose libraries are loaded from a service."""
+"""``tuner trust``: show and pin the keys whose libraries are loaded from a service."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ def trust(
     url: Annotated[str, typer.Argument(metavar="URL", help="of the service")],
     yes: Annotated[bool, typer.Option("--yes", help="accept them without being asked")] = False,
 ) -> None:
-    """Show the keys that a service has, and pin them in the place of those that were pinned for it.
-    Compare the fingerprints with what its workers say when they start."""
+    """Show the keys that a service has, and pin them in place of those that were pinned for it.
+
+    Compare the fingerprints with those that its workers log when they start.
+    """
     from tuner.client.client import Client
     from tuner.errors import UntrustedSigner
     from tuner.library.pins import Pins
@@ -40,6 +42,7 @@ def trust(
 
 
 def _show(state: str, key: str, whose: str) -> None:
+    """Print one key with its fingerprint; ``state`` is pinned, new or gone."""
     from db.results.signed import fingerprint
 
     show(f"{state:7} {fingerprint(key)}  {key}  {whose}")

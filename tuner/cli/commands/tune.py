@@ -1,4 +1,4 @@
-"""``tuner tune``: a job ordered and run here."""
+"""``tuner tune``: order a job and run it in this process."""
 
 from __future__ import annotations
 
@@ -43,12 +43,15 @@ def tune(
     as_json: JsonOption = False,
     **others: Any,
 ) -> None:
-    """Submit a job to the database and run it in this process; stopped, it gives the job back."""
+    """Submit a job to the database, run it in this process and print the best.
+
+    If the process is stopped, it gives the job back.
+    """
     print_best(tuned(workload, said(target, cold, template, retune, others)), as_json)
 
 
 def tuned(workload: Workload, how: Terms) -> Best:
-    """The best of that order, run in this process."""
+    """Run the order in this process and return the best, of an earlier job if that answers it."""
     from db.results import best as bests
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
@@ -82,7 +85,10 @@ def tuned(workload: Workload, how: Terms) -> Best:
 
 
 def _what_becomes_of(engine: Engine, job: Job) -> str:
-    """Of a job that was given back; who is asked may have it cancelled."""
+    """Return a message that says what becomes of a job that was given back.
+
+    If another worker continues the job and there is a terminal, ask whether to cancel it.
+    """
     from db import queue
     from db.sql.errors import StorageError
     from tuner.worker.in_process import goes_on, how_to_cancel
@@ -92,7 +98,7 @@ def _what_becomes_of(engine: Engine, job: Job) -> str:
     goes_on_there = f"stopped here; another worker goes on with job {job.id}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return f"{goes_on_there}; {how_to_cancel(job)}"
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C is an answer, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C means no
     try:
         if typer.confirm(f"{goes_on_there}. Cancel it?", err=True):
             queue.cancel(engine, job.id)

@@ -1,4 +1,4 @@
-"""All gradients at once on a CPU, written in TIR."""
+"""The programs of ``CpuBackward``, written in TIR."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
-MAX_CHUNK = 512  # products that are added up in one sum of float32
-NEAR = 32  # tiles whose sums are added up before they are added to those of the others
-TAPS = 8  # whose sums are in registers together
+MAX_CHUNK = 512  # products that are added up in one float32 sum
+NEAR = 32  # tiles whose sums are added up before they are added to the total
+TAPS = 8  # taps whose sums are in registers at the same time
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
@@ -31,8 +31,12 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program:
-    """One function: a task for each part and vector of channels, then the sums of the parts. Places
-    of a tile are those of :class:`Frame`; in buffers a place has the numbers of ``channels``."""
+    """Builder of the program, one function: a task for each part and block of channels, then the
+    sums over the parts.
+
+    The places of a tile are those of :class:`Frame`. A place has ``channels`` neighbouring numbers
+    in a buffer.
+    """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         self.workload, self.frame = workload, Frame.of(workload)
@@ -97,7 +101,8 @@ class _Program:
             self._leave(part, c)
 
     def _stage_weights(self, c: Any) -> None:
-        """Taps in the order in which they meet samples, then the bias, each as a vector."""
+        """Stage the taps in the order in which they meet samples, then the bias, each as a vector
+        of ``lanes``."""
         workload, N = self.workload, self.workload.N
         self.weights = ir.sblock_alloc_buffer(((N + 1) * self.lanes,), "float32")
         of_lane = 1 if is_last(workload) else 0
@@ -143,18 +148,18 @@ class _Program:
         return (b * extent + i) * C + c if is_last(self.workload) else (b * C + c) * extent + i
 
     def _ahead(self, t: int) -> int:
-        """How many numbers behind the first tap's tap t's is staged."""
+        """Return how many numbers behind the first tap's sample tap t's sample is staged."""
         return t * self.workload.dilation * self.channels
 
     def _vectors(self, places: int) -> int:
-        """Of so many places."""
+        """Return the number of vectors in so many places."""
         return places * self.channels // self.lanes
 
     def _weight(self, t: int, lane: Any) -> Any:
         return self.weights[t * self.lanes + lane]
 
     def _derive(self) -> None:
-        """The sums' gradients, of the sums."""
+        """Compute a tile's sums, and multiply the staged gradients by the derivative there."""
         N = self.workload.N
         with ir.serial(0, self._vectors(self.outputs)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
@@ -165,7 +170,8 @@ class _Program:
             ir.buffer_store(self.s.buffer, self.s.buffer[at] * slope(self.workload, total), [at])
 
     def _add_sums(self) -> None:
-        """Products with what each tap meets, and the bias's."""
+        """Add a tile to the gradients of weight and bias: for each tap the products with the
+        samples that it meets, for the bias the gradients alone."""
         numbers = list(range(self.sums))
         vectors = self._vectors(self.places)
         for first in range(0, self.sums, TAPS):
@@ -213,7 +219,7 @@ class _Program:
                     ir.buffer_store(output, value, [place])
 
     def _leave(self, part: Any, c: Any) -> None:
-        """The part's sums, those of a channel beside each other."""
+        """Store the part's sums; those of one channel are neighbours."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
             if is_last(self.workload):

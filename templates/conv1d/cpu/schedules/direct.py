@@ -1,4 +1,4 @@
-"""The direct form on a CPU: vector registers of outputs, one broadcast tap at a time."""
+"""The programs of ``CpuDirect``: vector registers of outputs, one broadcast tap at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overlap-save Fourier form on a CPU, written in TIR: butterflies of whole vector registers."""
+"""The programs of ``CpuFft``, written in TIR: butterflies of whole vector registers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from templates.kernels.parameters import buffers, flat, whole
 PARTS = (0, 1)  # real and imaginary
 
 Pass = Callable[[int, Any, int, int], None]
-"""(level, first row, rows, step): ``step`` rows lie between the legs of the level's butterflies."""
+"""A pass over rows, of (level, first row, number of rows, step): the inputs of a butterfly of this
+level are ``step`` rows apart."""
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
@@ -30,12 +31,14 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program:
-    """One function: a table of the roots of unity, the spectrum of the weights (in correlation
-    form, at negative indices), then a task for each few pairs of blocks; for several rows of the
-    output one filter after the other.
+    """Builder of the program, one function.
 
-    A task's forward transform leaves its frequencies in the order in which decimation in frequency
-    finds them; the weights' spectrum has the same order, and the inverse takes it back. The
+    It fills a table of the roots of unity. Then, for each output channel in turn, it transforms the
+    weights (in correlation form, at negative indices) and runs a task for each ``pairs`` pairs of
+    blocks.
+
+    A task's forward transform leaves the frequencies in the order in which decimation in frequency
+    finds them. The weights' spectrum has the same order, and the inverse transform undoes it. The
     passes go depth first, so that all but the first and last find their rows in the nearest cache.
     """
 
@@ -50,12 +53,13 @@ class _Program:
             # with u for the taps in the order in which they meet the samples, the sum over t of
             # x[i + t - left] u[t] is that over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s]
             self.M, self.N, self.left = self.N, self.M, self.M - self.N + self.left
-        # samples that no output meets would leave their rounding errors
+        # samples that no output meets would contribute nothing but rounding errors
         self.met = min(self.M, workload.length + self.N - 1 - self.left)
         self.backwards = self.swapped and workload.kind == "correlate"
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
         self.n = self.points // self.lanes
-        # a row after each leg of the first pass, or a power of two puts them all in one cache set
+        # One more row after each leg of the first pass: legs a power of two apart would share one
+        # cache set.
         self.rows = self.n + self.factors[0]
 
     def function(self) -> Any:
@@ -87,7 +91,8 @@ class _Program:
         return builder.get()
 
     def _fill_roots(self) -> None:
-        """exp(-2 pi i k / n): the first 2^b times one root are the next 2^b, in float64."""
+        """Fill ``roots`` with exp(-2 pi i k / n) for k < n. In float64, the first 2^b roots times
+        root 2^b give the next 2^b."""
         exact = ir.sblock_alloc_buffer((2 * self.n,), "float64")
         ir.buffer_store(exact, tirx.const(1.0, "float64"), [0])
         ir.buffer_store(exact, tirx.const(0.0, "float64"), [1])
@@ -104,8 +109,8 @@ class _Program:
             ir.buffer_store(self.roots, ir.Cast("float32", exact[k]), [k])
 
     def _transform_weights(self, f: Any, half: Any) -> None:
-        """The spectra of phases -lanes..-1 (half 0) and 0..lanes-1, scaled by 1/n. Phase d of row
-        m is tap -(m * lanes + d) mod points, for tap t acts from index -t."""
+        """Compute the weights' spectra of phases -lanes..-1 (half 0) or 0..lanes-1 (half 1), scaled
+        by 1/n. Phase d of row m is tap -(m * lanes + d) mod points, as tap t is at index -t."""
         N, lanes, points = self.N, self.lanes, self.points
         turned = self.swapped or self.workload.kind == "convolve"
         with ir.sblock("weights"):
@@ -167,7 +172,8 @@ class _Program:
         base: Any = 0,
         size: int = 0,
     ) -> None:
-        """Depth first over the factors, ``middle`` at the rows that the last has finished."""
+        """Emit the passes of all factors, depth first: ``forward``, ``middle`` on the rows that the
+        last factor's pass has finished, and ``inverse``."""
         size = size or self.n
         rest = size // self.factors[level]
         step = rest + 1 if level == 0 else rest
@@ -182,7 +188,7 @@ class _Program:
             inverse(level, base, size, step)
 
     def _forward(self, level: int, size: int, source: Rows, target: Rows) -> None:
-        """A pass of decimation in frequency: butterflies, then twiddles."""
+        """Emit a pass of decimation in frequency: butterflies, then twiddles."""
         radix = self.factors[level]
         with ir.serial(0, size // radix) as j:
             here, there = source.move(j), target.move(j)
@@ -192,7 +198,7 @@ class _Program:
                     there.store(j, leg, lane, self._twiddled(value, j, leg, size, radix, False))
 
     def _inverse(self, level: int, size: int, source: Rows, target: Rows) -> None:
-        """The pass that undoes _forward, but for a factor of the radix."""
+        """Emit the pass that undoes ``_forward``, but for a factor of the radix."""
         radix = self.factors[level]
         with ir.serial(0, size // radix) as j:
             here, there = source.move(j), target.move(j)
@@ -215,8 +221,8 @@ class _Program:
         return multiply(value, root, conjugate)
 
     def _multiply(self, work: Any, one: int, row: Any) -> None:
-        """y[lane] = sum over phases l of x[l] * weights[lane - l], for one frequency of every pair,
-        in place."""
+        """Multiply one frequency of every pair by the weights, in place: y[lane] is the sum over
+        phases l of x[l] * weights[lane - l]."""
         lanes = self.lanes
         here, weights = ir.Bind(row * (2 * lanes)), ir.Bind(row * (4 * lanes) + lanes)
         places = [(pair, part) for pair in range(self.pairs) for part in PARTS]
@@ -245,8 +251,8 @@ class _Program:
                     ir.buffer_store(work, sums[place * lanes + lane], [target])
 
     def _first(self, pair: Any, target: Rows, edge: Any) -> None:
-        """The first pass, straight from the input; through a guarded copy at its ends, or
-        everywhere if it is read backwards."""
+        """Emit the first pass, straight from the input. It reads a guarded copy at the input's
+        ends, or everywhere if the input is read backwards."""
         start = ir.Bind(pair * (2 * self.new) - self.left)
         if self.backwards:
             self._first_copied(start, target, edge)
@@ -270,8 +276,8 @@ class _Program:
         self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
     def _last(self, pair: Any, source: Rows, edge: Any) -> None:
-        """The last pass, straight to the output; through a guarded copy at its end, or everywhere
-        if there is an epilogue."""
+        """Emit the last pass, straight to the output. It writes a guarded copy at the output's end,
+        or everywhere if there is an epilogue."""
         start = ir.Bind(pair * (2 * self.new))
         if self.workload.has_epilogue:
             self._last_copied(start, source, edge)
@@ -298,13 +304,16 @@ class _Program:
     def _block(
         self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None
     ) -> Rows:
-        """The rows of a signal."""
+        """Return the rows of the pair of blocks of which one begins at element ``start`` and the
+        other ``imaginary`` elements later; of one block and zeros, if that is None."""
         leg = self.n // self.factors[0] * self.lanes
         return Rows(buffer, start, self.lanes, leg, imaginary, limit)
 
 
 def _within(count: Any, most: int) -> Any:
-    """``count``, from 0 to ``most``. A loop has no more turns than there are elements, because
-    LLVM would mask the others, and a masked vector on a page that is not there takes a processor
-    a microsecond."""
+    """Return ``count``, clamped to the range from 0 to ``most``.
+
+    It bounds loops to the elements that exist. LLVM would mask the turns beyond them, and a masked
+    vector on an unmapped page takes a processor a microsecond.
+    """
     return tirx.max(0, tirx.min(count, most))

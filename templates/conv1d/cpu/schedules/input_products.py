@@ -1,4 +1,4 @@
-"""The input's gradient of dense channels on a CPU, as products."""
+"""The programs of ``CpuInputProducts``: the input's gradient of dense channels, as products."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Product):
-    """Lines are channels, columns samples of a phase in all signals, and a sheet is a phase:
-    samples that leave the same remainder when divided by the stride meet the same taps. A chunk is
-    of filters at one of these."""
+    """Product of which lines are channels, columns are the samples of a phase in all signals, and a
+    sheet is a phase.
+
+    A phase is the samples with the same remainder modulo the stride, which meet the same taps. A
+    chunk is some filters at one of these taps.
+    """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any], *extents: int) -> None:
         super().__init__(workload, config, *extents)
         self.sheets = phases(workload)
         self.each = ceil_div(workload.M, workload.stride)
         self.common = math.gcd(workload.stride, workload.dilation)
-        self.apart = workload.stride // self.common  # taps from one that meets a sample to the next
+        self.apart = workload.stride // self.common  # from one tap that meets a phase to the next
         self.parts = ceil_div(workload.out_channels, self.depth)
 
     def chunks(self, sheet: Any) -> Any:
@@ -72,7 +75,7 @@ class _Program(Product):
         return self.input_place(b, line, m), m < workload.M
 
     def _first(self, sheet: Any) -> Any:
-        """The first tap that meets the phase, N if none does."""
+        """Return the first tap that meets the samples of a phase, or N or more if none does."""
         behind = (sheet + self.workload.left) % self.workload.stride
         inverse = pow(self.workload.dilation // self.common, -1, self.apart)
         found = (behind // self.common).astype("int64") * inverse % self.apart

@@ -1,4 +1,5 @@
-"""The input's gradient of dense channels on a CPU: ``signals`` of the turned convolution."""
+"""The programs of ``CpuInputSignals``: those of ``CpuSignals`` for the gradient as a forward
+convolution."""
 
 from __future__ import annotations
 
@@ -15,12 +16,15 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Program):
-    """Of the gradient's arguments: what is added to sums there are here the sums themselves."""
+    """Builder of the program of ``turned(workload)``, which takes the gradient's arguments.
+
+    ``added``, which are bias and residual of a forward workload, are here the forward's sums.
+    """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         super().__init__(turned(workload), config)
         self.taken = workload
-        if workload.activation != "none":  # what is read is no operand yet
+        if workload.activation != "none":  # staging multiplies by the derivative
             self.is_staged |= self.lies_staged
             self.lies_staged = False
 

@@ -1,4 +1,4 @@
-"""A product on a CPU, written in TIR: lines by columns, summed over depths."""
+"""Product: a matrix product on a CPU, written in TIR, of lines by columns, summed over depths."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
-GROUP = 64  # chunks whose sums are one
+GROUP = 64  # chunks whose sums are added up before they are added to the result
 ZERO = tirx.const(0.0, "float32")
 Element = Callable[[Any], Any]
-"""The element of a line or a column at a place of the chunk."""
+"""The element of a line or a column at a depth of the chunk, which counts from 0."""
 
 
 class Product(ABC):
-    """One function: a task for each tile of each of the ``sheets``. Depths come in chunks. Sums of
-    a chunk are added to those of 64 chunks, these to the result."""
+    """Builder of a program, one function with a task for each tile of each of the ``sheets``.
+
+    Depths come in chunks: the sums of a chunk are added to those of its group of 64 chunks, and a
+    group's sums to the result. Subclasses say how many chunks there are, and give the elements of a
+    ``line`` and of a ``column`` in a chunk.
+    """
 
     sheets: int
 
@@ -45,11 +49,12 @@ class Product(ABC):
 
     @abstractmethod
     def chunks(self, sheet: Any) -> Any:
-        """How many there are."""
+        """Return the number of chunks of a sheet."""
 
     @abstractmethod
     def chunk(self, sheet: Any, number: Any) -> tuple[Any, Any]:
-        """What names it, and how many depths it has."""
+        """Return what identifies chunk ``number`` for ``line`` and ``column``, and how many depths
+        it has, at most ``depth``."""
 
     @abstractmethod
     def line(self, chunk: Any, line: Any) -> Element: ...
@@ -59,10 +64,11 @@ class Product(ABC):
 
     @abstractmethod
     def place(self, sheet: Any, line: Any, column: Any) -> tuple[Any, Any]:
-        """Where in the output a sum belongs, and whether it is of the output."""
+        """Return the flat index of a result in the output, and whether it is in the output at
+        all."""
 
     def input_place(self, b: Any, c: Any, i: Any) -> Any:
-        """Where a sample lies in the convolution's input."""
+        """Return the flat index of a sample in the convolution's input."""
         return self._flat(b, c, i, self.workload.C, self.workload.M)
 
     def output_place(self, b: Any, c: Any, i: Any) -> Any:
@@ -125,7 +131,8 @@ class Product(ABC):
     def _stage(
         self, sheet: Any, chunk: Any, depths: Any, lines: tuple[Any, Any], columns: tuple[Any, Any]
     ) -> None:
-        """``left[depth, line]`` and ``right[column, depth]``; beyond both are zeros."""
+        """Stage a chunk in ``left[depth, line]`` and ``right[column, depth]``. ``lines`` and
+        ``columns`` are a first and a count; what lies beyond stays zero."""
         with ir.serial(0, lines[1]) as line:
             element = self.line(chunk, lines[0] + line)
             with ir.serial(0, depths) as i:

@@ -9,14 +9,15 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 Complex = tuple[Any, Any]
-"""Real and imaginary part, each an expression that may be used often."""
+"""Real and imaginary part, each a bound expression, so that repeated use costs nothing."""
 
 
 def dft(values: list[Complex], sign: int) -> list[Complex]:
-    """X[k] = sum_p values[p] * exp(sign * 2 pi i p k / n) for n a power of two, emitted into the
-    open frame of the IR builder; unscaled, in natural order.
+    """Return X[k] = sum over p of values[p] * exp(sign * 2 pi i p k / n), unscaled and in natural
+    order, for n = len(values), a power of two.
 
-    Decimation in frequency: Cooley and Tukey's step with radix 4, or 2 for n = 2 and 8.
+    The code is emitted into the open frame of the IR builder. It is decimation in frequency: Cooley
+    and Tukey's step with radix 4, or radix 2 for n = 2 and 8.
     """
     n = len(values)
     if n == 1:
@@ -36,7 +37,7 @@ def dft(values: list[Complex], sign: int) -> list[Complex]:
 
 
 def multiply(a: Complex, b: Complex, conjugate: bool = False) -> Complex:
-    """a * b, or a times the conjugate of b."""
+    """Return a * b, or a times the conjugate of b."""
     (re, im), (c, s) = a, b
     if conjugate:
         return ir.Bind(re * c + im * s), ir.Bind(im * c - re * s)
@@ -62,7 +63,8 @@ def _four(values: list[Complex], sign: int) -> list[Complex]:
 
 
 def _turn(value: Complex, steps: int, n: int) -> Complex:
-    """value * exp(2 pi i steps / n), an eighth of a turn with two multiplications."""
+    """Return value * exp(2 pi i steps / n). Multiples of a quarter turn need no multiplication, odd
+    multiples of an eighth only two."""
     re, im = value
     eighths, between = divmod(8 * steps % (8 * n), n)
     if between:

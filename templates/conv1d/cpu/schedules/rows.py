@@ -1,4 +1,4 @@
-"""Where the passes of a transform find and leave their rows."""
+"""Rows: how the passes of a Fourier transform address complex rows in a buffer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from templates.kernels.conversions import narrowed, widened
 
 @dataclass(frozen=True)
 class Rows:
-    """Complex rows in a flat buffer, all distances in floats: ``row`` from one to the next,
-    ``leg`` between the inputs of a butterfly, ``imaginary`` from a real part to its other
-    (None: that is zero). Values are float32, whatever the buffer holds."""
+    """Complex rows in a flat buffer, from element ``start`` on.
+
+    Distances are in elements: ``row`` from one row to the next, ``leg`` between the inputs of a
+    butterfly, and ``imaginary`` from a real part to its imaginary part, which is zero if that is
+    None. Values are loaded as float32 and stored in the buffer's dtype.
+    """
 
     buffer: Any
     start: Any
@@ -24,10 +27,11 @@ class Rows:
     leg: int
     imaginary: int | None
     limit: int | None = None
-    """Stores from this row on are left out."""
+    """Rows from this one on are not stored; None stores all."""
 
     def move(self, rows: Any) -> Rows:
-        """The same, so many rows further on. Emits the address, for all legs to share."""
+        """Return these rows from ``rows`` rows further on. This emits the address as a variable,
+        which all legs share."""
         return replace(self, start=ir.Bind(self.start + rows * self.row))
 
     def load(self, leg: int, lane: Any) -> Complex:
@@ -37,7 +41,8 @@ class Rows:
         return re, zero if self.imaginary is None else self._load(place + self.imaginary)
 
     def store(self, j: Any, leg: int, lane: Any, value: Complex) -> None:
-        """Into row j + leg * (rows of a leg); ``start`` has been moved by j already."""
+        """Store ``value`` in row j + leg * (rows between legs). ``start`` must have been moved by j
+        already."""
         before = leg * (self.leg // self.row)
         after = before + self.leg // self.row
         if self.limit is None or after <= self.limit:

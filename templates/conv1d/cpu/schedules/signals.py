@@ -1,4 +1,4 @@
-"""Many signals and channels on a CPU, written in TIR."""
+"""The programs of ``CpuSignals``, written in TIR."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 Sample = Callable[[Any, Any, Any], Any]
-"""What the tap of a channel meets at an output of the task: of c, t and i."""
+"""The sample that tap t of channel c meets at output i of the task, of (c, t, i)."""
 ZERO = tirx.const(0.0, "float32")
 
 
@@ -37,12 +37,15 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class Program:
-    """One function: the weights with neighbouring filters beside each other, then a task for each
-    few outputs of the channels that have the same input."""
+    """Builder of the program, one function.
+
+    It reorders the weights, so that those of neighbouring filters are neighbours. Then it runs a
+    task for each range of outputs of the output channels that share an input.
+    """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
-        self.taken = workload  # whose arguments the function takes
+        self.taken = workload  # the function takes this workload's arguments
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
         self.filters: int = config["filters"]
@@ -75,7 +78,7 @@ class Program:
         return builder.get()
 
     def _order_weights(self) -> None:
-        """``taps[input, c, t, filter]`` from ``w[input, filter, c, t]``, in correlation form."""
+        """Copy ``w[input, filter, c, t]`` to ``taps[input, c, t, filter]``, in correlation form."""
         workload = self.workload
         several, summed, N = workload.multiplier, workload.summed, workload.N
         with (
@@ -90,14 +93,15 @@ class Program:
             ir.buffer_store(self.taps, widened(weight, workload.dtype), [place])
 
     def _weight(self, each: Any, f: Any, c: Any) -> Any:
-        """The row of taps by which a filter multiplies one of an input's channels."""
+        """Return the row of the weight that filter ``f`` applies to channel ``c`` of an input."""
         return (each * self.workload.multiplier + f) * self.workload.summed + c
 
     def _value(self, at: Any) -> Any:
         return widened(self.x[at], self.workload.dtype)
 
     def _task(self, b: Any, each: Any, number: Any) -> None:
-        """The outputs of a range; the last range overlaps the one before if it is not whole."""
+        """Compute a range of outputs. If the last range is not whole, it overlaps the one before
+        it."""
         workload, width = self.workload, self.lanes * self.vectors
         last = max(0, workload.length - self.outputs)
         start = ir.Bind(tirx.min(number * self.outputs, last))
@@ -126,7 +130,8 @@ class Program:
                         self._tile(source, b, each, f, start, i)
 
     def _tile_in_place(self, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
-        """A tile whose samples are read where they lie, or staged if some are padding."""
+        """Compute a tile that reads the input itself, or a staged copy if some samples are
+        padding."""
         workload, d = self.workload, self.workload.dilation
         reach = self.lanes * self.vectors + (workload.N - 1) * d
         first = ir.Bind(start + i - workload.left)
@@ -147,8 +152,8 @@ class Program:
                 self._tile(lambda c, t, j: samples[t * d + (j - i)], b, each, f, start, i)
 
     def _stage(self, samples: Any, b: Any, each: Any, start: Any) -> None:
-        """``samples[c, r, q]``: sample (start + q) * stride + r * dilation % stride of the padded
-        input; zeros, samples, zeros."""
+        """Fill ``samples[c, r, q]`` with sample (start + q) * stride + r * dilation % stride of the
+        padded input: zeros, samples, zeros."""
         workload, s = self.workload, self.workload.stride
         with ir.serial(0, workload.summed) as c, ir.serial(0, self.remainders) as r:
             row = ir.Bind((c * self.remainders + r) * self.pitch)
@@ -167,13 +172,13 @@ class Program:
                 ir.buffer_store(samples, ZERO, [row + after + q])
 
     def _staged_sample(self, samples: Any, c: Any, t: Any, i: Any) -> Any:
-        """What tap t of channel c meets at output i of the task."""
+        """Return the staged sample that tap t of channel c meets at output i of the task."""
         row = c * self.remainders + t % self.remainders
         ahead = t * self.workload.dilation // self.workload.stride
         return samples[row * self.pitch + ahead + i]
 
     def _sample(self, b: Any, each: Any, start: Any, c: Any, t: Any, i: Any) -> Any:
-        """The same where it lies."""
+        """Return that sample from the input itself, or 0 if it is padding."""
         workload = self.workload
         place = (start + i) * workload.stride + t * workload.dilation - workload.left
         at = self._place(b, each * workload.summed + c, place, workload.C, workload.M)
@@ -181,7 +186,8 @@ class Program:
         return tirx.if_then_else(tirx.all(place >= 0, place < workload.M), value, ZERO)
 
     def _tile(self, source: Sample, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
-        """``filters`` by ``vectors`` sums, over chunks of products if there are many."""
+        """Compute ``filters`` by ``vectors`` vectors of outputs. If they have many products, these
+        are summed in chunks."""
         workload = self.workload
         taps = min(workload.N, MAX_CHUNK)
         channels = min(workload.summed, max(1, MAX_CHUNK // workload.N))
@@ -221,7 +227,8 @@ class Program:
         channels: tuple[Any, Any],
         taps: tuple[Any, Any],
     ) -> None:
-        """Products of some channels and taps, given by the first and the count, are added."""
+        """Add the products of some channels and taps to ``sums``. Both ranges are a first and a
+        count."""
         workload = self.workload
         loop = self.taps_loop if isinstance(taps[1], int) else ir.serial
         with ir.serial(0, channels[1]) as some_c, loop(0, taps[1]) as some_t:
@@ -247,7 +254,7 @@ class Program:
                     ir.buffer_store(self.y, value, [at])
 
     def _place(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:
-        """Where a sample lies in a tensor of so many channels and samples."""
+        """Return the flat index of a sample in a tensor of so many channels and samples."""
         if self.workload.layout == "NWC":
             return (b * extent + i) * channels + c
         return (b * channels + c) * extent + i

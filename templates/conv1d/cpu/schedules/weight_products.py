@@ -1,4 +1,4 @@
-"""The weight's gradient of dense channels on a CPU, as a product."""
+"""The programs of ``CpuWeightProducts``: the weight's gradient of dense channels, as a product."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Product):
-    """Lines are filters, columns taps of channels, and behind them ones for the bias. A chunk is of
-    neighbouring outputs of a signal."""
+    """Product of which lines are filters and columns are taps of channels. A chunk is neighbouring
+    outputs of a signal. If there is a bias, its gradient is a last column, whose elements are 1."""
 
     sheets = 1
 

@@ -1,1 +1,1 @@
-"""The templates of gradients alone: a space a file, its schedule in ``schedules``."""
+"""The templates for gradients on CUDA: a space a file, its schedule in ``schedules``."""

@@ -1,4 +1,5 @@
-"""The space of all gradients of signals apart at once, channels last, on CUDA."""
+"""CudaBackwardChannels: the search space of all gradients in one program, channels last, on
+CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 30  # registers for addresses and the like
+BESIDE = 30  # registers for addresses and so on
 MAX_REGISTERS = 232  # as estimated
 USUAL_REGISTERS = 128
 MAX_UNROLLED = 2400  # multiply-adds of a turn
@@ -21,11 +22,15 @@ PLACES = (32, 64, 128, 256, 512, 1024, 2048)
 
 
 class CudaBackwardChannels(Template[Conv1dWorkload]):
-    """A thread has ``channels`` neighbours and goes through about ``places`` samples of a signal
-    and their outputs, of which it reads those of ``rings`` windows of taps before it uses them. It
-    makes the sums again from the samples that it holds, and takes the gradients of weight and bias
-    along in registers. What several threads of a channel leave a second launch adds up;
-    ``resident`` blocks at least have room on a unit."""
+    """All gradients of channels apart, channels last, in one pass over each signal.
+
+    A thread has ``channels`` neighbouring channels and goes through about ``places`` places of a
+    signal, that is, samples and their outputs (see ``Frame``). It works in turns of ``rings`` times
+    the span of the taps, and reads the places of a turn during the turn before. It computes the
+    sums again from the samples that it holds, and sums the gradients of weight and bias in
+    registers. If a channel has several threads, a second launch adds up their sums. Registers are
+    limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "backward_channels"
     kind = "cuda"
@@ -34,8 +39,8 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for all gradients at once, channels last, of taps whose window a thread can
-        hold."""
+        """Return whether the workload is direction backward, channels last, on CUDA, and a thread
+        can hold the window of the taps."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward"
@@ -71,7 +76,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        """With as few parts as leave each unit sixteen warps."""
+        """Return the configuration with the fewest parts that give each unit sixteen warps."""
         config: Config = {
             "template": self.name,
             "channels": 1,
@@ -118,23 +123,23 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
 
 
 def turn(workload: Conv1dWorkload, config: Config) -> int:
-    """Places between a read and its use."""
+    """Return the number of places from a read to its use."""
     return int(workload.span * config["rings"])
 
 
 def places(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a thread: whole turns."""
+    """Return the places of a thread: those of the knob, rounded up to whole turns."""
     whole = turn(workload, config)
     return ceil_div(config["places"], whole) * whole
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a signal."""
+    """Return the number of parts of a signal, each of which is one thread's."""
     return Frame.of(workload).tiles(places(workload, config))
 
 
 def count(workload: Conv1dWorkload, config: Config) -> int:
-    """Parts of a channel."""
+    """Return the number of parts of a channel in all signals."""
     return workload.B * parts(workload, config)
 
 
@@ -144,7 +149,7 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """Floats; none if a channel has one part."""
+    """Return the floats of the workspace, 0 if a channel has one part."""
     several = count(workload, config)
     return several * workload.C * (workload.N + workload.bias) if several > 1 else 0
 
@@ -155,8 +160,8 @@ def _is_held(workload: Conv1dWorkload, config: Config) -> bool:
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: samples and sums' gradients of a window, taps and their sums, what is read ahead,
-    addresses."""
+    """Return an estimate of a thread's registers: samples and sums' gradients of a window, taps and
+    their sums, elements read ahead, and addresses."""
     channels = config["channels"]
     words = ceil_div(channels * BYTES_PER_ELEMENT[workload.dtype], 4)
     each = 2 * workload.span + 2 * workload.N + 2 * workload.bias

@@ -1,4 +1,4 @@
-"""The space of all gradients of signals apart at once, on CUDA."""
+"""CudaBackwardRows: the search space of all gradients in one program, channels first, on CUDA."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 LANES = 32
-BESIDE = 14  # registers for addresses and the like, of a program bounded to few
+BESIDE = 14  # registers for addresses and so on, if the program is limited to few registers
 STEPS = (4, 8, 16, 32, 64, 128)
-FEW_PARTS = 64  # that a thread adds up by itself
+FEW_PARTS = 64  # up to so many parts, one thread adds up a sum
 
 
 class CudaBackwardRows(Template[Conv1dWorkload]):
-    """A warp goes through ``steps`` tiles of a row; a lane has ``vector`` neighbouring samples of
-    each and their outputs, which it reads ``ahead`` tiles before it uses them. It makes the sums
-    again from what its neighbours and it have read, and takes the gradients of weight and bias
-    along in registers. What several warps of a channel leave
-    a second launch adds up; ``resident`` blocks at least have room on a unit."""
+    """All gradients of channels apart, channels first, in one pass over each row.
+
+    A warp goes through ``steps`` tiles of a row. Of each tile, a lane has ``vector`` neighbouring
+    samples and their outputs (see ``Frame``), which it reads ``ahead`` tiles before it uses them.
+    It computes the sums again from its own samples and those of its neighbours, and sums the
+    gradients of weight and bias in registers. If a channel has several warps, a second launch adds
+    up their sums. Registers are limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "backward_rows"
     kind = "cuda"
@@ -33,8 +36,8 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for all gradients at once, channels first, of taps within as many samples as a
-        lane may have."""
+        """Return whether the workload is direction backward, channels first, on CUDA, and the
+        distance from the first tap to the last is no more than the samples that a lane may have."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward"
@@ -63,7 +66,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        """With as few parts as leave each unit sixteen warps."""
+        """Return the configuration with the fewest parts that give each unit sixteen warps."""
         config: Config = {
             "template": self.name,
             "vector": _vectors(workload)[0],
@@ -103,22 +106,22 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
 
 
 def tiles(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a row."""
+    """Return the number of tiles of a row."""
     return Frame.of(workload).tiles(LANES * config["vector"])
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Of a row."""
+    """Return the number of parts of a row, each of which is one warp's."""
     return ceil_div(tiles(workload, config), config["steps"])
 
 
 def count(workload: Conv1dWorkload, config: Config) -> int:
-    """Parts of a channel."""
+    """Return the number of parts of a channel in all signals."""
     return workload.B * parts(workload, config)
 
 
 def together(workload: Conv1dWorkload, config: Config) -> int:
-    """Threads that add up the parts of a sum."""
+    """Return how many threads of the second launch add up the parts of a sum."""
     return LANES if count(workload, config) > FEW_PARTS else 1
 
 
@@ -127,20 +130,21 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """Floats; none if a channel has one part."""
+    """Return the floats of the workspace, 0 if a channel has one part."""
     several = count(workload, config)
     return several * workload.C * (workload.N + workload.bias) if several > 1 else 0
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Whole loads that reach as far as the taps."""
+    """Return the values of ``vector``: one or two loads, if they are no shorter than the distance
+    from the first tap to the last."""
     one = longest_vector(workload.dtype)
     return [n for n in (one, 2 * one) if n >= workload.span - 1]
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: a lane's samples and sums' gradients, what is read for this step and the next,
-    taps and their sums, addresses."""
+    """Return an estimate of a thread's registers: samples and sums' gradients, the elements read
+    for this step and the next ones, taps and their sums, and addresses."""
     vector, reach = config["vector"], workload.span - 1
     words = ceil_div(vector * BYTES_PER_ELEMENT[workload.dtype], 4)
     on_their_way = 2 * (config["ahead"] + 1) * words

@@ -1,4 +1,5 @@
-"""The input's gradient, channels last, on CUDA: that of depthwise convolution."""
+"""CudaInputChannels: depthwise convolution's template for the input's gradient with channels last,
+applied to signals."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputCh
 
 
 class CudaInputChannels(GradientByColumn):
-    """See depthwise convolution's ``input_channels``."""
+    """The input's gradient with channels last, by depthwise convolution's ``CudaInputChannels``."""
 
     template = Depthwise()
     name = template.name

@@ -1,4 +1,4 @@
-"""The space of the input's gradient of dense channels, on CUDA."""
+"""CudaInputProducts: the search space of the input's gradient of dense channels, on CUDA."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from templates.template import Config, Template
 
 
 class CudaInputProducts(Template[Conv1dWorkload]):
-    """Samples by channels, summed over filters and the taps that meet a sample. A block has
-    ``rows`` samples, all of which leave the same remainder when divided by the stride, by
-    ``columns`` channels. The other knobs are those of ``products.py``."""
+    """The input's gradient as a product: samples by channels, summed over filters and the taps that
+    meet a sample.
+
+    A block has ``rows`` samples by ``columns`` channels. Its samples have the same remainder modulo
+    the stride, their phase, so that they meet the same taps. The other knobs are those of
+    ``products.py``.
+    """
 
     name = "input_products"
     kind = "cuda"
@@ -23,7 +27,7 @@ class CudaInputProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the input of dense channels."""
+        """Return whether the workload is the input's gradient of dense channels, on CUDA."""
         of_input = workload.direction == "backward_input" and workload.is_dense
         return super().applies(workload, limits) and of_input
 
@@ -47,11 +51,13 @@ class CudaInputProducts(Template[Conv1dWorkload]):
 
 
 def lines(workload: Conv1dWorkload) -> tuple[int, int]:
-    """Samples of a phase in all signals, and channels."""
+    """Return the rows and columns of the product: samples of one phase in all signals, and
+    channels."""
     return workload.B * ceil_div(workload.M, workload.stride), workload.C
 
 
 def phases(workload: Conv1dWorkload) -> int:
+    """Return how many remainders modulo the stride the samples have."""
     return min(workload.stride, workload.M)
 
 

@@ -1,4 +1,4 @@
-"""The space of the input's gradient of signals apart, on CUDA."""
+"""CudaInputRows: the search space of the input's gradient of channels apart, on CUDA."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 32  # that vectors meet
-BESIDE = 28  # registers for addresses and the like
+MAX_TAPS = 32  # if a thread has a vector of samples
+BESIDE = 28  # registers for addresses and so on
 
 
 class CudaInputRows(Template[Conv1dWorkload]):
-    """A thread sums ``vector`` neighbouring samples, from all outputs that their taps meet;
-    ``resident`` blocks at least have room on a unit. It serves what no forward template can:
-    strides, several kernels for a channel, and activations."""
+    """The input's gradient of channels apart, for workloads that no forward template can compute:
+    with a stride, several kernels for a channel, or an activation.
+
+    A thread computes the gradients of ``vector`` neighbouring samples, from all outputs that meet
+    them. Registers are limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "input_rows"
     kind = "cuda"
@@ -29,8 +32,9 @@ class CudaInputRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the input of channels apart that is no forward workload,
-        channels first, or last if depthwise convolution has no such kernels."""
+        """Return whether the workload is the input's gradient of channels apart on CUDA, has no
+        ``as_forward``, and has channels first, or channels last and a kernel or stride beyond the
+        limits of depthwise convolution, whose template serves the others."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
@@ -84,13 +88,14 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Samples that lie together at multiples of their size, with what they meet."""
+    """Return the values of ``vector``: lengths that divide the rows of input and output. It is 1
+    alone if neighbouring samples do not meet neighbouring outputs."""
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
     together = near and workload.layout == "NCW"
     return vector_lengths(workload.dtype, workload.M, workload.length) if together else [1]
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: sums, what they meet, addresses."""
+    """Return an estimate of a thread's registers: sums, the gradients read and addresses."""
     vector = config["vector"]
     return int(vector + (vector + workload.N - 1 if vector > 1 else 2) + BESIDE)

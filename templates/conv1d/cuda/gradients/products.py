@@ -1,5 +1,8 @@
-"""What the gradients of dense channels share on CUDA: tiles of a product, their knobs and what
-these derive."""
+"""The knobs, the default and the features of matrix products on CUDA, as which the gradients of
+dense channels are computed.
+
+A product has ``lines[0]`` by ``lines[1]`` results, its rows and columns. Each is a sum over depths.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,12 @@ OWN_OF_THREADS = (2, 4, 8)
 OWN_OF_WARPS = (16, 32, 64)
 THREADS = (64, 512)  # of a block
 MAX_REGISTERS = 200  # as estimated
-BESIDE = 44  # registers
+BESIDE = 44  # registers for addresses and so on
 
 
 def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-    """Whether they multiply the dtype, and the gradient of the sums may be rounded to it."""
+    """Return whether tensor cores multiply the dtype, and ``max_error`` lets the sums' gradients be
+    rounded to it."""
     may_round = workload.activation == "none" or workload.max_error >= USUAL_ERROR[workload.dtype]
     return may_round and are_multiplied(workload.dtype, limits)
 
@@ -29,8 +33,12 @@ def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
 def add_knobs(
     space: ConfigSpace, workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]
 ) -> None:
-    """A block has ``rows`` by ``columns`` of so many lines, ``depth`` deep at a time; what they are
-    ``multiplied_by``, threads or on tensor cores warps, have ``own_rows`` by ``own_columns``."""
+    """Add the knobs of a product of ``lines[0]`` by ``lines[1]`` to the space.
+
+    A block computes a tile of ``rows`` by ``columns``, and stages ``depth`` depths at a time. It is
+    ``multiplied_by`` threads, or by warps on tensor cores: each has ``own_rows`` by ``own_columns``
+    of the tile.
+    """
     is_tensor = is_on_tensor_cores(workload, limits)
     own = list(OWN_OF_WARPS if is_tensor else OWN_OF_THREADS)
     space.knob("multiplied_by", ["warps" if is_tensor else "threads"])
@@ -65,7 +73,7 @@ def add_knobs(
 
 
 def usual(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]) -> Config:
-    """Small tiles."""
+    """Return default values of the knobs, with the smallest tiles."""
     is_tensor = is_on_tensor_cores(workload, limits)
     return {
         "multiplied_by": "warps" if is_tensor else "threads",
@@ -79,7 +87,7 @@ def usual(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]
 
 
 def features(config: Config, blocks: int, depths: float, limits: DeviceLimits) -> dict[str, float]:
-    """Of so many blocks, each of which goes through so many depths."""
+    """Return the features of ``blocks`` blocks, each of which sums over ``depths`` depths."""
     count, needed, shared = threads(config), registers(config), 4 * shared_words(config)
     resident = resident_blocks(count, needed, limits, limits.shared_memory // shared)
     own = config["own_rows"] * config["own_columns"]
@@ -101,7 +109,7 @@ def threads(config: Config) -> int:
 
 
 def shared_words(config: Config) -> int:
-    """As ``products.cu`` lays them out."""
+    """Return the 32-bit words of a block's shared memory, as ``products.cu`` lays them out."""
     rows, columns, depth = config["rows"], config["columns"], config["depth"]
     if _is_of_warps(config):
         return int((rows + columns) * depth // 2)
@@ -109,8 +117,8 @@ def shared_words(config: Config) -> int:
 
 
 def registers(config: Config) -> int:
-    """Estimated: sums of 512 products and of all, a factor's lines, what is on its way and where it
-    comes from."""
+    """Return an estimate of a thread's registers: sums of 512 products and totals, the lines of a
+    factor, the elements that are being loaded and their addresses."""
     rows, columns = config["own_rows"], config["own_columns"]
     shared_out = 32 if _is_of_warps(config) else 1
     lines = rows // 4 + columns // 4 if _is_of_warps(config) else rows + columns
@@ -118,11 +126,12 @@ def registers(config: Config) -> int:
 
 
 def tiles(lines: tuple[int, int], config: Config) -> int:
+    """Return the number of tiles of a product."""
     return ceil_div(lines[0], config["rows"]) * ceil_div(lines[1], config["columns"])
 
 
 def _fetched(config: Config) -> int:
-    """Words that a thread has on their way."""
+    """Return how many words a thread loads at once for the next step."""
     halves = 2 if _is_of_warps(config) else 1
     sides = (config["rows"], config["columns"])
     return sum(ceil_div(n * config["depth"] // halves, threads(config)) for n in sides)
@@ -133,5 +142,5 @@ def _is_of_warps(config: Config) -> bool:
 
 
 def _sides(lines: int) -> list[int]:
-    """Of a tile: none is more than twice what there is, but for the smallest."""
+    """Return the extents of a tile: the smallest, and those less than twice the ``lines``."""
     return [n for n in SIDES if n == SIDES[0] or n < 2 * lines]

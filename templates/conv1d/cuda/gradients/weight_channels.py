@@ -1,4 +1,5 @@
-"""The weight's gradient, channels last, on CUDA: that of depthwise convolution."""
+"""CudaWeightChannels: depthwise convolution's template for the weight's gradient with channels
+last, applied to signals."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from templates.depthwise_conv2d.cuda.gradients.weight_channels import (
 
 
 class CudaWeightChannels(GradientByColumn):
-    """See depthwise convolution's ``weight_channels``."""
+    """The weight's gradient with channels last, by depthwise convolution's
+    ``CudaWeightChannels``."""
 
     template = Depthwise()
     name = template.name

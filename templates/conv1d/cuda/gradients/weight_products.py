@@ -1,4 +1,4 @@
-"""The space of the weight's gradient of dense channels, on CUDA."""
+"""CudaWeightProducts: the search space of the weight's gradient of dense channels, on CUDA."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ PARTS = tuple(1 << n for n in range(11))
 
 
 class CudaWeightProducts(Template[Conv1dWorkload]):
-    """Filters by channels and taps, summed over all outputs. A block has a tile of ``rows`` filters
-    by ``columns`` and about one of so many ``parts`` of the outputs; what several parts leave a
-    second launch adds up. The other knobs are those of ``products.py``."""
+    """The weight's gradient as a product: filters by channels and taps, summed over all outputs.
+
+    A block has a tile of ``rows`` filters by ``columns`` taps of channels, and one of up to
+    ``parts`` parts of the outputs. If there are several parts, a second launch adds up their sums.
+    The other knobs are those of ``products.py``.
+    """
 
     name = "weight_products"
     kind = "cuda"
@@ -27,7 +30,7 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the weight of dense channels."""
+        """Return whether the workload is the weight's gradient of dense channels, on CUDA."""
         of_weight = workload.direction == "backward_weight" and workload.is_dense
         return super().applies(workload, limits) and of_weight
 
@@ -60,11 +63,13 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
 
 
 def lines(workload: Conv1dWorkload) -> tuple[int, int]:
-    """Filters, and channels by taps, behind which is the bias."""
+    """Return the rows and columns of the product: filters, and channels times taps, with a last
+    column for the bias if there is one."""
     return workload.out_channels, workload.C * workload.N + workload.bias
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of parts: that of the knob, but no more than there are stages."""
     stages, _ = _share(workload, config)
     return int(min(stages, config["parts"]))
 
@@ -74,18 +79,20 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """Floats; none if there is one part."""
+    """Return the floats of the workspace, 0 if there is one part."""
     several = parts(workload, config)
     return several * workload.output.elements if several > 1 else 0
 
 
 def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
-    """Stages of all outputs, and the tiles that share them."""
+    """Return how many stages of ``depth`` outputs all signals have, and how many tiles."""
     stages = ceil_div(workload.B * workload.length, config["depth"])
     return stages, products.tiles(lines(workload), config)
 
 
 @cache
 def _wanted(stages: int, across: int, units: int) -> tuple[int, ...]:
+    """Return the values of ``parts`` that give each unit about one, two or four blocks, if there
+    are ``across`` blocks a part."""
     asked = (min(stages, ceil_div(n * units, across)) for n in (1, 2, 4))
     return tuple(sorted({next((n for n in PARTS if n >= each), PARTS[-1]) for each in asked}))

@@ -1,4 +1,4 @@
-"""The space of the weight's gradient of signals apart, on CUDA."""
+"""CudaWeightRows: the search space of the weight's gradient of channels apart, on CUDA."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from templates.template import Config, Template
 MAX_TAPS = 32  # of a tile
 MAX_UNROLLED = 1024  # multiply-adds
 MAX_REGISTERS = 200  # as estimated
-BESIDE = 34  # registers for addresses and the like
-PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # about
+BESIDE = 34  # registers for addresses and so on
+PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # at most
 
 
 class CudaWeightRows(Template[Conv1dWorkload]):
-    """A block sums ``taps`` taps of an output channel over about one of so many ``parts`` of its
-    rows; a thread has ``vector`` neighbouring outputs, and reads ``batch`` of those before it uses
-    them. What several parts leave a second launch adds up; ``resident`` blocks at least have room
-    on a unit."""
+    """The weight's gradient of channels apart, as sums over the rows of a channel.
+
+    A block sums ``taps`` taps of an output channel over one of up to ``parts`` parts of its rows. A
+    thread has ``vector`` neighbouring outputs a step, and reads ``batch`` steps before it uses
+    them. If there are several parts, a second launch adds up their sums. Registers are limited so
+    that ``resident`` blocks fit on a unit.
+    """
 
     name = "weight_rows"
     kind = "cuda"
@@ -35,8 +38,9 @@ class CudaWeightRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of the weight of channels apart, channels first, or last if
-        depthwise convolution has no such kernels."""
+        """Return whether the workload is the weight's gradient of channels apart on CUDA, with
+        channels first, or with channels last and a kernel or stride beyond the limits of depthwise
+        convolution, whose template serves the others."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
@@ -123,6 +127,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of parts: that of the knob, but no more than there are steps."""
     steps, _ = _share(workload, config)
     return int(min(steps, config["parts"]))
 
@@ -133,7 +138,7 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """Floats; none if there is one part."""
+    """Return the floats of the workspace, 0 if there is one part."""
     several = parts(workload, config)
     return several * workload.out_channels * (workload.N + workload.bias) if several > 1 else 0
 
@@ -143,32 +148,37 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
-    """Steps of a channel, and blocks that share a part."""
+    """Return how many steps a block needs for all rows of a channel, and how many blocks a part
+    has."""
     steps = workload.B * ceil_div(workload.length, config["threads"] * config["vector"])
     return steps, workload.out_channels * ceil_div(workload.N, config["taps"])
 
 
 @cache
 def _wanted(steps: int, across: int, units: int) -> tuple[int, ...]:
+    """Return the values of ``parts`` that give each unit about one, four or sixteen blocks, if
+    there are ``across`` blocks a part."""
     asked = (min(steps, ceil_div(n * units, across)) for n in (1, 4, 16))
     return tuple(sorted({next((n for n in PARTS if n >= each), PARTS[-1]) for each in asked}))
 
 
 def _tiles(workload: Conv1dWorkload) -> list[int]:
-    """Taps of a tile: all, or if these are many a few."""
+    """Return the values of ``taps``: all taps, but at most 32. If there are more than 16, also 8
+    and 16."""
     few = [8, 16] if workload.N > 16 else []
     return [*few, workload.N] if workload.N <= MAX_TAPS else [*few, MAX_TAPS]
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Outputs that lie together at multiples of their size, with what they meet."""
+    """Return the values of ``vector``: lengths that divide the rows of input and output. It is 1
+    alone if neighbouring outputs do not meet neighbouring samples."""
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
     together = near and workload.layout == "NCW"
     return vector_lengths(workload.dtype, workload.M, workload.length) if together else [1]
 
 
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
-    """Estimated: sums, what is read, addresses."""
+    """Return an estimate of a thread's registers: sums, elements read and addresses."""
     vector, taps = config["vector"], config["taps"]
     words = ceil_div(vector * BYTES_PER_ELEMENT[workload.dtype], 4)
     read = ceil_div(vector + taps - 1, vector) + 1 if vector > 1 else taps

@@ -1,4 +1,4 @@
-"""A bank of filters with few taps on tensor cores: see ``bank.cu``, which this fills in."""
+"""The programs of ``CudaBank``: this fills in ``bank.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 

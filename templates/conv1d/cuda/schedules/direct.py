@@ -1,4 +1,4 @@
-"""The direct form on CUDA: halo and weights in shared memory, R outputs in registers."""
+"""The programs of ``CudaDirect``: input and weights in shared memory, sums in registers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 
 def _cooperate(sch: Schedule, stage: Any, threads: int, unrolled: bool) -> None:
-    """The threads of a block go through a stage together, neighbours through neighbours."""
+    """Divide a stage among the threads of a block: neighbouring threads take neighbours."""
     loop = sch.get_loops(stage)[-1]
     trip, thread = sch.split(loop, [None, threads], preserve_unit_iters=True)
     sch.bind(thread, "threadIdx.x")

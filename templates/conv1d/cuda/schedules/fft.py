@@ -1,4 +1,4 @@
-"""The overlap-save Fourier form on CUDA: see ``fft.cu``, which this fills in."""
+"""The programs of ``CudaFft``: this fills in ``fft.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
 
 
 def transformed(workload: Conv1dWorkload) -> dict[str, object]:
-    """What the sources of transforms are filled in with."""
+    """Return the values that every CUDA source of transforms is filled in with."""
     role = roles(workload)
     return {
         **elements(workload.dtype, "cached", kept=False),

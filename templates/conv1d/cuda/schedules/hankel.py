@@ -1,4 +1,4 @@
-"""A kernel for each channel on tensor cores: see ``hankel.cu``, which this fills in."""
+"""The programs of ``CudaHankel``: this fills in ``hankel.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 

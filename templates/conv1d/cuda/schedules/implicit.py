@@ -1,4 +1,4 @@
-"""Dense channels and banks on tensor cores: see ``implicit.cu``, which this fills in."""
+"""The programs of ``CudaImplicit``: this fills in ``implicit.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    """What the sources are filled in with."""
+    """Return the values that the CUDA sources are filled in with."""
     found = {
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
         "ELEMENT": "word" if workload.dtype == "float32" else "unsigned short",
-        **halves(config["arithmetic"]),  # of halves, which elements of float32 become
+        **halves(config["arithmetic"]),  # type of the halves, into which float32 is split
         "ALONG_TAPS": config["along"] == "taps",
         "SHIFTED": slack(workload, config) > 0,
         "FILTER_BLOCKS": filter_blocks(workload, config),
@@ -51,7 +51,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
         "WORDS": shared_words(workload, config),
     }
     if config.get("streamed"):
-        sums = 4 * config["position_tiles"]  # of the instruction's operands the first
+        sums = 4 * config["position_tiles"]  # the first operands of the instruction
         found |= {
             "COLUMNS": 8 * config["position_tiles"],
             "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),

@@ -1,4 +1,5 @@
-"""Dense channels by whole warpgroups: see ``implicit_warpgroup.cu``, which this fills in."""
+"""The programs of ``CudaImplicitWarpgroup``: this fills in ``implicit_warpgroup.cu``, which
+explains the algorithm."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
 
 
 def _taken(way: str, registers: int, launched: int) -> str:
-    """The instruction that takes more registers, or leaves some to others."""
+    """Return the instruction with which a thread takes more registers ("inc") or gives some up
+    ("dec"); nothing if it keeps those of the launch."""
     if registers == launched:
         return ""
     return f'  asm volatile("setmaxnreg.{way}.sync.aligned.u32 {registers};");'

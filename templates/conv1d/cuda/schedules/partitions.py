@@ -1,4 +1,5 @@
-"""The partitioned Fourier form on CUDA: see ``partitions.cu``, which this fills in."""
+"""The programs of ``CudaPartitions``: this fills in ``partitions.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

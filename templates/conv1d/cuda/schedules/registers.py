@@ -1,4 +1,5 @@
-"""The form without shared memory on CUDA: see ``registers.cu``, which this fills in."""
+"""The programs of ``CudaRegisters``: this fills in ``registers.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A program for one signal, for all rows of an output: see ``rows.cu``, which this fills in."""
+"""by_row: a CUDA function written for one signal, applied to every row of an output. This fills in
+``rows.cu``."""
 
 from __future__ import annotations
 
@@ -23,9 +24,12 @@ def by_row(
     threads: int,
     words: int,
 ) -> Any:
-    """A grid of ``blocks`` for each row, which call ``conv1d_<name>`` of the files, filled in, with
-    their row's tensors and with ``words`` of shared memory. The files may use elements and
-    epilogue, and the workload's extents."""
+    """Return a program with a grid of ``blocks`` by ``threads`` for each row of the output.
+
+    Each block calls the function ``conv1d_<name>`` of the files at ``paths`` with its row's tensors
+    and with ``words`` 32-bit words of shared memory. ``values`` are filled in for ``@NAME@`` in the
+    files, which may also use elements, epilogue and the workload's extents.
+    """
     size = BYTES_PER_ELEMENT[workload.dtype]
     of_rows = {
         **elements(workload.dtype, "cached", kept=False),

@@ -1,4 +1,4 @@
-"""Many signals and channels on CUDA: see ``signals.cu``, which this fills in."""
+"""The programs of ``CudaSignals``: this fills in ``signals.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knob
 
 SOURCE = Path(__file__).with_name("signals.cu")
 CHUNK = 512
-"""Products that are added up in one sum of float32; of more, such sums are added."""
+"""Most products that are added up in one float32 sum. If there are more, such sums are added."""
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:

@@ -1,4 +1,5 @@
-"""Signals that share kernels, on CUDA: see ``signals_toeplitz.cu``, which this fills in."""
+"""The programs of ``CudaSignalsToeplitz``: this fills in ``signals_toeplitz.cu``, which explains
+the algorithm."""
 
 from __future__ import annotations
 

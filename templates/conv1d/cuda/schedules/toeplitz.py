@@ -1,4 +1,4 @@
-"""The tensor-core form on CUDA: see ``toeplitz.cu``, which this fills in."""
+"""The programs of ``CudaToeplitz``: this fills in ``toeplitz.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 

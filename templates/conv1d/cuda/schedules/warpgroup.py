@@ -1,4 +1,5 @@
-"""The warpgroup form on CUDA: see ``warpgroup.cu``, which this fills in."""
+"""The programs of ``CudaWarpgroup``: this fills in ``warpgroup.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

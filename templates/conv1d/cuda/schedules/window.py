@@ -1,4 +1,4 @@
-"""A kernel for each channel on CUDA: see ``window.cu``, which this fills in."""
+"""The programs of ``CudaWindow``: this fills in ``window.cu``, which explains the algorithm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    """What the sources are filled in with."""
+    """Return the values that the CUDA sources are filled in with."""
     return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["steps"] > 1),
@@ -35,7 +35,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
 
 
 def sums(config: dict[str, Any]) -> Path:
-    """The source of what a thread reads and sums."""
+    """Return the CUDA file that says how a thread reads samples and sums them."""
     return LANES if config["reads"] == "lanes" else READS
 
 

@@ -1,1 +1,2 @@
-"""The templates after the seed documents: a space a file, its schedule in ``schedules``."""
+"""The templates that follow seed documents, on CUDA: a space a file, its schedule in
+``schedules``."""

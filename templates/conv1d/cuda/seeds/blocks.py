@@ -1,4 +1,4 @@
-"""The space of the block form on CUDA."""
+"""CudaBlocks: the search space around seed 001's Triton kernel, on CUDA."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ MAX_UNROLLED = 512
 
 
 class CudaBlocks(Template[Conv1dWorkload]):
-    """The form of a Triton kernel. A block of ``outputs_per_block`` outputs takes ``taps_per_step``
-    taps at a time and reads everything through the caches, nothing through shared memory. The
-    outputs of a thread lie ``threads`` apart, so that neighbouring threads read neighbours."""
+    """Direct sum of one signal, structured as a Triton kernel.
+
+    A block of ``outputs_per_block`` outputs takes ``taps_per_step`` taps at a time. It reads
+    everything through the caches and uses no shared memory. The outputs of a thread are
+    ``threads`` apart, so that neighbouring threads read neighbouring samples.
+    """
 
     name = "blocks"
     kind = "cuda"
@@ -88,7 +91,7 @@ def _each(config: Config) -> int:
 
 
 def _registers(config: Config) -> int:
-    """Estimated: sums (twice, for the chunk and the total), inputs in flight, weights,
-    addresses."""
+    """Return an estimate of a thread's registers: sums (twice, for the chunk and the total), inputs
+    that are being loaded, weights and addresses."""
     each, step = _each(config), config["taps_per_step"]
     return int(2 * each + min(each * step, 32) + step + 32)

@@ -1,4 +1,4 @@
-"""The space of AutoTVM's splits on CUDA."""
+"""CudaSplits: the search space that seed 000 lets AutoTVM search, on CUDA."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ STEPS = (1, 2, 4, 8, 16)
 
 
 class CudaSplits(Template[Conv1dWorkload]):
-    """What seed 000 lets AutoTVM choose, as far as it says: one output for each thread, in blocks
-    of ``threads_y`` by ``threads_x``; the taps split in steps; weights and input through shared or
-    directly from global memory; steps unrolled or not. The length of the seed's output has no
-    useful split, 16415 = 5·7²·67, so here it is padded to whole blocks."""
+    """The choices that seed 000 leaves to AutoTVM, as far as the document says.
+
+    Each thread has one output. A block has ``threads_y`` by ``threads_x`` threads. The taps are
+    split in steps of ``taps_per_step``, which are unrolled or not. Weights and input are read
+    through shared memory or directly from global memory. The length of the seed's output,
+    16415 = 5·7²·67, has no useful split, so here it is padded to whole blocks.
+    """
 
     name = "splits"
     kind = "cuda"

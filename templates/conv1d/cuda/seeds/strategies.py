@@ -1,4 +1,4 @@
-"""The space of the lecture's strategies on CUDA."""
+"""CudaStrategies: the search space of the tiling strategies of seed 002, a lecture, on CUDA."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 
 
 class CudaStrategies(Template[Conv1dWorkload]):
-    """Which threads load the halo of a block's tile, and how much each does, as in a lecture on
-    tiled convolution. ``halo_global``: the tile is in shared memory, its halo is read from
-    global memory. ``halo_shared``: both are in shared memory, and some threads load more than once.
-    ``idle_threads``: a thread for each input of the tile, and those over the halo do not compute.
-    ``several_outputs``: as halo_shared, with ``outputs_per_thread`` outputs a thread."""
+    """Strategies of a lecture on tiled convolution, which differ in the threads that load the halo.
+
+    - ``halo_global``: the tile is in shared memory, and its halo is read from global memory
+    - ``halo_shared``: both are in shared memory, and some threads load more than once
+    - ``idle_threads``: there is a thread for each input of tile and halo, and the threads of the
+      halo compute nothing
+    - ``several_outputs``: as ``halo_shared``, with ``outputs_per_thread`` outputs a thread
+    """
 
     name = "strategies"
     kind = "cuda"
@@ -28,7 +31,7 @@ class CudaStrategies(Template[Conv1dWorkload]):
     by_default = False
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Without an epilogue and bfloat16, as in the lecture."""
+        """Return whether the workload is plain, as in the lecture, and not bfloat16, on CUDA."""
         return limits.kind == "cuda" and workload.is_plain and workload.dtype != "bfloat16"
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -94,8 +97,8 @@ def outputs_per_block(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def taps_per_pass(workload: Conv1dWorkload, config: Config) -> int:
-    """Taps for which a tile is loaded; of the threads that cover a halo as well, at least half
-    compute."""
+    """Return for how many taps a tile is loaded at once. With ``idle_threads`` they are so few that
+    at least half of a block's threads compute."""
     if config["strategy"] == "idle_threads":
         return min(workload.N, int(config["threads"]) // 2 + 1)
     return int(config["taps_per_chunk"])

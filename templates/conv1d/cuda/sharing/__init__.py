@@ -1,1 +1,1 @@
-"""Templates for signals that share kernels."""
+"""The templates for signals that share long kernels, on CUDA."""

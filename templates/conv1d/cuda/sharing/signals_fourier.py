@@ -1,4 +1,5 @@
-"""The space of the tensor-core Fourier form for signals that share long kernels on CUDA."""
+"""CudaSignalsFourier: the search space of Fourier transforms on tensor cores, for signals that
+share long kernels, on CUDA."""
 
 from __future__ import annotations
 
@@ -12,28 +13,34 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 THREADS = 512
-BLOCKS = 128  # of a signal
+BLOCKS = 128  # of samples, into which a signal is divided
 BLOCK = (16, 32, 64)
-"""Samples of one."""
+"""Samples of a block of a signal."""
 ITEMS = (1, 2, 4, 8, 16, 32)
 FEWEST_SIGNALS = 4
-"""Below, most of the columns of a product are empty, and the taps' spectrum is read for few."""
+"""With fewer signals, most columns of a product are empty, and the taps' spectrum is read for
+few."""
 FEWEST_TAPS = 128
 LEAST_ERROR = 1e-3
-"""Numbers are rounded to half precision five times on their way. Errors were 5.7e-4 of the largest
-output at most, measured on every 16th of 64 signals of 768 channels of 8192 samples, and 8e-4 of
-one channel, simulated."""
+"""Least allowed error for which this template is used. Values are rounded to half precision five
+times. The largest error was 5.7e-4 of the largest output, measured on every 16th of 64 signals of
+768 channels of 8192 samples, and 8e-4 on one simulated channel."""
 TAPS_THREADS, TAPS_RESIDENT = 256, 3
 TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK}
-"""Of the launch that transforms the taps: threads of a block, blocks of a unit at the same time,
-words of shared memory."""
-MAX_WORKSPACE = 2**33  # bytes, as all tensors of a workload
+"""The launch that transforms the taps: threads of a block, resident blocks of a unit, and 32-bit
+words of a block's shared memory."""
+MAX_WORKSPACE = 2**33  # bytes, the limit of all tensors of a workload
 
 
 class CudaSignalsFourier(Template[Conv1dWorkload]):
-    """Signals of 128 blocks of samples, transformed by blocks, meet one matrix of the taps'
-    spectrum for each frequency (``schedules/signals_fourier.cu``); one launch makes those
-    spectra. Threads keep 256 / ``block`` signals in shared memory at a time, ``items`` times."""
+    """Convolution of signals that share long kernels, by Fourier transforms on tensor cores.
+
+    A signal is 128 blocks of ``block`` samples. It is transformed over the blocks, and at each
+    frequency the samples of a block meet one matrix of the taps' spectrum
+    (``schedules/signals_fourier.cu``). A first launch computes these spectra. In the second, a
+    block of threads has 256 / ``block`` signals of a channel in shared memory at a time, and
+    computes ``items`` such groups one after the other.
+    """
 
     name = "signals_fourier"
     kind = "cuda"
@@ -41,10 +48,12 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
     arithmetic = FFT_IN_HALVES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """In 16 bits, for kernels of one input channel each, at stride 1, channels first, if
-        the first output meets one tap and there are at most 8192, on compute capability 9.0: if
-        outputs of the full convolution are left out before, those may be the large ones, to which
-        the others' errors are relative."""
+        """Return whether the workload ``is_served``, has 16 bits, enough signals and taps, at most
+        8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
+
+        The first output matters because errors are relative to the largest output of the full
+        convolution. If its first outputs were left out, the largest might be among them.
+        """
         return (
             super().applies(workload, limits)
             and limits.arch == "sm_90"
@@ -96,6 +105,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
 
 
 def items(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of groups of 256 / ``block`` signals in all channels."""
     return workload.out_channels * ceil_div(workload.B, 256 // config["block"])
 
 
@@ -104,19 +114,21 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
-    """32-bit words: of a channel its spectra, the sums of its first taps, an exponent; a table."""
+    """Return the 32-bit words of the workspace: for each channel its spectra, the running sums of
+    its taps and an exponent; and a table."""
     channels = workload.out_channels
     of_channels = 5 * BLOCKS * config["block"] * channels + 4 * ceil_div(channels, 4)
     return int(of_channels + BLOCKS * BLOCKS + 2 * THREADS)
 
 
 def shared_words(config: Config) -> int:
-    """Of samples, spectra and tables, at a multiple of 1024 bytes, and numbers of signals."""
+    """Return the 32-bit words of a block's shared memory: samples, spectra and tables, at a
+    multiple of 1024 bytes, and a few numbers of each signal."""
     return int((1024 + 12 * BLOCKS * 128 + 2 * 64 * BLOCKS * 2) // 4 + 2 * 16 * 4 + 3 * 16)
 
 
 def _items(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """With those that give each unit one block of threads."""
+    """Return the values of ``items``: ITEMS, and those that give each unit one block."""
     once = {
         ceil_div(items(workload, {"block": block}), limits.units) for block in _blocks(workload)
     }

@@ -1,4 +1,4 @@
-"""The channels-last form on a CPU, written in TIR."""
+"""Program of the channels-last form on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: the weights in the order of their use, then a task for each few rows."""
+    """One function: it orders the weights as they are used, then runs a task for each few rows."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -59,8 +59,11 @@ class _Program:
         return builder.get()
 
     def _order_weights(self) -> None:
-        """``taps[block, ky, kx, c]`` from ``w[channel, 0, ky, kx]``: those of a block of channels
-        beside each other, so that what is read and written at a time stays in the first cache."""
+        """Store ``taps[block, ky, kx, c]`` from ``w[channel, 0, ky, kx]``.
+
+        The taps of a block of channels are beside each other, so that what is read and written at a
+        time stays in the first cache.
+        """
         height, width = self.workload.kernel
         with ir.serial(0, self.blocks) as block, ir.serial(0, self.width) as c:
             channel = ir.Bind(self._first_of(block) + c)
@@ -72,14 +75,17 @@ class _Program:
                 ir.buffer_store(self.taps, weight, [self._tap(block, ky, kx) + c])
 
     def _first_of(self, block: Any) -> Any:
-        """The first channel of a block: the last one overlaps the one before if it is not whole."""
+        """Return the first channel of a block.
+
+        The last block overlaps the one before if it would not be whole.
+        """
         return tirx.min(block * self.width, self.workload.C - self.width)
 
     def _tap(self, block: Any, ky: Any, kx: Any) -> Any:
         return ((block * self.down.count + ky) * self.across.count + kx) * self.width
 
     def _row(self, batch: Any, i: Any) -> None:
-        """A row of outputs, whole patches, of which the last overlap those before."""
+        """Compute a row of outputs in whole patches, the last of which overlap those before."""
         width = self.workload.out_width
         patches = ceil_div(width, self.columns)
         outer, inner = (patches, self.blocks) if self.channels_inside else (self.blocks, patches)
@@ -117,8 +123,10 @@ class _Program:
     def _sum(
         self, sums: Sums, batch: Any, i: Any, left: Any, block: Any, c: Any, inside: bool
     ) -> None:
-        """Add all taps of a patch whose first column of input is ``left``; ``inside`` tells that
-        no column of it is padding."""
+        """Add all taps of a patch whose first column of input is ``left``.
+
+        ``inside`` says that no column of it is padding.
+        """
         workload = self.workload
         H, W, C, s, d = workload.H, workload.W, workload.C, workload.stride, workload.dilation
         with ir.serial(0, self.down.count) as ky:
@@ -136,7 +144,7 @@ class _Program:
                                 self._add(sums, column, (line + at) * C + c, tap)
 
     def _add(self, sums: Sums, column: int, source: Any, tap: Any) -> None:
-        """One tap of one column: a multiply-add for each vector of channels."""
+        """Add one tap of one column: a multiply-add for each vector of channels."""
         start = ir.Bind(source)
         with ir.vectorized(0, self.lanes) as lane:
             for vector in range(self.vectors):

@@ -1,4 +1,4 @@
-"""The input's gradient on a CPU, written in TIR."""
+"""Program of the input's gradient on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 @dataclass(frozen=True)
 class _Phase:
-    """``count`` taps of an axis from ``first`` on, ``step`` apart, and how many outputs that first
-    one and each further one is ahead."""
+    """The taps of an axis that meet a phase: ``count`` from ``first`` on, ``step`` apart.
+
+    The first of them is ``ahead`` outputs ahead, and each further one ``ahead_step`` more.
+    """
 
     first: int
     count: int
@@ -40,7 +42,7 @@ class _Phase:
 
 
 class _Program:
-    """One function: the weights in the order of their use, then a task for each piece."""
+    """One function: it orders the weights as they are used, then runs a task for each piece."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -78,11 +80,14 @@ class _Program:
         return builder.get()
 
     def _first_of(self, block: Any) -> Any:
-        """The first channel of a block: the last one overlaps the one before if it is not whole."""
+        """Return the first channel of a block.
+
+        The last block overlaps the one before if it would not be whole.
+        """
         return tirx.min(block * self.channels, self.workload.C - self.channels)
 
     def _order_weights(self, block: Any) -> None:
-        """``weights[block, m, ky, kx, c]`` from ``w[channel, 0, ky, kx]``."""
+        """Store ``weights[block, m, ky, kx, c]`` from ``w[channel, 0, ky, kx]``."""
         workload, (height, width) = self.workload, self.workload.kernel
         several, used = workload.multiplier, workload.used
         with ir.serial(0, self.channels) as c, ir.serial(0, several) as m:
@@ -94,12 +99,13 @@ class _Program:
                 ir.buffer_store(self.weights, widened(weight, workload.dtype), [at])
 
     def _weight(self, block: Any, m: Any, ky: Any, kx: Any) -> Any:
+        """Return where in the ordered weights a tap's channels begin."""
         tap = (block * self.workload.multiplier + m) * self.taps + ky * self.across.taps + kx
         return tap * self.channels
 
     def _task(self, b: Any, block: Any, band: Any, strip: Any) -> None:
         workload, here, s = self.workload, self.piece, self.workload.stride
-        beyond = 0 if self.last else self.lanes * self.vectors  # that a last vector reads
+        beyond = 0 if self.last else self.lanes * self.vectors  # places that a last vector reads
         phases = [
             _of_phase(axis, extent)
             for axis, extent in zip((self.down, self.across), (workload.H, workload.W), strict=True)
@@ -111,7 +117,7 @@ class _Program:
             gradients = Gradients(workload, given, size, self.lanes, beyond)
             self.staged = gradients.buffer
             if not self.last:
-                # of the phases of a row
+                # Room for the results of all phases of columns.
                 size = len(phases[1]) * here.window + beyond
                 self.results = ir.sblock_alloc_buffer((size,), "float32")
                 self.line = ir.sblock_alloc_buffer(((here.columns + 1) * s,), "float32")
@@ -132,7 +138,7 @@ class _Program:
                     self._leave(b, c, row * s + py - self.down.before, column, remainders)
 
     def _bring(self, gradients: Gradients, b: Any, c: Any, row: Any, column: Any) -> None:
-        """Those of the sums that the piece meets."""
+        """Stage the gradients of the sums that the piece meets."""
         here, several = self.piece, self.workload.multiplier
         places = (here.rows + self.down.shift, here.pitch)
         first = (row - self.down.shift, column - self.across.shift)
@@ -149,8 +155,10 @@ class _Program:
     def _phase(
         self, block: Any, number: int, rows: _Phase, columns: _Phase, b: Any, c: Any, i: Any, j: Any
     ) -> None:
-        """All elements of a phase, the first of which are in row i and, but for what lies before
-        the first output, column j."""
+        """Sum all elements of a phase.
+
+        The first of them is in row ``i`` of the plane, and in column ``j`` minus ``across.before``.
+        """
         here, width = self.piece, self.vectors
         taps = (block, rows, columns)
         if not self.last:
@@ -170,7 +178,7 @@ class _Program:
     def _tile(
         self, taps: tuple[Any, _Phase, _Phase], start: Any, store: Callable[[Sums], None]
     ) -> None:
-        """Sums over the taps of a phase, from a staged place on."""
+        """Sum over the taps of a phase for vectors from a staged place on, and store the sums."""
         with ir.sblock("tile"):
             ir.reads()
             ir.writes()
@@ -201,7 +209,7 @@ class _Program:
                         sums.add(v, lane, value * weight)
 
     def _store(self, b: Any, c: Any, i: Any, j: Any, ahead: Any, sums: Sums) -> None:
-        """Neighbouring channels of elements of a row that are in the plane."""
+        """Store neighbouring channels of a row's elements, as far as these are in the plane."""
         workload, s = self.workload, self.workload.stride
         line = ir.Bind((b * workload.H + i) * workload.W)
         for v in range(self.vectors):
@@ -213,13 +221,14 @@ class _Program:
                     ir.buffer_store(self.y, value, [at + lane])
 
     def _keep(self, start: Any, sums: Sums) -> None:
+        """Keep the sums of a phase in its order, from ``start`` on."""
         with ir.vectorized(0, self.lanes) as lane:
             for v in range(self.vectors):
                 at = start + v * self.lanes + lane
                 ir.buffer_store(self.results, sums.load(v, lane), [at])
 
     def _leave(self, b: Any, c: Any, i: Any, column: Any, remainders: list[int]) -> None:
-        """The rows of a phase of rows, the phases of columns brought together."""
+        """Store the rows of a phase of rows, with the phases of columns interleaved."""
         workload, here, s = self.workload, self.piece, self.workload.stride
         first = ir.Bind(column * s - self.across.before)
         begin = ir.Bind(tirx.max(0, -first))
@@ -242,7 +251,7 @@ class _Program:
 
 
 def _of_phase(axis: Axis, extent: int) -> list[tuple[int, _Phase]]:
-    """The remainders that places of an axis leave, with the taps that leave the same."""
+    """Return the remainders that places of an axis leave, with the taps that leave the same."""
     s = axis.stride
     step = s // math.gcd(s, axis.step)
     found = {axis.remainder(k): k for k in range(axis.phases)}

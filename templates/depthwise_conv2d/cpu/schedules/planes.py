@@ -1,4 +1,4 @@
-"""The form that keeps whole planes near on a CPU, written in TIR."""
+"""Program of the form that keeps whole planes near on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a task for each few planes, each of them staged, summed and written out."""
+    """One function: a task for each few planes, each of which is staged, summed and written out."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -32,7 +32,7 @@ class _Program:
         self.rows, self.columns = workload.out_height, workload.out_width
         self.near = self.tile if self.bands else self.rows  # rows of outputs whose input is near
         self.pitch, self.phase = pitch(workload), phase(workload, self.near)
-        # vectors wider than a row, or the flat plane, are written out by way of a copy
+        # Vectors wider than a row, or the flat plane, are written out by way of a copy.
         self.copied = self.flat or self.lanes > self.columns
 
     def function(self) -> Any:
@@ -83,7 +83,7 @@ class _Program:
             self._stage_row(padded, (plane * H + i) * self.workload.W, i + top)
 
     def _stage_band(self, padded: Any, plane: Any, i: Any) -> None:
-        """What the outputs from row i on need, with the rows of padding."""
+        """Stage the rows that the outputs from row ``i`` on need, and the rows of padding."""
         H, W, s, (height, width) = (
             self.workload.H,
             self.workload.W,
@@ -102,7 +102,7 @@ class _Program:
                         ir.buffer_store(padded, zero, [there + self._column(j + width // 2)])
 
     def _stage_row(self, padded: Any, here: Any, h: Any) -> None:
-        """A row of the input from ``here`` on to row h of the padded input."""
+        """Copy a row of the input from ``here`` on to row ``h`` of the padded input."""
         left = self.workload.near[1] // 2
         here, there = ir.Bind(here), ir.Bind(self._row(h))
         if self.workload.stride == 1:
@@ -112,17 +112,20 @@ class _Program:
             self._part_row(here, padded, even, odd)
 
     def _row(self, h: Any) -> Any:
-        """Where row h of the padded plane begins in its phase."""
+        """Return where row ``h`` of the padded plane begins, in its phase."""
         s = self.workload.stride
         return h % s * (s * self.phase) + h // s * self.pitch
 
     def _column(self, v: Any) -> Any:
-        """How far from there column v is."""
+        """Return how far column ``v`` is from there."""
         s = self.workload.stride
         return v % s * self.phase + v // s
 
     def _part_row(self, here: Any, padded: Any, even: Any, odd: Any) -> None:
-        """The W elements of a row as even and odd ones, in whole vectors like :meth:`_copy_row`."""
+        """Copy the W elements of a row, even and odd ones apart.
+
+        They are copied in whole vectors as by :meth:`_copy_row`.
+        """
         half = self.workload.W // 2
         if half > 1:
             lanes = min(self.lanes, 1 << (half.bit_length() - 1))
@@ -140,7 +143,7 @@ class _Program:
     def _copy_row(
         self, source: Any, here: Any, target: Any, there: Any, count: int, plane: Any = None
     ) -> None:
-        """The elements as whole vectors, the last of them overlapping the one before."""
+        """Copy ``count`` elements as whole vectors, the last of which overlaps the one before."""
         lanes = min(self.lanes, 1 << (count.bit_length() - 1))
         with ir.serial(0, ceil_div(count, lanes)) as vector:
             start = ir.Bind(tirx.min(vector * lanes, count - lanes))
@@ -169,7 +172,7 @@ class _Program:
             self._copy_row(sums, here, self.y, there, self.columns, plane)
 
     def _stored(self, target: Any, value: Any, address: Any, plane: Any) -> Any:
-        """What of a value goes to an address of a buffer: to the output with the epilogue."""
+        """Return what is stored for a value: in the output the epilogue's result."""
         if target is not self.y:
             return value.astype(target.dtype)
         return finished(self.workload, value, self.added, plane % self.workload.C, [address])
@@ -177,7 +180,7 @@ class _Program:
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
         rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
         H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.near
-        # a tile of the whole plane knows which rows are padding
+        # A tile of the whole plane knows which rows are padding.
         top, span = height // 2, (tile - 1) * s + height
         inside = range(top, min(top + H, span)) if tile == rows else range(span)
         weights = self._weights(plane)
@@ -208,8 +211,10 @@ class _Program:
             self._write_out(sums, lanes, plane)
 
     def _weights(self, plane: Any) -> Any:
-        """Where the near weights of a plane begin in ``taps``. Those of float16 are copied there:
-        each would be converted anew for every patch."""
+        """Return where the near weights of a plane begin in ``taps``.
+
+        Weights of 16 bits are copied there, because each would be converted anew for every patch.
+        """
         K, (height, width) = self.workload.kernel[0], self.workload.near
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
         here = plane % self.workload.C * (K * K)
@@ -231,19 +236,20 @@ class _Program:
         places: list[Any],
         plane: Any,
     ) -> None:
-        """A vector of sums to each of the places; a term is (offset of the input, which place,
-        offset of the weight) for the first column of the kernel. Terms of one offset follow each
-        other and share its load.
+        """Store a vector of sums at each of the places.
 
-        The columns are a loop, or LLVM would hoist the broadcasts of all weights out of the outer
-        loops and spill them.
+        A term is (offset of the input, number of the place, offset of the weight) for the first
+        column of the kernel. Terms of one offset follow each other and share its load.
+
+        The columns are a loop: otherwise LLVM would hoist the broadcasts of all weights out of the
+        outer loops and spill them.
         """
         lanes = self.lanes
         with ir.sblock("sum"):
             ir.reads()
             ir.writes()
             sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
-            # loops of their own: a buffer used in one vectorised loop alone would shrink to a lane
+            # Separate loops: a buffer used in only one vectorised loop would shrink to a lane.
             with ir.vectorized(0, lanes) as lane:
                 for place in range(len(places)):
                     ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])

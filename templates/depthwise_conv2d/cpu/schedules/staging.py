@@ -1,4 +1,4 @@
-"""What a gradient's piece meets, staged as float32. Imports TVM."""
+"""Staging of the tensors that a gradient's piece meets, as float32. Imports TVM."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from templates.kernels.epilogue import gradient_of_sums, slope
 
 ZERO = tirx.const(0.0, "float32")
 Read = Callable[[Any, Any, Any], Any]
-"""The value in float32 of a row, a column and a lane."""
+"""A function that returns the float32 value at a row, a column and a lane."""
 
 
 class Staging:
-    """So many places, each with ``lanes`` neighbouring channels or one, and zeros for what a last
-    vector reads behind them."""
+    """A buffer of ``places`` places, each with ``lanes`` neighbouring channels or one.
+
+    ``beyond`` zeros lie behind them, which a last vector reads.
+    """
 
     def __init__(self, places: int, lanes: int, beyond: int) -> None:
         self.lanes = lanes
@@ -39,9 +41,11 @@ class Staging:
         extents: tuple[Any, Any],
         read: Read,
     ) -> None:
-        """So many rows and columns of ``places`` from ``start`` on. That in row r and column c is
-        the element r and c times ``step`` behind the ``first`` of a plane that has ``extents``, or
-        zero if there is none."""
+        """Fill rows and columns of ``places``, from the place ``start`` on.
+
+        The place in row r and column c gets the element r * ``step`` rows and c * ``step`` columns
+        behind ``first``, or zero if that is outside the plane, which has ``extents``.
+        """
         rows, columns = places
         with ir.serial(0, rows) as r:
             row, line = ir.Bind(first[0] + r * step), ir.Bind(start + r * columns)
@@ -65,14 +69,20 @@ class Staging:
             ir.buffer_store(self.buffer, ZERO, [(start + c) * self.lanes + lane])
 
     def _over_lanes(self) -> AbstractContextManager[Any]:
-        """No loop for one lane: LLVM makes vectors of the places then."""
+        """Return a vectorised loop over the lanes.
+
+        One lane has no loop, so that LLVM makes vectors of the places.
+        """
         return ir.vectorized(0, self.lanes) if self.lanes > 1 else nullcontext(0)
 
 
 class Gradients:
-    """The gradients of the sums. Those of an activation's result are multiplied by its derivative
-    as they are read, if a vector is of channels; else in vectors of the ``lanes`` of places, once
-    all are there, as a row may be narrower."""
+    """The gradients of the sums, staged.
+
+    Gradients of an activation's result are multiplied by the activation's derivative. If vectors
+    are of channels, that is done as they are read. Otherwise it is done once all are there, in
+    vectors of ``lanes`` places, because a row may be narrower than a vector.
+    """
 
     def __init__(
         self,
@@ -97,8 +107,10 @@ class Gradients:
         b: Any,
         channel: Callable[[Any], Any],
     ) -> None:
-        """So many rows and columns of image ``b``, of which those before ``width`` count, from the
-        ``first`` on; ``channel`` is that of a lane."""
+        """Stage rows and columns of image ``b`` from ``first`` on, those before column ``width``.
+
+        ``channel`` returns the channel of a lane.
+        """
         workload, F = self._workload, self._workload.out_channels
         height, columns = workload.out_height, workload.out_width
 

@@ -1,4 +1,4 @@
-"""The tiled form on a CPU: a patch of rows by vector registers of outputs."""
+"""Schedule of the tiled form on a CPU: a patch of rows by vector registers of outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
         sch.unroll(ky)
     if config["threading"] == "parallel":
         sch.parallel(task)
-    # the sums of one patch stay in registers until it is written out
+    # The sums of one patch stay in registers until it is written out.
     sch.set_scope(acc, 0, "local")
     sch.reverse_compute_at(y, j_tile, preserve_unit_loops=True)
     sch.compute_inline(wp)

@@ -1,4 +1,4 @@
-"""The weight's gradient, channels last, on a CPU, written in TIR."""
+"""Program of the weight's gradient, channels last, on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a task for each vector of channels, the last of which overlap those before."""
+    """One function with a task for each vector of channels.
+
+    The last vector overlaps the one before if it would not be whole.
+    """
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -57,7 +60,7 @@ class _Program:
             self.plane = self._vectors(self.height * self.width)
             self.row = self._vectors(self.workload.out_width)
             self.image, self.total = self._vectors(sums), self._vectors(sums)
-            self._clear(self.plane, self.height * self.width)  # the padding stays so
+            self._clear(self.plane, self.height * self.width)  # the padding stays zero
             self._clear(self.total, sums)
             with ir.serial(0, self.workload.B) as batch:
                 self._bring_plane(batch, c)
@@ -78,7 +81,7 @@ class _Program:
             ir.buffer_store(buffer, tirx.const(0.0, "float32"), [n * self.lanes + lane])
 
     def _bring_plane(self, batch: Any, c: Any) -> None:
-        """The rows and columns of the input that some tap meets."""
+        """Copy the rows and columns of the input that some tap meets."""
         workload, (top, left) = self.workload, (self.down.before, self.across.before)
         H, W, C = workload.H, workload.W, workload.C
         rows = range(max(0, -top), min(H, self.height - top))
@@ -94,7 +97,7 @@ class _Program:
                 ir.buffer_store(self.plane, value, [to + lane])
 
     def _bring_row(self, batch: Any, i: Any, c: Any) -> None:
-        """A row of the gradient of the sums, which is the bias's too."""
+        """Copy a row of the gradient of the sums. Add it to the bias's gradient if there is one."""
         workload = self.workload
         line = ir.Bind((batch * workload.out_height + i) * workload.out_width)
         with ir.serial(0, workload.out_width) as j:
@@ -119,7 +122,7 @@ class _Program:
                     self._add(self.taps, lane, sums.load(0, lane))
 
     def _sum_row(self, i: Any) -> None:
-        """All taps of a row of the gradient. What is left over of the taps is a form of its own."""
+        """Sum all taps of a row of the gradient; rows of taps left over have code of their own."""
         rows, rest = divmod(self.down.count, self.tap_rows)
         with ir.serial(0, rows) as group:
             self._sum_rows(i, ir.Bind(group * self.tap_rows), self.tap_rows)
@@ -127,7 +130,7 @@ class _Program:
             self._sum_rows(i, ir.Bind(rows * self.tap_rows), rest)
 
     def _sum_rows(self, i: Any, ky: Any, rows: int) -> None:
-        """So many rows of taps from ky on, if any of them meets the input."""
+        """Sum ``rows`` rows of taps from ``ky`` on, if any of them meets the input."""
         top, s, d = self.down.before, self.workload.stride, self.down.step
         first = ir.Bind(i * s + ky * d)
         reach = (rows - 1) * d
@@ -161,7 +164,7 @@ class _Program:
         ir.buffer_store(self.image, self.image[at] + value, [at])
 
     def _leave(self, c: Any) -> None:
-        """The sums in the weight's order; taps that meet no input are zero."""
+        """Store the sums in the weight's order; taps that meet no input are zero."""
         workload, (height, width) = self.workload, self.workload.kernel
         with ir.serial(0, self.lanes) as lane:
             first = ir.Bind((c + lane) * (height * width))

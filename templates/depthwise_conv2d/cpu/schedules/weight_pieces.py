@@ -1,4 +1,4 @@
-"""The weight's gradient on a CPU, written in TIR."""
+"""Program of the weight's gradient on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
-MAX_CHUNK = 512  # products that are added up in one sum of float32
+MAX_CHUNK = 512  # the most products that are added up in one sum of float32
 NEAR = 32  # pieces whose sums are added up before they are added to those of the others
-MAX_GROUPS = 8  # of columns of taps, each of which is a form of its own
+MAX_GROUPS = 8  # the most groups of columns of taps that have code of their own each
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -99,7 +99,7 @@ class _Program:
         b, band = ir.Bind(number // here.strips // here.bands), number // here.strips % here.bands
         i, j = ir.Bind(band * here.rows), ir.Bind(number % here.strips * here.columns)
         width = ir.Bind(tirx.min(self.workload.out_width, j + here.columns))
-        places = (here.rows, here.pitch)  # with zeros where the input's rows are longer
+        places = (here.rows, here.pitch)  # zeros fill the columns that only the input has
         self.gradients.bring(0, places, (i, j), width, b, lambda lane: c + lane)
         self._bring_inputs(b, c, i, j)
         if self.workload.bias:
@@ -111,7 +111,7 @@ class _Program:
             self._add_rows(rows * self.tap_rows, rest)
 
     def _bring_inputs(self, b: Any, c: Any, i: Any, j: Any) -> None:
-        """Each phase of the input that the piece's taps meet."""
+        """Stage each phase of the input that the piece's taps meet."""
         workload, here, s = self.workload, self.piece, self.workload.stride
         H, W, C = workload.H, workload.W, workload.C
 
@@ -139,7 +139,7 @@ class _Program:
         self._over_places(1, add, lambda _: self.taps)
 
     def _add_rows(self, ky: Any, rows: int) -> None:
-        """All taps of so many rows; what is left over of the columns is a form of its own."""
+        """Add all taps of ``rows`` rows. The columns of taps left over have code of their own."""
         width, taps = self.tap_columns, self.across.taps
         lines = [
             ir.Bind(
@@ -176,12 +176,14 @@ class _Program:
         self._over_places(len(places), add, tap)
 
     def _across(self, k: Any) -> Any:
-        """Where what column k of the taps meets at the piece's first output is staged."""
+        """Return where the input that tap column k meets at the piece's first output is staged."""
         return k % self.across.phases * self.piece.window + self.across.ahead(k)
 
     def _over_places(self, count: int, add: Any, number_of: Any) -> None:
-        """``add(sums, at, lane)`` for the vectors of the piece, in chunks; the sums of each are
-        added to those that ``number_of`` names."""
+        """Call ``add(sums, at, lane)`` for the vectors of the piece, in chunks.
+
+        The sums of each chunk are added to those that ``number_of`` names.
+        """
         here, lanes = self.piece, self.lanes
         if self.last:
             each = max(1, MAX_CHUNK // here.columns)
@@ -211,7 +213,7 @@ class _Program:
                     ir.buffer_store(self.near, value, [at])
 
     def _leave(self, part: Any, c: Any) -> None:
-        """The part's sums, those of a channel beside each other."""
+        """Store the part's sums, those of a channel beside each other."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
             if self.last:
@@ -224,7 +226,7 @@ class _Program:
             ir.buffer_store(self.partial, value, [to])
 
     def _add_parts(self, channel: Any) -> None:
-        """A channel's sums in the weight's order; taps that meet no input are zero."""
+        """Store a channel's sums in the weight's order; taps that meet no input are zero."""
         workload, (height, width) = self.workload, self.workload.kernel
         used, F = workload.used, workload.out_channels
 

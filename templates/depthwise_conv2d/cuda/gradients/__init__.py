@@ -1,1 +1,1 @@
-"""The templates of gradients alone: a space a file, its schedule in ``schedules``."""
+"""Templates of gradients on CUDA: a file has a search space, ``schedules`` its program."""

@@ -1,4 +1,4 @@
-"""The space of the input's gradient, channels last, on CUDA."""
+"""Search space of the input's gradient, channels last, on CUDA."""
 
 from __future__ import annotations
 
@@ -19,20 +19,27 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_WIDTH = 15  # of a kernel whose taps are apart
-MAX_SUMS = 96  # of a thread
-MAX_UNROLLED = 1500  # multiply-adds of a row of taps
-MAX_REGISTERS = 200  # as estimated
+MAX_WIDTH = 15  # the most columns of a kernel that is dilated
+MAX_SUMS = 96  # the most of a thread
+MAX_UNROLLED = 1500  # the most multiply-adds of a row of taps
+MAX_REGISTERS = 200  # the most that a thread may be estimated to need
 BESIDE = 36  # registers for addresses and the like
 THREADS = (64, 96, 128, 192, 256)
-LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
+LANES = (4, 8, 16, 24, 32, 64, 128)  # limits of a block's lanes
 
 
 class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
-    """A thread sums a patch of ``rows`` by ``columns`` elements of ``channels`` neighbouring
-    channels, each from the taps that meet it (``schedules/input_channels.cu``). A block has
-    ``lanes`` such vectors of channels; ``resident`` blocks at least have room on a unit. It serves
-    what no forward template can: strides, several kernels for a channel, and activations."""
+    """A thread sums a patch of elements, each from the taps that meet it (``input_channels.cu``).
+
+    It serves gradients that no forward template can compute: of strides, of several kernels for a
+    channel, and through activations. Knobs:
+
+    - ``channels``, ``rows``, ``columns``: neighbouring channels and size of a thread's patch.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
+    - ``threads``: threads of a block.
+    - ``resident``: how many blocks a unit has room for, at least.
+    - ``stores``: how results are cached.
+    """
 
     name = "input_channels"
     kind = "cuda"
@@ -41,13 +48,14 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of an input in layout NHWC that is no forward workload, if the
-        taps fit in shared memory, and the kernel is at most 15 wide or its taps are side by
-        side."""
+        """Accept gradients of an input in layout NHWC on CUDA that no forward workload computes.
+
+        The taps must fit into shared memory, and the kernel must be at most 15 wide or not dilated.
+        """
         return workload.layout == "NHWC" and self._computes(workload, limits)
 
     def _computes(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """In one of the layouts."""
+        """Return whether a gradient of either layout can be computed."""
         return (
             limits.kind == self.kind
             and workload.direction == "backward_input"
@@ -155,6 +163,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the blocks of the grid."""
     top, left, _, _ = workload.pads
     s = workload.stride
     before = 0 if _is_planes(workload) else left % s
@@ -166,7 +175,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """A block's taps of one kernel of each channel, as floats."""
+    """Return the 32-bit words of a block's taps: one kernel of each of its channels, as floats."""
     height, width = workload.kernel
     return int(height * width * config["lanes"] * config["channels"])
 
@@ -193,12 +202,15 @@ def _is_planes(workload: DepthwiseConv2dWorkload) -> bool:
 
 
 def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether what neighbouring channels meet are no neighbours."""
+    """Return whether neighbouring channels meet elements that are not neighbours.
+
+    A thread has one channel then.
+    """
     return _is_planes(workload) or workload.multiplier > 1
 
 
 def _usual(workload: DepthwiseConv2dWorkload) -> int:
-    """Of planes as few as leave each thread a patch."""
+    """Return the usual lanes of a block; of planes as few as leave each thread a patch."""
     least: int = _smallest(workload)["lanes"]
     lanes: list[int] = [least, *(n for n in _lanes(workload) if least < n <= 32)]
     if not _is_planes(workload):
@@ -213,7 +225,7 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Of the gradient, that a thread reads of a row."""
+    """Return the columns of the gradient that a thread reads of a row."""
     s, d = workload.stride, workload.dilation
     behind = workload.pads[1] % s if _is_planes(workload) else 0
     taps = range(workload.kernel[1])
@@ -222,13 +234,13 @@ def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Multiply-adds of a turn: as many rows of taps as the stride."""
+    """Return the multiply-adds of a turn, in which a thread takes ``stride`` rows of taps."""
     patch = config["rows"] * config["columns"] * config["channels"]
     return int(ceil_div(patch * workload.kernel[1], workload.stride))
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, a row of the gradient, taps, addresses."""
+    """Return the estimated registers: sums, a row of the gradient, taps, addresses."""
     channels = config["channels"]
     sums = config["rows"] * config["columns"] * channels
     return int(sums + _columns(workload, config) * channels + 2 * channels + BESIDE)

@@ -1,4 +1,4 @@
-"""The space of the input's gradient, channels first, on CUDA."""
+"""Search space of the input's gradient, channels first, on CUDA."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from templates.limits import DeviceLimits
 
 
 class CudaInputPlanes(CudaInputChannels):
-    """As with channels last, but a thread has one channel, and neighbouring threads have
-    neighbouring patches of it; a block has ``lanes`` channels. Columns that fill a vector are
-    stored at once."""
+    """A thread sums a patch of elements of one channel, as ``CudaInputChannels`` of several.
+
+    Neighbouring threads have neighbouring patches of a channel, and a block has ``lanes`` channels.
+    Columns that fill a vector are stored at once.
+    """
 
     name = "input_planes"
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of an input in layout NCHW that is no forward workload, if the
-        taps fit in shared memory, and the kernel is at most 15 wide or its taps are side by
-        side."""
+        """Accept gradients of an input in layout NCHW on CUDA that no forward workload computes.
+
+        The taps must fit into shared memory, and the kernel must be at most 15 wide or not dilated.
+        """
         return workload.layout == "NCHW" and self._computes(workload, limits)

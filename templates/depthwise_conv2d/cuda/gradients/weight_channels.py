@@ -1,4 +1,4 @@
-"""The space of the weight's gradient, channels last, in multiply-adds on CUDA."""
+"""Search space of the weight's gradient, channels last, in multiply-adds on CUDA."""
 
 from __future__ import annotations
 
@@ -25,25 +25,34 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-MAX_TAPS = 81  # of a tile
-MAX_UNROLLED = 3600  # multiply-adds
-MAX_REGISTERS = 232  # as estimated
+MAX_TAPS = 81  # the most of a tile
+MAX_UNROLLED = 3600  # the most multiply-adds in the code
+MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 160
 BESIDE = 38  # registers for addresses and the like
-WORD_BYTES = 4  # which an asynchronous copy has at least
+WORD_BYTES = 4  # the least that an asynchronous copy has
 THREADS = (64, 96, 128, 192, 256, 384)
-LANES = (4, 8, 16, 24, 32, 64, 128)  # at most, of a block
+LANES = (4, 8, 16, 24, 32, 64, 128)  # limits of a block's lanes
 
 
 class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
-    """A thread sums ``tap_rows`` by ``tap_columns`` taps of ``channels`` neighbouring channels over
-    rows of ``columns`` outputs; a block has ``lanes`` such vectors of channels. There are about so
-    many ``blocks``; what they leave a second launch adds up. ``inputs`` come straight to
-    ``registers``, with ``ahead`` a row before they are used; or by way of shared memory, to which
-    with ``private`` each thread copies what it reads itself, ``stages`` - 1 rows ahead. With
-    ``shared`` a block has all columns of ``images``, and copies the rows of ``copied_steps``
-    together, ``stages`` - 1 times as far ahead. ``resident`` blocks at least have room on a
-    unit."""
+    """A thread sums a tile of taps of neighbouring channels over rows of outputs.
+
+    The program is ``schedules/weight_places.cu``. Knobs:
+
+    - ``tap_rows``, ``tap_columns``: size of a tile of taps.
+    - ``channels``, ``columns``: channels of a thread, and outputs of its rows.
+    - ``lanes``: vectors of ``channels`` channels that a block has.
+    - ``inputs``: "registers": they come straight to registers; "private": each thread copies what
+      it reads to shared memory; "shared": a block has all columns of ``images`` images and copies
+      them to shared memory together.
+    - ``ahead``: 1 reads what comes straight to registers a row before it is used.
+    - ``stages``, ``copied_steps``: private copies are ``stages`` - 1 rows ahead; shared ones are of
+      ``copied_steps`` rows, ``stages`` - 1 times as far ahead.
+    - ``threads``: threads of a block that does not share its inputs.
+    - ``blocks``: blocks, about; a second launch adds up what they leave.
+    - ``resident``: how many blocks a unit has room for, at least.
+    """
 
     name = "weight_channels"
     kind = "cuda"
@@ -52,7 +61,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of a weight in layout NHWC."""
+        """Accept gradients of a weight in layout NHWC on CUDA."""
         return super().applies(workload, limits) and serves(workload)
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -215,6 +224,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
+    """Return how a configuration shares out the work."""
     images = config.get("images", 0)
     groups = ceil_div(workload.out_width, config["columns"])
     return Work(
@@ -230,6 +240,7 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the threads of a block."""
     if "threads" in config:
         return int(config["threads"])
     groups = ceil_div(workload.out_width, config["columns"])
@@ -237,7 +248,10 @@ def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """The rows that are held, or at least a row of taps of all places."""
+    """Return the 32-bit words of shared memory.
+
+    They are the rows that are held, or a row of taps of all places of a block if that is more.
+    """
     channels = config["lanes"] * config["channels"]
     images, columns = config.get("images", 0), config["columns"]
     groups = ceil_div(workload.out_width, columns)
@@ -259,7 +273,10 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _pitch(size: int, positions: int) -> int:
-    """Bytes from a position in shared memory to the next, if one has so many."""
+    """Return the bytes from a position in shared memory to the next, if a place has ``positions``.
+
+    Neighbouring places then begin in neighbouring banks, if some padding makes them.
+    """
     for pad in range(0, 128, 16):
         if (positions * (size + pad) - size) % 128 == 0:
             return size + pad
@@ -267,8 +284,11 @@ def _pitch(size: int, positions: int) -> int:
 
 
 def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """How they can come: by way of shared memory if channels are last, of one kernel each, and fill
-    words; shared by a block if they fill vectors and one tile has all taps."""
+    """Return the ways in which inputs can come.
+
+    They come by way of shared memory if channels are last, have one kernel each and fill words. A
+    block shares them if channels fill vectors and one tile has all taps.
+    """
     size = BYTES_PER_ELEMENT[workload.dtype]
     if _is_one_by_one(workload):
         return ["registers"]
@@ -279,11 +299,15 @@ def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
 
 
 def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether what neighbouring channels of the gradient meet are no neighbours."""
+    """Return whether neighbouring channels of the gradient meet elements that are not neighbours.
+
+    A thread has one channel then.
+    """
     return workload.layout == "NCHW" or workload.multiplier > 1
 
 
 def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    """Return whether every block has rows, and a block more steps than are copied ahead."""
     share = work(workload, config)
     most = share.rows if share.images else ceil_div(share.rows * share.groups, share.points)
     least = blocks(workload, limits.units)[0]
@@ -295,6 +319,7 @@ def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceL
 
 
 def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    """Return whether a block that shares its inputs has few enough threads, most with outputs."""
     size = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
     count = threads(workload, config)
     used = work(workload, config | {"blocks": 1}).points * config["lanes"]
@@ -306,7 +331,7 @@ def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: Device
 
 
 def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
-    """Of tiles of taps: as many as there are, or parts of them; one, if taps are apart."""
+    """Return the sides of tiles of taps: all ``near`` taps or parts of them, or 1 if dilated."""
     apart = {1} if workload.dilation > 1 else set()
     if near <= MAX_SIDE:
         return sorted({near} | apart)
@@ -315,7 +340,7 @@ def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors of the vectors of channels; one of planes."""
+    """Return divisors of the vectors of channels; 1 if channels are first."""
     if workload.layout == "NCHW":
         return [1]
     found = set()
@@ -329,25 +354,26 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _span(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Input columns from the first to the last that a thread meets."""
+    """Return the input columns from the first to the last that a thread meets."""
     columns, taps = config["columns"], config["tap_columns"]
     return int((columns - 1) * workload.stride + (taps - 1) * workload.dilation + 1)
 
 
 def _input_columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Those that a thread reads of a row."""
+    """Return how many input columns a thread reads of a row."""
     s, d = workload.stride, workload.dilation
     columns, taps = range(config["columns"]), range(config["tap_columns"])
     return len({v * s + u * d for v in columns for u in taps})
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the multiply-adds in the code."""
     step = config["tap_rows"] * config["tap_columns"] * config["columns"] * config["channels"]
     return int(step * ring(workload, config["tap_rows"]))
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, the ring, what a step reads, addresses."""
+    """Return the estimated registers: sums, the ring, what a step reads, addresses."""
     channels, columns = config["channels"], config["columns"]
     words = ceil_div(channels * BYTES_PER_ELEMENT[workload.dtype], 4)
     sums = config["tap_rows"] * config["tap_columns"] * channels

@@ -1,4 +1,4 @@
-"""The space of the weight's gradient, channels last, on tensor cores."""
+"""Search space of the weight's gradient, channels last, on tensor cores."""
 
 from __future__ import annotations
 
@@ -21,18 +21,24 @@ SIZE = 2  # bytes of an element
 VECTOR = 8  # channels in 16 bytes
 LINE = 8  # outputs of a line
 LINES = 16  # of a product
-CHANNELS = (8, 128)  # of a block
-MAX_REGISTERS = 232  # as estimated
+CHANNELS = (8, 128)  # least and most of a block
+MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 BESIDE = 36  # registers for addresses and the like
 
 
 class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
-    """Channels last in 16 bits: for each channel and row of taps a product of input columns and
-    columns of the gradient, summed over lines of eight outputs (``schedules/weight_tensor.cu``). A
-    block has all lines of ``images``, which go down side by side, and ``channels``, of which a warp
-    has ``warp_channels``. The rows of ``copied_steps`` come together, ``stages`` - 1 times as far
-    ahead. There are about so many ``blocks``; what they leave a second launch adds up. ``resident``
-    blocks at least have room on a unit."""
+    """16-bit products of columns of input and gradient (``schedules/weight_tensor.cu``).
+
+    Channels are last. There is a product for each channel and row of taps, summed over lines of
+    eight outputs. Knobs:
+
+    - ``images``: images whose lines a block has, all of which go down side by side.
+    - ``channels``, ``warp_channels``: channels of a block, and of a warp.
+    - ``copied_steps``, ``stages``: the rows of ``copied_steps`` steps are copied together,
+      ``stages`` - 1 times as many steps ahead.
+    - ``blocks``: blocks, about; a second launch adds up what they leave.
+    - ``resident``: how many blocks a unit has room for, at least.
+    """
 
     name = "weight_matrices"
     kind = "cuda"
@@ -41,9 +47,12 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA from compute capability 7.5 on (bfloat16: 8.0), for the gradient of a weight in
-        layout NHWC without a multiplier or an activation, if channels are whole vectors, taps are
-        at most eight outputs' columns apart, and their sums fit in registers."""
+        """Accept 16-bit gradients of a weight in layout NHWC on CUDA.
+
+        There must be no multiplier and no activation. float16 needs compute capability 7.5,
+        bfloat16 8.0. Channels must be whole vectors, the taps at most eight outputs' columns apart,
+        and their sums must fit in registers.
+        """
         return (
             super().applies(workload, limits)
             and serves(workload)
@@ -101,7 +110,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """As many images as have the lines of a product."""
+        """Return as many images as have the lines of a product."""
         config = _smallest(workload, limits)
         images = [n for n in (1, 2, 4, 8, 16) if n <= workload.B]
         for n in images:
@@ -138,6 +147,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
 
 
 def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
+    """Return how a configuration shares out the work."""
     return Work(
         workload,
         columns=LINE,
@@ -151,24 +161,32 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the threads of a block."""
     return int(32 * config["channels"] // config["warp_channels"] * _sets(workload, config))
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """The rows that are held, or a row of taps and the matrices from which it comes."""
+    """Return the 32-bit words of shared memory.
+
+    They are the rows that are held, or a row of taps and the matrices from which it comes if that
+    is more.
+    """
     channels, images, s = config["channels"], config["images"], workload.stride
     pitch, groups = 16 * (channels // VECTOR | 1), _groups(workload)
     inputs = (groups + 1) * (LINE * s * pitch + 32)
     step = images * (s * inputs + groups * (LINE * pitch + 32))
-    # a set's sums of all taps, and each warp's matrices of a row of taps
+    # A set's sums of all taps, and each warp's matrices of a row of taps.
     taps = workload.near[0] + workload.bias
     sums = _sets(workload, config) * channels * (taps * workload.near[1] + s * LINES * LINE)
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
 
 
 def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
-    """A row of taps that every row of the gradient meets within the input, if the last of a
-    product's input columns is no tap's: the bias's sums can stand there."""
+    """Return a row of taps whose products can hold the sums of the bias, or None.
+
+    Every row of the gradient must meet it within the input, and the last of a product's input
+    columns must be no tap's.
+    """
     down, across = workload.used
     s, d = workload.stride, workload.dilation
     if (across.count - 1) * d // s >= LINE:
@@ -179,22 +197,23 @@ def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
 
 
 def _groups(workload: DepthwiseConv2dWorkload) -> int:
-    """Lines of a row."""
+    """Return the lines of a row."""
     return ceil_div(workload.out_width, LINE)
 
 
 def _sets(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Warps that have the same channels."""
+    """Return the warps that have the same channels."""
     return ceil_div(config["images"] * _groups(workload), LINES)
 
 
 def _phases(workload: DepthwiseConv2dWorkload) -> int:
+    """Return how many remainders the taps of a row leave when divided by the stride."""
     s, d = workload.stride, workload.dilation
     return len({u * d % s for u in range(workload.near[1])})
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Divisors that are whole vectors."""
+    """Return the divisors of the channels that are whole vectors."""
     least, most = CHANNELS
     return [n for n in range(least, most + 1, VECTOR) if workload.C % n == 0]
 
@@ -237,7 +256,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Estimated: sums, the ring, a row's operands, addresses."""
+    """Return the estimated registers: sums, the ring, a row's operands, addresses."""
     own, rows = config["warp_channels"], workload.near[0]
     bias = workload.bias and bias_tap(workload) is None
     sums = (rows * workload.stride + bias) * own * 4

@@ -1,4 +1,4 @@
-"""The space of the weight's gradient, channels first, on CUDA."""
+"""Search space of the weight's gradient, channels first, on CUDA."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from templates.limits import DeviceLimits
 
 
 class CudaWeightPlanes(CudaWeightChannels):
-    """As with channels last, straight from memory, but a block has one channel, and neighbouring
-    threads have neighbouring columns of it."""
+    """A thread sums a tile of taps of one channel, as ``CudaWeightChannels`` of several.
+
+    A block has one channel, neighbouring threads have neighbouring columns of it, and inputs come
+    straight to registers.
+    """
 
     name = "weight_planes"
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """On CUDA, for the gradient of a weight in layout NCHW."""
+        """Accept gradients of a weight in layout NCHW on CUDA."""
         return (
             limits.kind == self.kind
             and workload.direction == "backward_weight"

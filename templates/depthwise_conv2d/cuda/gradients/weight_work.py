@@ -1,4 +1,4 @@
-"""How the weight's gradient is shared out: parts, whose sums a second launch adds up."""
+"""Work of a weight's gradient, shared out in parts whose sums a second launch adds up."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import dataclass
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
-WAVES = (1, 2, 3, 4)  # blocks of a unit
-UNEVEN_WAVES = (2, 4, 8, 16, 32)  # if tiles of taps meet more or less of the planes
-MAX_SIDE = 9  # of a tile, in taps
-SLICES = 16  # of the parts, at most: warps of a block of the second launch
+WAVES = (1, 2, 3, 4)  # blocks for each unit
+UNEVEN_WAVES = (2, 4, 8, 16, 32)  # the same if tiles of taps meet more or less of the planes
+MAX_SIDE = 9  # the most taps along a side of a tile
+SLICES = 16  # the most slices of the parts, which are warps of a block of the second launch
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Whether it is a weight's gradient, channels last."""
+    """Return whether a workload is a weight's gradient, channels last."""
     return workload.direction == "backward_weight" and workload.layout == "NHWC"
 
 
 @dataclass(frozen=True)
 class Work:
-    """As ``schedules/weight_places.cu`` shares it out: the rows of all images, one after the other,
-    in ranges. A block sums all columns of a range together, of ``images`` that go down side by
-    side, or if that is 0 any ``points`` places of ``columns``. There are as many ranges as about
-    so many ``blocks_wanted`` take, but none has less than a row."""
+    """The work of a weight's gradient, as ``schedules/weight_places.cu`` shares it out.
+
+    The rows of all images follow one another and are cut into ranges. A block sums all columns of a
+    range together, of ``images`` images that go down side by side. If ``images`` is 0, it sums any
+    ``points`` places of ``columns`` columns. There are as many ranges as about ``blocks_wanted``
+    blocks take, but each has at least one row.
+    """
 
     workload: DepthwiseConv2dWorkload
     columns: int
@@ -36,14 +39,17 @@ class Work:
 
     @property
     def groups(self) -> int:
+        """Return the groups of ``columns`` columns in a row of outputs."""
         return ceil_div(self.workload.out_width, self.columns)
 
     @property
     def rows(self) -> int:
+        """Return the rows of all images, or of all sets of ``images`` that go down side by side."""
         return ceil_div(self.workload.B, max(1, self.images)) * self.workload.out_height
 
     @property
     def ranges(self) -> int:
+        """Return the ranges of rows."""
         wanted = self.blocks_wanted // self.across
         if not self.images:
             wanted = wanted * self.points // self.groups
@@ -51,60 +57,68 @@ class Work:
 
     @property
     def parts(self) -> int:
+        """Return the parts of the result; ``across`` blocks leave each of them in the workspace."""
         return self.ranges if self.images else ceil_div(self.ranges * self.groups, self.points)
 
     @property
     def steps(self) -> float:
-        """Of a range, about: its rows, and in each image those that take the ring to its end."""
+        """Return about how many steps a range takes.
+
+        They are its rows, and in each image the rows that take the ring to its end.
+        """
         rows = self.rows / self.ranges
         return rows + (rows / self.workload.out_height + 1) * (self.ring - 1)
 
     @property
     def tiles(self) -> int:
+        """Return the tiles of taps of a channel."""
         down, across = self.workload.near
         return ceil_div(down, self.tap_rows) * ceil_div(across, self.tap_columns)
 
     @property
     def across(self) -> int:
-        """Blocks of a part."""
+        """Return the blocks of a part."""
         return self.tiles * (self.workload.out_channels // self.channels)
 
     @property
     def blocks(self) -> int:
+        """Return the blocks of the first launch."""
         return self.parts * self.across
 
     @property
     def sums(self) -> int:
-        """Of a channel."""
+        """Return the sums of a channel."""
         down, across = self.workload.near
         return down * across + self.workload.bias
 
     @property
     def workspace(self) -> int:
+        """Return the floats that the first launch leaves for the second."""
         return self.parts * self.sums * self.workload.out_channels
 
     @property
     def last_blocks(self) -> int:
-        """Of the second launch."""
+        """Return the blocks of the second launch."""
         taps = self.workload.kernel[0] * self.workload.kernel[1]
         return ceil_div(self.workload.out_channels, 32) * (taps + self.workload.bias)
 
     @property
     def slices(self) -> int:
-        """Of the parts, in the second launch: a warp adds up one of them."""
+        """Return the slices of the parts in the second launch; a warp adds up one of them."""
         return min(SLICES, self.parts)
 
     @property
     def ring(self) -> int:
-        """Rows of the gradient that an input row meets."""
+        """Return the rows of the gradient that an input row meets."""
         return ring(self.workload, self.tap_rows)
 
 
 def ring(workload: DepthwiseConv2dWorkload, tap_rows: int) -> int:
+    """Return the rows of the gradient that an input row meets in a tile of ``tap_rows`` rows."""
     return ((tap_rows - 1) * workload.dilation + workload.stride) // workload.stride
 
 
 def blocks(workload: DepthwiseConv2dWorkload, units: int) -> list[int]:
-    """How many there may be, about, on a device of so many units."""
+    """Return about how many blocks there may be on a device of ``units`` multiprocessors."""
     waves = WAVES if max(workload.near) <= MAX_SIDE else UNEVEN_WAVES
     return [n * units for n in waves]

@@ -1,4 +1,4 @@
-"""Channels last on CUDA: see ``channels.cu``, which this fills in."""
+"""Program for channels last on CUDA, which fills in ``channels.cu``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHTS = {
     "registers": Path(__file__).with_name("channels_registers.cu"),
     "shared": Path(__file__).with_name("channels_shared.cu"),
 }
-"""What follows it."""
+"""The source that follows, by the knob ``weights``."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:

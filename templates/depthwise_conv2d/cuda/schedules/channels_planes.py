@@ -1,4 +1,4 @@
-"""Channels last, long kernels, on tensor cores: see ``channels_planes.cu``, which this fills in."""
+"""Program for channels last and long kernels on tensor cores: fills in ``channels_planes.cu``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in ``channels_planes.cu``."""
     return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),

@@ -1,4 +1,4 @@
-"""Channels last on sparse tensor cores: see ``channels_sparse.cu``, which this fills in."""
+"""Program for channels last on sparse tensor cores, which fills in ``channels_sparse.cu``."""
 
 from __future__ import annotations
 

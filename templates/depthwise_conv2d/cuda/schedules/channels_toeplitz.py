@@ -1,4 +1,4 @@
-"""Channels last on tensor cores: see ``channels_toeplitz.cu``, which this fills in."""
+"""Program for channels last on tensor cores, which fills in ``channels_toeplitz.cu``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The direct form on CUDA, written in TIR: nothing is staged."""
+"""Program of the direct form on CUDA, written in TIR: nothing is staged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a thread for each few columns of a row, in the order of the layout."""
+    """One function, in which a thread sums a few columns of a row, in the order of the layout."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -54,7 +54,7 @@ class _Program:
                             place.append(ir.Bind(index % extent))
                             index = ir.Bind(index // extent)
                         b, c, i, patch = workload.axes(place[::-1])
-                        # the last patch of a row overlaps the one before
+                        # The last patch of a row overlaps the one before.
                         last = max(0, workload.out_width - self.columns)
                         self._patch(b, c, i, ir.Bind(tirx.min(patch * self.columns, last)))
         return builder.get()

@@ -1,4 +1,4 @@
-"""Direct sums of register patches on CUDA: see ``patch.cu``, which this fills in."""
+"""Program of direct sums in register patches on CUDA, which fills in ``patch.cu``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strips of rows on CUDA: see ``rows.cu``, which this fills in."""
+"""Program of strips of rows on CUDA, which fills in ``rows.cu``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READS = {
     "shared": Path(__file__).with_name("rows_staged.cu"),
     "global": Path(__file__).with_name("rows_direct.cu"),
 }
-"""What follows it."""
+"""The source that follows, by the knob ``reads``."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:

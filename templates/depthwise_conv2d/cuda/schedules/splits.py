@@ -1,4 +1,4 @@
-"""AutoTVM's splits on CUDA: every choice of the space is one primitive."""
+"""Schedule of AutoTVM's splits on CUDA: every knob of the space is one primitive."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from templates.spaces.grid import Grid
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    """The seed's: ``padded`` input, and ``y`` the sum over its taps, less those that only ever
-    meet padding."""
+    """Return the seed's program: a stage ``padded`` and the output ``y``, the sums over its taps.
+
+    Taps that only ever meet padding are left out.
+    """
     B, C, H, W = workload.B, workload.C, workload.H, workload.W
     s, middle, dtype = workload.stride, workload.kernel[0] // 2, workload.dtype
     taps_h, taps_w = workload.near

@@ -1,10 +1,11 @@
-"""The lecture's strategies, for CUDA and, as rungs of the ladder, for a CPU.
+"""Programs of the lecture's strategies, for CUDA and, as rungs of the ladder, for a CPU.
 
-Written out in TVMScript: here it is the threads, not the stages, that differ."""
+They are written out in TVMScript, because the strategies differ in their threads, not their stages.
+"""
 
 # mypy: ignore-errors
 # ruff: noqa: PLR0912, PLR1716, SIM102, SIM300
-# TVMScript is parsed by TVM: its annotations are no types, and it has no chained comparisons
+# TVM parses TVMScript: its annotations are no types, and it has no chained comparisons.
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ def computation(
 
 
 def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
+    """Return the program with the tile in shared memory and the halo read from global memory."""
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
     taps_h, taps_w = workload.near
@@ -104,7 +106,10 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
 
 
 def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
-    """Tile and halo in shared memory; the taps in passes, each with a tile of its own."""
+    """Return the program with tile and halo in shared memory.
+
+    The taps are summed in passes, each of which has a tile of its own.
+    """
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
     taps_h, taps_w = workload.near

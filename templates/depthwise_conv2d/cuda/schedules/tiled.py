@@ -1,4 +1,4 @@
-"""The tiled form on CUDA: a shared halo tile, a patch of outputs in registers."""
+"""Schedule of the tiled form on CUDA: a shared tile with its halo, and patches in registers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
         sch.unroll(loop)
 
     for stage in (xp, wp):
-        # the scope first: it decides whether a stage covers one thread's region or the block's
+        # The scope first: it decides whether the stage covers one thread's region or the block's.
         sch.set_scope(stage, 0, "shared")
         sch.compute_at(stage, block, preserve_unit_loops=True)
         _cooperate(sch, stage, planes, ty, tx)
@@ -62,8 +62,10 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 
 def _cooperate(sch: Schedule, stage: Any, planes: int, ty: int, tx: int) -> None:
-    """The threads of a block load a stage of (planes, rows, columns) together, without division:
-    each thread strides over rows and columns of its own plane."""
+    """Let a block's threads load a stage of (planes, rows, columns) together, without division.
+
+    Each thread strides over rows and columns of its own plane.
+    """
     n, row, column = sch.get_loops(stage)[-3:]
     _, z = sch.split(n, [None, planes], preserve_unit_iters=True)
     _, y = sch.split(row, [None, ty], preserve_unit_iters=True)

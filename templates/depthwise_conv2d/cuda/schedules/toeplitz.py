@@ -1,4 +1,4 @@
-"""The tensor-core form on CUDA: see ``toeplitz.cu``, which this fills in."""
+"""Program of the tensor-core form for planes on CUDA, which fills in ``toeplitz.cu``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fills the sources of all gradients at once."""
+"""The values that fill in the CUDA sources of all gradients in one program."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
 
 
 def given(workload: Conv1dWorkload, stores: str, several: bool) -> dict[str, object]:
-    """The tensors, and what is computed of them. A program leaves ``several`` parts of a sum in a
-    workspace. ``stores`` is as ``elements`` has it."""
+    """Return the values for the tensors and for the derivative.
+
+    ``several`` says whether a channel has several parts, whose sums are left in a workspace.
+    ``stores`` is one of ``elements``' STORES.
+    """
     frame = Frame.of(workload)
     recomputed = workload.bias and workload.activation != "none"
     added = [

@@ -1,5 +1,5 @@
-"""All gradients of signals apart, channels last: see ``backward_channels.cu``, which this fills
-in."""
+"""The programs of ``CudaBackwardChannels``: this fills in ``backward_channels.cu``, which explains
+the algorithm."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    """The second one only if a channel has several parts."""
+    """Return the launches: the gradients, and the sums of a channel's parts if it has several."""
     threads = config["threads"]
     first = Launch("conv1d_backward_channels", blocks(workload, config), threads, 0)
     if count(workload, config) == 1:

@@ -1,4 +1,5 @@
-"""All gradients of signals apart: see ``backward_rows.cu``, which this fills in."""
+"""The programs of ``CudaBackwardRows``: this fills in ``backward_rows.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    """The second one only if a channel has several parts."""
+    """Return the launches: the gradients, and the sums of a channel's parts if it has several."""
     threads = config["threads"]
     first = Launch("conv1d_backward_rows", blocks(workload, config), threads, 0)
     if count(workload, config) == 1:

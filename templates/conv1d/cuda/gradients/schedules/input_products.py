@@ -1,4 +1,5 @@
-"""The input's gradient of dense channels: see ``input_products.cu``, which this fills in."""
+"""The programs of ``CudaInputProducts``: this fills in ``input_products.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The input's gradient of signals apart: see ``input_rows.cu``, which this fills in."""
+"""The programs of ``CudaInputRows``: this fills in ``input_rows.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The weight's gradient of dense channels: see ``weight_products.cu``, which this fills in."""
+"""The programs of ``CudaWeightProducts``: this fills in ``weight_products.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    """The second one only if there are several parts."""
+    """Return the launches: the products, and the sums of the parts if there are several."""
     count, words = threads(config), shared_words(config)
     first = Launch("conv1d_weight_products", blocks(workload, config), count, words)
     if parts(workload, config) == 1:

@@ -1,4 +1,5 @@
-"""The weight's gradient of signals apart: see ``weight_rows.cu``, which this fills in."""
+"""The programs of ``CudaWeightRows``: this fills in ``weight_rows.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    """The second one only if there are several parts."""
+    """Return the launches: the sums, and the sums of the parts if there are several."""
     threads, words = config["threads"], shared_words(workload, config)
     first = Launch("conv1d_weight_rows", blocks(workload, config), threads, words)
     if parts(workload, config) == 1:

@@ -1,4 +1,4 @@
-"""The block form, for CUDA and, as a rung of the ladder, for a CPU."""
+"""The programs of ``CudaBlocks``, also for a CPU, for which one is a rung of the ladder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AutoTVM's splits, for CUDA and, as rungs of the ladder, for a CPU."""
+"""The programs of ``CudaSplits``, also for a CPU, for which they are rungs of the ladder."""
 
 from __future__ import annotations
 

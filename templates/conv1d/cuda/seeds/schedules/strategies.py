@@ -1,10 +1,11 @@
-"""The lecture's strategies, for CUDA and, as rungs of the ladder, for a CPU.
+"""The programs of ``CudaStrategies``, also for a CPU, for which they are rungs of the ladder.
 
-Written out in TVMScript: here it is the threads, not the stages, that differ."""
+They are written in TVMScript, because the strategies differ in their threads, not in their
+stages."""
 
 # mypy: ignore-errors
 # ruff: noqa: PLR0912, SIM300
-# TVMScript is parsed by TVM: its annotations are no types, and it has no chained comparisons
+# TVM parses TVMScript: its annotations are not types, and it has no chained comparisons
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any], kind: str = "c
 
 
 def _halo_global(workload: Conv1dWorkload, config: dict[str, Any], kind: str) -> Any:
+    """Return the program with the tile in shared memory, whose halo is read from global memory."""
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     first, sign = (N - 1, -1) if workload.kind == "convolve" else (0, 1)
     middle = N // 2
@@ -82,7 +84,8 @@ def _halo_global(workload: Conv1dWorkload, config: dict[str, Any], kind: str) ->
 
 
 def _tiled(workload: Conv1dWorkload, config: dict[str, Any], kind: str) -> Any:
-    """Tile and halo in shared memory; the taps in passes, each with a tile of its own."""
+    """Return the program with tile and halo in shared memory. It goes through the taps in passes,
+    each of which loads a tile of its own."""
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     first, sign = (N - 1, -1) if workload.kind == "convolve" else (0, 1)
     threads, each = config["threads"], outputs_per_thread(config)

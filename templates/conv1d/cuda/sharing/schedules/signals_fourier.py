@@ -1,4 +1,5 @@
-"""Signals that share long kernels, on CUDA: see ``signals_fourier.cu``, which this fills in."""
+"""The programs of ``CudaSignalsFourier``: this fills in ``signals_fourier.cu``, which explains the
+algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input's gradient: see ``input_channels.cu``, which this fills in."""
+"""Program of the input's gradient on CUDA, which fills in ``input_channels.cu``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from templates.kernels.written import (
 )
 
 SOURCE = Path(__file__).with_name("input_channels.cu")
-UNROLLED = 5  # at most, turns of rows of taps
+UNROLLED = 5  # the most turns of rows of taps that are unrolled
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -31,11 +31,13 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
+    """Return the program's launch."""
     grid = blocks(workload, config), config["threads"], shared_words(workload, config)
     return Launch("depthwise_input_channels", *grid)
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in ``input_channels.cu``."""
     height, _ = workload.kernel
     top, left, _, _ = workload.pads
     turns = ceil_div(height, workload.stride)

@@ -1,4 +1,4 @@
-"""The input's gradient, channels first: the program of channels last, of planes."""
+"""Program of the input's gradient, channels first: the one of channels last, for planes."""
 
 from templates.depthwise_conv2d.cuda.gradients.schedules.input_channels import computation
 

@@ -1,4 +1,4 @@
-"""The weight's gradient in multiply-adds: see ``weight_places.cu``, which this fills in."""
+"""Program of the weight's gradient in multiply-adds, which fills in ``weight_places.cu``."""
 
 from __future__ import annotations
 
@@ -40,16 +40,18 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def sources(config: dict[str, Any]) -> list[Path]:
-    """What follows the elements."""
+    """Return the sources that follow ``elements.cu``."""
     return [*PLACES, *MIDDLE[config["inputs"]], GIVEN, TOTALS]
 
 
 def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+    """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in the sources."""
     return {
         **knobs(config),
         **values(work(workload, config), threads(workload, config)),

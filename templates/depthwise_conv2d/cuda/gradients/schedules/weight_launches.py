@@ -1,4 +1,4 @@
-"""What fills the sources of a weight's gradient, and their two launches."""
+"""Values that fill in the sources of a weight's gradient, and the two launches of its program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOTALS = Path(__file__).with_name("weight_parts.cu")
 
 
 def program(source: str, resident_blocks: int, work: Work, threads: int, words: int) -> Any:
-    """Both launches of functions of the source."""
+    """Return a program of both launches of functions of the source."""
     return launched(
         work.workload,
         once("DEPTHWISE_WEIGHT", source, resident_blocks),
@@ -33,6 +33,10 @@ def program(source: str, resident_blocks: int, work: Work, threads: int, words: 
 
 
 def launches(work: Work, threads: int, words: int) -> list[Launch]:
+    """Return the two launches: sums in parts, then the sums of the parts.
+
+    ``words`` are the 32-bit words of shared memory of a block of the first one.
+    """
     last = 32 * work.slices
     return [
         Launch("depthwise_weight_parts", work.blocks, threads, words),
@@ -41,6 +45,7 @@ def launches(work: Work, threads: int, words: int) -> list[Launch]:
 
 
 def values(work: Work, threads: int) -> dict[str, object]:
+    """Return the values that fill in the sources, whichever template has the work."""
     workload = work.workload
     down, across = workload.used
     return {

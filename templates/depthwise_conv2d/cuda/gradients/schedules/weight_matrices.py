@@ -1,4 +1,4 @@
-"""The weight's gradient on tensor cores: see ``weight_tensor.cu``, which this fills in."""
+"""Program of the weight's gradient on tensor cores, which fills in ``weight_tensor.cu``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
 SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
-"""What follows the elements, and the products of halves."""
+"""The sources that follow the elements and the products of halves."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -40,11 +40,13 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+    """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in the sources."""
     tap = bias_tap(workload)
     return {
         **knobs(config),

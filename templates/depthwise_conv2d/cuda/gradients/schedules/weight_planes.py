@@ -1,4 +1,4 @@
-"""The weight's gradient, channels first: the program of channels last, of planes."""
+"""Program of the weight's gradient, channels first: the one of channels last, for planes."""
 
 from templates.depthwise_conv2d.cuda.gradients.schedules.weight_channels import computation
 
