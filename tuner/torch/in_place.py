@@ -175,7 +175,7 @@ class InPlace(torch.nn.Module):
         The modules that were taken in compute themselves again.
         """
         taken = self.taken_in
-        # torch.nn.DataParallel makes a replica for one call, and the original is asked too
+        # a replica, as torch.nn.DataParallel makes them, lasts for one call
         if taken is None or "_is_replica" in vars(self):
             return
         why = taken.why(self)

@@ -1,4 +1,4 @@
-"""Watch one call of a model: the inputs of its convolutions, and the modules that take the outputs.
+"""The watch of one call of a model: its convolutions' inputs, and what takes their outputs.
 
 It finds the batch norm and the activation that alone take a convolution's output, so that its
 kernel can take them in.

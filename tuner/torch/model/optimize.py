@@ -51,7 +51,7 @@ def optimize_(
 
     ``example_inputs`` are what the model is called with: a tensor, a tuple of arguments, or a
     mapping of their names. The model is called on them several times, in evaluation mode. If a
-    batch norm or an activation follows a convolution in that call and alone takes its output, it
+    batch norm or an activation follows a convolution in these calls and alone takes its output, it
     becomes part of the kernel; the model must use it alike in all other calls. Without an example
     nothing becomes part of a kernel, and each layer looks its shapes up when it is called.
 
@@ -173,7 +173,8 @@ def _at_first_call(model: nn.Module, terms: Terms) -> Report:
 class _Served:
     """The answers of a source for the layers of a model.
 
-    Once the source can't be reached, it is not asked again: each attempt would take as long.
+    Once the source can't be reached, it is not asked again: each attempt would take as long as the
+    first.
     """
 
     def __init__(self, source: Source, mode: Mode) -> None:

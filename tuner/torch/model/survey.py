@@ -73,9 +73,10 @@ class Layer:
     def purposes(self, call: Called, mode: Mode, apart: bool = False) -> list[Purpose]:
         """Return what kernels may compute for a call.
 
-        That is the output, and in mode "training" the gradients that are needed. If there is a
-        workload of all gradients at once, it is asked for unless ``apart``. Else, if the
-        activation's derivative can't be told from the output, gradients need the sums once more.
+        That is the output, and in mode "training" the gradients that are needed. If input and
+        weight both need one, a workload of all gradients at once is asked for if there is one,
+        unless ``apart``. Else gradients need the sums once more, if the activation's derivative
+        can't be told from the output.
         """
         if mode == "inference" or self.tuned is None:
             return ["forward"]
