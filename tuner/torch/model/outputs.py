@@ -16,8 +16,8 @@ _CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, str, bytes)
 def tensors(output: Any) -> list[torch.Tensor]:
     """Return the tensors in an output, in its order.
 
-    They may be in containers, and in attributes of objects of any class. A float counts as a tensor
-    of float64.
+    They may be in mappings, lists and tuples, and in attributes of objects of any class. A float
+    counts as a tensor of float64.
     """
     found: list[torch.Tensor] = []
     left, seen = [output], dict[int, Any]()
