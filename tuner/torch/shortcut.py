@@ -1,9 +1,9 @@
-"""A call like one that a kernel has computed, recognised in one step.
+"""Shortcuts: recognise a call like an earlier one in one step, and call its kernel.
 
-What a module asks before it calls a kernel takes some ten microseconds, and more in a model whose
-other operators push it out of the processor's caches. PyTorch has a native check of tensors for the
-graphs that it compiles, which answers most of that at once. What has passed it needs no description
-any more: a kernel takes the addresses.
+The checks before a module calls a kernel take some ten microseconds, and more in a model whose
+other operators push them out of the processor's caches. PyTorch has a native check of tensors,
+meant for the graphs that it compiles, which makes most of these checks at once. Tensors that have
+passed it need not be described to the kernel, which takes their addresses.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from tuner.library.torch_transforms import active
 
 Order = tuple[int, ...]
 EMPTY: dict[str, Any] = {kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")}
-"""How compiled graphs allocate on each kind of device: by shape, strides and dtype."""
+"""By kind of device, what allocates a tensor of a shape, strides and a dtype in compiled graphs."""
 _current_gpu: Any = getattr(torch._C, "_cuda_getDevice", None)  # PyTorch may know no CUDA
 
 
 class Alike:
-    """Recognises tensors that PyTorch dispatches as it does those of an earlier call.
+    """A check whether tensors are dispatched by PyTorch as those of an earlier call were.
 
-    They agree in class, dtype, device, shape, strides, and in all that PyTorch dispatches by:
-    autocast, transforms, subclasses, negated views. Their GPU is the current one."""
+    It compares class, dtype, device, shape and strides, and all else by which PyTorch dispatches:
+    autocast, transforms, subclasses, negated views. A GPU must be the current one.
+    """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         sizes: Any = [list(each.shape) for each in tensors]
@@ -38,14 +39,17 @@ class Alike:
         self.gpu = tensors[0].device.index if tensors[0].is_cuda else None
 
     def __call__(self, *tensors: torch.Tensor) -> bool:
-        """Return whether a kernel may be called on them, which records nothing."""
+        """Return whether they are alike, and nothing would record a call on them."""
         here = self.gpu is None or _current_gpu() == self.gpu
         return here and self._check(*tensors) and not active(torch)
 
 
 class Shortcut:
-    """For calls of a library on input, weight and perhaps bias, which leave it nothing else to do.
-    ``orders`` are those of the axes in which it takes the input and gives the output back."""
+    """A shortcut for calls in which a library does all, on input, weight and perhaps bias.
+
+    ``orders`` are the axes with which ``permute`` turns the input into the library's layout, and
+    its output back; None if the library takes and gives the tensors as they are.
+    """
 
     def __init__(
         self,
@@ -54,7 +58,10 @@ class Shortcut:
         library: Library,
         orders: tuple[Order, Order] | None,
     ) -> None:
-        """After a call on these tensors that gave that output, while no gradients are recorded."""
+        """Remember a call on these tensors that gave that output, while no gradients are recorded.
+
+        ``tensors`` are input, weight and perhaps bias.
+        """
         self._alike = Alike(tensors)
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
@@ -63,7 +70,7 @@ class Shortcut:
         self.reason: str = library.manifest["template"]
 
     def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
-        """The output; None if the call is another one."""
+        """Return the output, or None if the call is not like the one remembered."""
         if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)

@@ -1,5 +1,7 @@
-"""Gradients of a call like one whose gradients kernels alone have computed, recognised in one step,
-as tuner/torch/shortcut.py does it with outputs."""
+"""Shortcuts for gradients: recognise a call like an earlier one in one step, and call its kernels.
+
+They are to gradients what those of ``tuner/torch/shortcut.py`` are to outputs.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,23 @@ from tuner.torch.shortcut import EMPTY, Alike, Order
 
 
 class Remembers(Layer, Protocol):
-    """A layer that keeps the shortcut of its last call."""
+    """A layer that keeps the shortcut for gradients of its last call."""
 
     gradient_shortcut: GradientShortcut | None
 
 
 class GradientShortcut:
-    """For calls of the library of all gradients at once, or of those of an input's and a weight's
-    gradient."""
+    """A shortcut for gradients that kernels alone compute.
+
+    They are one library for all gradients at once, or one each for those of input and weight.
+    """
 
     @classmethod
     def of(cls, layer: Layer, grad: Tensor, saved: Saved, needed: Of) -> Self | None:
-        """After a call on these tensors, while no gradients are recorded; None if it takes more
-        than to call kernels."""
+        """Return a shortcut for calls like the last one, which was on these tensors.
+
+        Return None if more is to be done than to call kernels, or gradients are recorded.
+        """
         x, weight, bias, residual, _ = saved
         by_pytorch = "pytorch" in layer.used_backward.values()
         if needed.residual or residual is not None or by_pytorch or torch.is_grad_enabled():
@@ -68,9 +74,11 @@ class GradientShortcut:
         kernels: dict[Purpose, Library],
         orders: Mapping[str | None, tuple[Order, Order]],
     ) -> None:
-        """``tensors`` are the output's gradient, input, weight and perhaps bias, ``kernels`` what
-        computes their gradients. ``orders`` has, for each layout with channels last, the order of
-        axes in which a kernel takes a tensor, and that in which it is given back."""
+        """Remember a call on these ``tensors``: the output's gradient, input, weight, perhaps bias.
+
+        ``kernels`` compute the gradients. ``orders`` has two permutations of axes for each layout
+        with channels last: from PyTorch's order to the kernel's, and back.
+        """
         self._alike = Alike(tensors)
         self._has_bias = len(tensors) > 3
         self._needed = list(needed)
@@ -90,7 +98,10 @@ class GradientShortcut:
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
         needed: list[bool],
     ) -> list[Tensor] | None:  # fmt: skip
-        """Those that are needed, in their order; None if the call is another one."""
+        """Return the gradients that are needed, in the order of :class:`Of`.
+
+        Return None if the call is not like the one remembered.
+        """
         if needed != self._needed or residual is not None or torch.is_grad_enabled():
             return None
         if (bias is not None) is not self._has_bias:
@@ -115,7 +126,7 @@ def recognised(
     layer: Remembers, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
     needed: list[bool],
 ) -> list[Tensor] | None:  # fmt: skip
-    """The gradients of a call like the last one that kernels alone have computed; else None."""
+    """Return the gradients if the call is like the last one that kernels computed, else None."""
     shortcut = layer.gradient_shortcut
     if shortcut is None:
         return None
@@ -126,8 +137,11 @@ def recognised(
 
 
 def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpose, Library]:
-    """What computed the gradients of input and weight that are needed; nothing if more was done,
-    which is to make the sums' gradient of the activation's."""
+    """Return the kernels that compute the needed gradients of input and weight.
+
+    Return no kernels if something else is computed first: for an activation that no kernel of all
+    gradients includes, the sums and their gradient.
+    """
     both = needed.input and needed.weight
     at_once = layer.gradient_library(x, weight, "backward") if both else None
     if at_once is not None:
@@ -147,8 +161,10 @@ def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpos
 def _called(
     library: Library, orders: Mapping[str | None, tuple[Order, Order]], gpu: int | None
 ) -> Callable[..., list[Tensor]]:
-    """Return the library as a function of tensors whose axes are in PyTorch's order, as those of
-    its outputs are. ``orders`` are those of :class:`GradientShortcut`."""
+    """Return the library as a function of tensors, which gives a list of its outputs.
+
+    The axes of both are in PyTorch's order. ``orders`` are those of :class:`GradientShortcut`.
+    """
     given, outputs = library.workload.given, library.workload.outputs
     taken = [orders[each.layout][0] if each.layout in orders else None for each in given]
     given_back = [orders[each.layout][1] if each.layout in orders else None for each in outputs]
