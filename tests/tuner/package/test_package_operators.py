@@ -216,6 +216,8 @@ def test_what_is_refused(package: Any, how: dict[str, Any], why: str) -> None:
         package.conv1d(drawn(1, 1, 9), drawn(1, 1, 3), **how)
     with pytest.raises(ValueError, match="takes no input and weight of shapes"):
         package.conv1d(drawn(9), drawn(3))
+    with pytest.raises(ValueError, match="takes no input and weight of shapes"):
+        package.depthwise_conv2d(drawn(9, 9), drawn(1, 1, 3, 3))
 
 
 def test_it_can_be_twice_in_a_process_and_beside_convtune(

@@ -64,7 +64,7 @@ def depthwise_conv2d(
     and what PyTorch raises."""
     return _called(
         "depthwise_conv2d", 2, input, weight, bias, residual, stride, padding, dilation,
-        input.shape[-3], False, activation,
+        None, False, activation,
     )  # fmt: skip
 
 
@@ -78,12 +78,12 @@ def _called(
     stride: Numbers,
     padding: Numbers | str,
     dilation: Numbers,
-    groups: int,
+    groups: int | None,
     flipped: bool,
     activation: str,
 ) -> Tensor:
     """Check the arguments, bring them into the operator's form (a batch, and lists of ``axes`` or
-    2 * ``axes`` numbers) and call it."""
+    2 * ``axes`` numbers) and call it. ``groups`` is None for a group of each channel."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}, and must be one of {[*ACTIVATIONS]}")
     if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2:
@@ -95,6 +95,7 @@ def _called(
     steps, spread = _numbers("stride", stride, axes), _numbers("dilation", dilation, axes)
     reach = [(taps - 1) * step for taps, step in zip(weight.shape[2:], spread, strict=True)]
     sides = _sides(padding, axes, steps, reach)
+    groups = x.shape[1] if groups is None else groups
     how = (steps, sides, spread, groups, flipped, activation)
     given = [each for each in (x, weight, bias, residual) if each is not None]
     if torch.is_autocast_enabled(x.device.type) or any(type(each) not in _PLAIN for each in given):
