@@ -31,7 +31,7 @@ from tuner.measure.trial import RunOrder, clock_for, read_cases
 from tuner.peers import peers
 from tuner.peers.peer import Peer
 from tuner.peers.torch_arrays import to_tensor
-from tuner.process.deadline import deadline
+from tuner.process.deadline import call_within
 
 EMPTY = "empty"
 """Name of the empty program in a round."""
@@ -288,13 +288,16 @@ def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
 def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
     """Return a peer as a clock times it, and its largest error. Raise TimeoutError after a
     while."""
-    with deadline(PREPARE_SECONDS):
+
+    def prepare() -> tuple[Kernel, float]:
         kernel = peer.ready() if compiled else peer.prepare(*case.given)
         errors = [
             relative_error(y, case.references[name], case.scales[name])
             for name, y in zip(case.references, peer.outputs(), strict=True)
         ]
         return kernel, float(np.max(errors))
+
+    return call_within(PREPARE_SECONDS, prepare)
 
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:

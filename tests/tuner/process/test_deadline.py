@@ -3,12 +3,16 @@
 import contextlib
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from tuner.process.deadline import deadline
+import tuner.process.deadline as module
+from tuner.process.deadline import call_within
 
 
 def asleep() -> None:
@@ -28,20 +32,19 @@ def stubborn() -> None:
 @pytest.mark.parametrize("work", [asleep, compiling, stubborn])
 def test_what_takes_too_long_is_ended(work: Callable[[], None]) -> None:
     start = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"not done after 0\.2 s"), deadline(0.2):
-        work()
+    with pytest.raises(TimeoutError, match=r"not done after 0\.2 s"):
+        call_within(0.2, work)
     assert time.monotonic() - start < 10
 
 
-def test_what_is_in_time_hears_nothing_of_it() -> None:
-    with deadline(0.2):
-        pass
+def test_what_is_in_time_is_returned_and_hears_nothing_of_it() -> None:
+    assert call_within(0.2, lambda: "done") == "done"
     time.sleep(0.3)
 
 
 def test_what_fails_before_fails_as_it_did() -> None:
-    with pytest.raises(ValueError, match="mine"), deadline(10):
-        raise ValueError("mine")
+    with pytest.raises(ZeroDivisionError):
+        call_within(10, lambda: 1 / 0)
 
 
 def test_an_alarm_set_before_still_comes() -> None:
@@ -49,10 +52,61 @@ def test_an_alarm_set_before_still_comes() -> None:
     handler = signal.signal(signal.SIGALRM, lambda number, _: heard.append(number))
     before, _ = signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
-        with deadline(10):
-            pass
+        call_within(10, lambda: None)
         time.sleep(0.4)
     finally:
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, before)
     assert heard == [signal.SIGALRM]
+
+
+def test_an_inner_deadline_takes_its_time_from_the_outer_one() -> None:
+    def outer() -> float:
+        call_within(50, lambda: time.sleep(0.2))
+        return signal.getitimer(signal.ITIMER_REAL)[0]
+
+    assert call_within(100, outer) <= 99.8
+
+
+def test_an_outer_deadline_that_has_passed_ends_its_call() -> None:
+    def outer() -> None:
+        call_within(50, lambda: time.sleep(0.3))
+        asleep()
+
+    with pytest.raises(TimeoutError, match=r"not done after 0\.1 s"):
+        call_within(0.1, outer)
+
+
+def test_an_alarm_at_any_line_is_a_timeout() -> None:
+    before, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    handler = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    tracing = sys.gettrace()
+    lines = 0
+
+    def traced(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line" and signal.getitimer(signal.ITIMER_REAL)[0] > 0:
+            lines += 1
+            if lines == rings_at:
+                signal.raise_signal(signal.SIGALRM)
+        return traced
+
+    try:
+        for rings_at in range(1, 100):
+            lines = 0
+            sys.settrace(traced)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    call_within(30, lambda: None)
+            finally:
+                sys.settrace(tracing)
+            assert signal.getsignal(signal.SIGALRM) == signal.SIG_IGN
+            assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+            if lines < rings_at:
+                break
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, before)
+    assert rings_at > 2
