@@ -23,7 +23,7 @@ from tuner.errors import ChildCrashed, ChildTimeout
 from tuner.process import channel
 from tuner.process.channel import Malformed
 from tuner.process.confine import Confinement
-from tuner.process.fork_server import Forked, ForkServer
+from tuner.process.fork_server import Forked, ForkFailed, ForkServer
 from tuner.process.stopping import check_stopped
 
 START_SECONDS = 60.0
@@ -202,7 +202,10 @@ class Child:
         except (EOFError, ConnectionError) as error:
             self.close()
             raise ChildCrashed("the process that forks children died") from error
-        except BaseException:  # no process could be started, or ``check()`` has raised
+        except ForkFailed as error:
+            self.close()
+            raise ChildCrashed(f"no process could be started: {error}") from error
+        except BaseException:  # no server could be started, or ``check()`` has raised
             self.close()
             raise
         if self._killed:  # kill() may have come before there was a process to signal

@@ -7,6 +7,7 @@ imports, forks, and reports how each child ended. It ends with the process that 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -31,6 +32,10 @@ STATUS_BYTES = 16
 MOST_DESCRIPTORS = 8
 
 
+class ForkFailed(Exception):
+    """The server could not fork a process for a request. It goes on with others."""
+
+
 class Forked:
     """A process that a server has forked, with the part of ``subprocess.Popen``'s interface that a
     :class:`~tuner.process.child.Child` needs."""
@@ -41,8 +46,8 @@ class Forked:
         """Wait until the server has forked the process. ``check()`` is called about twice a second
         meanwhile.
 
-        Raise TimeoutError after ``timeout`` seconds, EOFError if the server has ended, and what
-        ``check()`` raises."""
+        Raise TimeoutError after ``timeout`` seconds, EOFError if the server has ended, ForkFailed
+        if it could not fork, and what ``check()`` raises."""
         self._keeper = keeper
         self.returncode: int | None = None
         deadline = time.monotonic() + timeout
@@ -57,6 +62,8 @@ class Forked:
         if not said:
             raise EOFError
         self.pid = int(said)
+        if self.pid < 0:
+            raise ForkFailed(os.strerror(-self.pid))
 
     def poll(self) -> int | None:
         """Return the process's exit code, or a signal's number negated; None while it runs."""
@@ -180,12 +187,19 @@ class _Server:
 
     def _fork(self, request: list[Any], descriptors: list[int]) -> None:
         keeper = socket.socket(fileno=descriptors[0])
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # for example, this user has too many processes
+            pid = -(error.errno or errno.EAGAIN)
         if pid == 0:
             _run(*request, *descriptors[1:])
-        os.setpgid(pid, pid)  # before anybody knows the process and may kill its group
         for descriptor in descriptors[1:]:
             os.close(descriptor)
+        if pid < 0:
+            with keeper, suppress(OSError):
+                keeper.send(str(pid).encode())
+            return
+        os.setpgid(pid, pid)  # before anybody knows the process and may kill its group
         with suppress(OSError):  # whoever asked has closed the far end, which the loop sees next
             keeper.send(str(pid).encode())
         self._running[pid] = keeper

@@ -19,6 +19,19 @@ SECONDS = 20.0
 IMPORTED = "colorsys"
 """A module that nothing else here imports."""
 
+TWO_FORKS = """
+import errno, os
+forks = []
+fork = os.fork
+def fork_but_for_the_second():
+    forks.append(None)
+    if len(forks) == 2:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+os.fork = fork_but_for_the_second
+"""
+"""A module with which a server's second fork fails."""
+
 
 @pytest.fixture
 def child() -> Iterator[Child]:
@@ -104,6 +117,20 @@ def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Chil
     os.kill(server, signal.SIGKILL)
     assert gone(first)
     assert server_of(child) != server
+
+
+def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the machine has no process left, for a moment."""
+    (tmp_path / "two_forks.py").write_text(TWO_FORKS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    first, second = (Child(importing=["two_forks"]) for _ in range(2))
+    server = server_of(first)
+    with pytest.raises(ChildCrashed, match=r"no process could be started: .*unavailable"):
+        second.call(remote.pid, timeout=LONG)
+    assert server_of(first) == server
+    assert server_of(second) == server
+    for child in (first, second):
+        child.close()
 
 
 def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
