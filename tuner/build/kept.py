@@ -41,9 +41,10 @@ def read(folder: Path, name: str) -> Entry | None:
     path = folder / name
     try:
         content = path.read_bytes()
-        os.utime(path)
     except OSError:
         return None
+    with suppress(OSError):  # for example, the folder is read-only
+        os.utime(path)
     rest = content[DIGEST:]
     # for example, the machine went down while the entry was written
     if hashlib.sha256(rest).digest() != content[:DIGEST]:

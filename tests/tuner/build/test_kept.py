@@ -1,5 +1,6 @@
 """What is built again is taken from where it was kept, if it comes from all the same."""
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -91,6 +92,18 @@ def test_a_folder_that_takes_nothing_stops_no_build(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with Builder(1, keep=tmp_path / "file" / "built") as builder:
         assert builder.submit(ordered(tmp_path / "first.so")).result().status == "ok"
+
+
+def test_what_cant_be_marked_as_used_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.write(tmp_path, "library", OTHER)
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert kept.read(tmp_path, "library") == OTHER
 
 
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
