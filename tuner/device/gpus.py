@@ -39,8 +39,9 @@ def among(asked: str, visible: list[str]) -> list[str]:
 
 
 def _visible() -> list[str]:
-    """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES, or numbers if it is not set."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES that CUDA sees, which stops at
+    the first one that names no GPU; or numbers if it is not set."""
+    named, count = os.environ.get("CUDA_VISIBLE_DEVICES"), cuda_facts.count()
     if named:
-        return [each.strip() for each in named.split(",")]
-    return [str(n) for n in range(cuda_facts.count())]
+        return [each.strip() for each in named.split(",")][:count]
+    return [str(n) for n in range(count)]

@@ -1,0 +1,22 @@
+"""Which GPUs are chosen."""
+
+import pytest
+
+from tuner.device import cuda_facts
+from tuner.device.gpus import chosen
+
+
+@pytest.mark.parametrize(
+    ("named", "visible"),
+    [("0,-1,1", ["0"]), ("3, 1", ["3", "1"]), ("", ["0", "1"]), (None, ["0", "1"])],
+)
+def test_what_cuda_does_not_see_is_not_chosen(
+    named: str | None, visible: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA sees no GPU from the first wrong one in the list on."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if named is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    monkeypatch.setattr(cuda_facts, "missing", lambda: None)
+    monkeypatch.setattr(cuda_facts, "count", lambda: len(visible))
+    assert chosen("all") == visible
