@@ -30,5 +30,5 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
-    with Builder(2, keep=Settings().build_cache) as builder:
+    with Builder(2, cache=Settings().build_cache) as builder:
         yield Bench(detect("cpu"), builder)

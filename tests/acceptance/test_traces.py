@@ -87,7 +87,7 @@ def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
     built = bench.builder.submit(order).result()
     assert (built.status, built.error) == ("ok", None)
     source = artifacts.get(database.engine, found.artifacts["source"]).content
-    assert bench.builder.sourced(built).source == source.decode()
+    assert bench.builder.with_source(built).source == source.decode()
     assert b"ret" in source
 
     for name in WRITERS:

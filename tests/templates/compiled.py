@@ -12,9 +12,9 @@ from templates.dtypes import in_numpy
 from templates.template import Template
 from templates.workload import Workload
 from tests.templates.once import once
-from tuner.build import kept
+from tuner.build import build_cache
 from tuner.build.alignment import element_aligned
-from tuner.build.compile import name_of
+from tuner.build.compile import cache_key
 from tuner.build.linker import LIBRARIES, linker
 from tuner.device import cpu_facts
 from tuner.library.tensors import shared
@@ -40,15 +40,15 @@ class Compiled:
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "compiled.so"
 
-            def compiled() -> kept.Entry:
+            def compiled() -> build_cache.Entry:
                 executable = tvm.compile(module, target=tvm.target.Target(cpu_target()))
                 executable.export_library(
                     str(library), fcompile=cc.create_shared, cc=linker(), options=[*LIBRARIES]
                 )
-                return kept.Entry(library.read_bytes(), "")
+                return build_cache.Entry(library.read_bytes(), "")
 
             library.write_bytes(
-                once("library", name_of(module, cpu_target()), make=compiled).binary
+                once("library", cache_key(module, cpu_target()), make=compiled).binary
             )
             self._main = tvm.runtime.load_module(str(library))["main"]
         self._workload = workload

@@ -10,9 +10,9 @@ from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
 from tests.templates.once import once
-from tuner.build import cuda_compile, kept
+from tuner.build import build_cache, cuda_compile
 from tuner.build.alignment import element_aligned
-from tuner.build.compile import name_of
+from tuner.build.compile import cache_key
 from tuner.device import cuda_facts
 
 
@@ -26,13 +26,13 @@ def source(
     # a host's program as C costs less than as machine code, and the device's is the same
     target = cuda_facts.target(limits) | {"host": {"kind": "c"}}
 
-    def compiled() -> kept.Entry:
+    def compiled() -> build_cache.Entry:
         if cuda_facts.missing() is None:  # then TVM compiles it as well
             cuda_compile.install(limits.arch)
         executable = tvm.compile(module, target=tvm.target.Target(target))
-        return kept.Entry(b"", str(executable.mod.imports[0].inspect_source()))
+        return build_cache.Entry(b"", str(executable.mod.imports[0].inspect_source()))
 
-    return once("source", name_of(module, target), make=compiled).source
+    return once("source", cache_key(module, target), make=compiled).source
 
 
 def cubin(text: str, arch: str) -> bytes:
@@ -46,14 +46,14 @@ def is_serialised(text: str, arch: str) -> bool:
     return re.search(r"\(C751[0-4]\)", _compiled(text, arch).source) is not None
 
 
-def _compiled(text: str, arch: str) -> kept.Entry:
+def _compiled(text: str, arch: str) -> build_cache.Entry:
     """Machine code, and the compiler's log."""
     return once(
         "compiled",
         text,
         arch,
         cuda_compile.identity(),
-        make=lambda: kept.Entry(*cuda_compile.compiled(text, arch)),
+        make=lambda: build_cache.Entry(*cuda_compile.compiled(text, arch)),
     )
 
 

@@ -14,7 +14,7 @@ from templates.kernels.written import Launch
 from templates.workload import Workload
 from tests.templates.compiled import cpu_target
 from tests.templates.once import once
-from tuner.build import kept, linker
+from tuner.build import build_cache, linker
 from tuner.measure.cases import Array
 from tuner.measure.check import relative_error
 
@@ -103,12 +103,12 @@ extern "C" void run(void** tensors) {{
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "emulated.so"
 
-        def compiled() -> kept.Entry:
+        def compiled() -> build_cache.Entry:
             (code := path.with_suffix(".cpp")).write_text(text)
             options = ["-std=c++17", f"-O{optimised}", *NATIVE, "-w", "-shared", "-fPIC"]
             command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
             subprocess.run(command, check=True)
-            return kept.Entry(path.read_bytes(), "")
+            return build_cache.Entry(path.read_bytes(), "")
 
         key = (text, str(optimised), *NATIVE, str(cpu_target()), linker.identity())
         path.write_bytes(once("emulated", *key, make=compiled).binary)

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tuner.build import kept
+from tuner.build import build_cache
 from tuner.settings import Settings
 
 
-def once(*parts: str, make: Callable[[], kept.Entry]) -> kept.Entry:
+def once(*parts: str, make: Callable[[], build_cache.Entry]) -> build_cache.Entry:
     """What is made of the parts, now or in an earlier run: most programs are those of the last."""
     folder = _folder()
     if folder is None:
         return make()
-    name = kept.key(*parts)
-    found = kept.read(folder, name)
+    name = build_cache.key(*parts)
+    found = build_cache.read(folder, name)
     if found is None:
         found = make()
-        kept.write(folder, name, found)
+        build_cache.write(folder, name, found)
     return found
 
 

@@ -15,7 +15,7 @@ from templates.epilogue import Activation
 from templates.kernels.epilogue_exact import finished
 from templates.kernels.written import COARSE, EPILOGUE, epilogue, filled
 from tests.templates.once import once
-from tuner.build import kept, linker
+from tuner.build import build_cache, linker
 
 ACTIVATIONS = get_args(Activation)
 HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -105,12 +105,12 @@ def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
     text = filled({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
     path = folder / "epilogue.so"
 
-    def compiled() -> kept.Entry:
+    def compiled() -> build_cache.Entry:
         code.write_text(text)
         options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
         command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
         subprocess.run(command, check=True)
-        return kept.Entry(path.read_bytes(), "")
+        return build_cache.Entry(path.read_bytes(), "")
 
     path.write_bytes(once("epilogue", text, linker.identity(), make=compiled).binary)
     return ctypes.CDLL(str(path))

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import psutil
 import structlog
 
-from tuner.build import kept
-from tuner.build.compile import BuildOrder, Built, assembly, build, ready
+from tuner.build import build_cache
+from tuner.build.compile import BuildOrder, Built, assembly, build, ping
 from tuner.build.linker import must_link
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
@@ -47,19 +47,19 @@ class Builder:
     """A pool of processes that builds up to ``workers`` libraries at once."""
 
     def __init__(
-        self, workers: int, timeout: float = BUILD_SECONDS, keep: Path | None = None
+        self, workers: int, timeout: float = BUILD_SECONDS, cache: Path | None = None
     ) -> None:
         """Start no process yet: :meth:`warm_up` or the first order does.
 
-        ``timeout`` is the limit of each build in seconds. ``keep`` is a folder of compiled
+        ``timeout`` is the limit of each build in seconds. ``cache`` is a folder of compiled
         libraries: a program found there is not compiled again, and a compiled one is added. Raises
         NoLinker if the host has no compiler that can link a library.
         """
         must_link()
-        if keep is not None:
-            kept.make_room(keep)
+        if cache is not None:
+            build_cache.make_room(cache)
         self.workers = workers
-        self._timeout, self._keep = timeout, keep
+        self._timeout, self._cache = timeout, cache
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class Builder:
     def warm_up(self) -> None:
         """Start the processes now, so that the first order does not wait for them to import TVM."""
         for _ in self._children:
-            self._threads.submit(self._call, ready, (), self._timeout)
+            self._threads.submit(self._call, ping, (), self._timeout)
 
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Queue a build, which starts as soon as a process is free.
@@ -110,7 +110,7 @@ class Builder:
         """
         return result_of(self._threads.submit(self._call, function, arguments, timeout))
 
-    def sourced(self, built: Built) -> Built:
+    def with_source(self, built: Built) -> Built:
         """Return ``built`` with its source.
 
         A GPU's library has it already. For a CPU the source is the assembly, which takes LLVM a
@@ -146,7 +146,7 @@ class Builder:
                 with self._lock:
                     self._building[child] = order.library
                 try:
-                    return child.call(build, order, self._keep, timeout=self._timeout)
+                    return child.call(build, order, self._cache, timeout=self._timeout)
                 finally:
                     with self._lock:
                         del self._building[child]

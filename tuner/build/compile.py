@@ -18,7 +18,7 @@ from typing import Any
 import templates
 from templates.as_forward import AsForward, serving
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.build import kept, parameters
+from tuner.build import build_cache, parameters
 from tuner.build.alignment import element_aligned
 from tuner.build.linker import LIBRARIES, identity, linker
 
@@ -54,8 +54,8 @@ class Built:
 
     ``status`` is ``ok``, ``schedule_error``, ``build_error`` or ``build_timeout``; ``error`` is the
     reason if it is not ``ok``. ``source`` is the CUDA source, "" for a CPU until
-    :meth:`Builder.sourced` adds the assembly. ``workspace`` is in float32 elements. ``seconds`` has
-    the time of the steps ``schedule`` and ``build``; None if the build failed.
+    :meth:`Builder.with_source` adds the assembly. ``workspace`` is in float32 elements.
+    ``seconds`` has the time of the steps ``schedule`` and ``build``; None if the build failed.
     """
 
     status: str
@@ -66,7 +66,7 @@ class Built:
     seconds: dict[str, float] | None = None
 
 
-def ready() -> None:
+def ping() -> None:
     """Do nothing: a process that has answered this call has imported the compiler."""
 
 
@@ -86,7 +86,7 @@ def program(order: BuildOrder) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def scheduled(order: BuildOrder) -> Any:
+def schedule_of(order: BuildOrder) -> Any:
     """Return the TVM schedule of the order."""
     workload = templates.parse_key(order.workload_key)
     if order.config is None:
@@ -94,22 +94,22 @@ def scheduled(order: BuildOrder) -> Any:
     return serving(program(order)(), workload).schedule(workload, order.config)
 
 
-def build(order: BuildOrder, keep: Path | None = None) -> Built:
+def build(order: BuildOrder, cache: Path | None = None) -> Built:
     """Schedule, compile and link the order's program.
 
-    A failure is a :class:`Built` with its reason, not an exception. ``keep`` is a folder of
+    A failure is a :class:`Built` with its reason, not an exception. ``cache`` is a folder of
     compiled libraries: a program found there is not compiled again, and a compiled one is added.
     """
     start = time.perf_counter()
     try:
-        schedule = scheduled(order)
+        schedule = schedule_of(order)
     except Exception as error:
         return Built("schedule_error", order, error=_brief(error))
     middle = time.perf_counter()
     try:
         module = schedule.mod
         workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
-        source = compile_library(module, order.target, order.library, keep)
+        source = compile_library(module, order.target, order.library, cache)
     except Exception as error:
         return Built("build_error", order, error=_brief(error))
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
@@ -117,19 +117,19 @@ def build(order: BuildOrder, keep: Path | None = None) -> Built:
 
 
 def compile_library(
-    module: Any, target: dict[str, Any], library: Path, keep: Path | None = None
+    module: Any, target: dict[str, Any], library: Path, cache: Path | None = None
 ) -> str:
     """Compile a module and write its shared library. Return the CUDA source, or "" for a CPU.
 
-    ``target`` is the JSON of TVM's target; ``keep`` is as for :func:`build`. Raises what TVM, NVRTC
-    and the linker raise.
+    ``target`` is the JSON of TVM's target; ``cache`` is as for :func:`build`. Raises what TVM,
+    NVRTC and the linker raise.
     """
     import tvm
     from tvm.support import cc
 
     aligned = element_aligned(module)
-    name = "" if keep is None else name_of(aligned, target)
-    if keep is not None and (found := kept.read(keep, name)) is not None:
+    name = "" if cache is None else cache_key(aligned, target)
+    if cache is not None and (found := build_cache.read(cache, name)) is not None:
         library.write_bytes(found.binary)
         return found.source
     if target["kind"] == "cuda":
@@ -137,11 +137,11 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    options = [*_linked(LINKED[target["kind"]], library.parent, keep), *LIBRARIES]
+    options = [*_object_files(LINKED[target["kind"]], library.parent, cache), *LIBRARIES]
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
     source = str(executable.mod.imports[0].inspect_source()) if target["kind"] == "cuda" else ""
-    if keep is not None:
-        kept.write(keep, name, kept.Entry(library.read_bytes(), source))
+    if cache is not None:
+        build_cache.write(cache, name, build_cache.Entry(library.read_bytes(), source))
     return source
 
 
@@ -149,23 +149,23 @@ def assembly(order: BuildOrder) -> str:
     """Return the assembly of the order's library for a CPU. It is scheduled and compiled anew."""
     import tvm
 
-    module = element_aligned(scheduled(order).mod)
+    module = element_aligned(schedule_of(order).mod)
     executable = tvm.compile(module, target=tvm.target.Target(order.target))
     return str(executable.mod.inspect_source("asm"))
 
 
-def _linked(sources: Sequence[Path], folder: Path, keep: Path | None) -> list[str]:
+def _object_files(sources: Sequence[Path], folder: Path, cache: Path | None) -> list[str]:
     """Return the paths of the sources as object files in ``folder``.
 
     To compile one takes longer than to link a library, so each is compiled once for all libraries
-    in the folder, or once for all builds that share the folder ``keep``.
+    in the folder, or once for all builds that share the folder ``cache``.
     """
     made = [folder / source.with_suffix(".o").name for source in sources]
     for source, path in zip(sources, made, strict=True):
         if path.exists():
             continue
-        name = kept.key(identity(), source.read_text())
-        found = None if keep is None else kept.read(keep, name)
+        name = build_cache.key(identity(), source.read_text())
+        found = None if cache is None else build_cache.read(cache, name)
         with tempfile.TemporaryDirectory(dir=folder) as own:  # other processes may compile it, too
             compiled = Path(own) / path.name
             if found is not None:
@@ -173,14 +173,14 @@ def _linked(sources: Sequence[Path], folder: Path, keep: Path | None) -> list[st
             else:
                 command = [linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled)]
                 subprocess.run(command, check=True, capture_output=True)
-                if keep is not None:
-                    kept.write(keep, name, kept.Entry(compiled.read_bytes(), ""))
+                if cache is not None:
+                    build_cache.write(cache, name, build_cache.Entry(compiled.read_bytes(), ""))
             compiled.replace(path)
     return [str(path) for path in made]
 
 
-def name_of(module: Any, target: dict[str, Any]) -> str:
-    """Return the key of a library in the folder ``keep``: a hash of all that its bytes depend on.
+def cache_key(module: Any, target: dict[str, Any]) -> str:
+    """Return the key of a library in the folder ``cache``: a hash of all that its bytes depend on.
 
     These are the program, the target, and the versions and options of what compiles and links it.
     """
@@ -194,7 +194,7 @@ def name_of(module: Any, target: dict[str, Any]) -> str:
 
         tools.append(cuda_compile.identity())
     graph = tvm_ffi.serialization.to_json_graph_str(module)
-    return kept.key(graph, json.dumps(target, sort_keys=True), *tools)
+    return build_cache.key(graph, json.dumps(target, sort_keys=True), *tools)
 
 
 def _brief(error: Exception, limit: int = 2000) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.compare.stage import EMPTY, KERNEL, Entered, Subject, cold, sample
+from tuner.compare.stage import EMPTY, KERNEL, Prepared, Subject, cold, sample
 from tuner.device.cuda_facts import clocks
 from tuner.errors import ChildFailed
 from tuner.measure.clock import Sample, Summary, summarise
@@ -37,7 +37,7 @@ SETTLE_SECONDS = 4.0
 SAME = 0.01
 """A smaller relative difference between two times does not matter."""
 ROUND_SECONDS = 900.0
-"""Limit of each call of a round's process, in which subjects are entered or samples are taken."""
+"""Limit of each call of a round's process, in which subjects are prepared or samples are taken."""
 
 
 @dataclass(frozen=True)
@@ -115,21 +115,21 @@ class Stage:
         self.subjects: dict[str, Subject] = {}
         self.dropped: dict[str, str] = {}
 
-    def enter(self, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """Make subjects ready in the process with ``enter``, a function of
+    def prepare(self, prepare: Callable[..., Prepared], *arguments: Any) -> None:
+        """Make subjects ready in the process with ``prepare``, a function of
         :mod:`tuner.compare.stage`.
 
         Raises ChildFailed.
         """
-        found = self._child.call(enter, *arguments, timeout=ROUND_SECONDS)
+        found = self._child.call(prepare, *arguments, timeout=ROUND_SECONDS)
         self.subjects |= found.subjects
         self.dropped |= found.dropped
 
-    def enter_or_drop(self, name: str, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """Make subjects ready as :meth:`enter` does; if the process fails, drop ``name``
+    def prepare_or_drop(self, name: str, prepare: Callable[..., Prepared], *arguments: Any) -> None:
+        """Make subjects ready as :meth:`prepare` does; if the process fails, drop ``name``
         instead."""
         try:
-            self.enter(enter, *arguments)
+            self.prepare(prepare, *arguments)
         except ChildFailed as error:
             self.subjects.clear()
             self.dropped[name] = f"left out: {error}"

@@ -17,7 +17,14 @@ import templates
 from tuner.compare.comparison import SETTLE_SECONDS, Comparison, Stage, compare
 from tuner.compare.measuring import Delivered
 from tuner.compare.peer_process import ON_A_GPU, RUNTIME, PeerProcess, child_of
-from tuner.compare.stage import EMPTY, KERNEL, enter_delivered, enter_libraries, enter_peers, of
+from tuner.compare.stage import (
+    EMPTY,
+    KERNEL,
+    prepare_delivered,
+    prepare_libraries,
+    prepare_peers,
+    subject_name,
+)
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
@@ -206,9 +213,9 @@ class Runner:
                 stage = _fresh(
                     Child(runtime_only(self._device), 0, LIMITED, importing=RUNTIME), stack
                 )
-            stage.enter(enter_libraries, order, libraries)
+            stage.prepare(prepare_libraries, order, libraries)
             for group in inside:
-                stage.enter(enter_peers, order, group)
+                stage.prepare(prepare_peers, order, group)
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)
@@ -233,14 +240,14 @@ class Runner:
             }
             for name, stage in stages.items():
                 manifest = delivered[name].manifest
-                stage.enter_or_drop(name, enter_delivered, orders[name], manifest, name)
+                stage.prepare_or_drop(name, prepare_delivered, orders[name], manifest, name)
             any_order = next(iter(orders.values()))
             beside = self._others(groups, any_order, stack)
             found = compare([*stages.values(), *beside], settle_seconds=self._settle_seconds)
             for name, stage in stages.items():
-                if of(name, KERNEL) in found.entries:
+                if subject_name(name, KERNEL) in found.entries:
                     found = found.with_cold(
-                        stage.cold(orders[name], [of(name, KERNEL)], self._settle_seconds)
+                        stage.cold(orders[name], [subject_name(name, KERNEL)], self._settle_seconds)
                     )
             return found
 
@@ -249,13 +256,13 @@ class Runner:
         result_of(self._written)
 
     def _others(self, groups: Sequence[str], order: RunOrder, stack: ExitStack) -> list[Stage]:
-        """Return a stage, with the peers entered, for each of these groups that may be
+        """Return a stage, with the peers prepared, for each of these groups that may be
         installed."""
         stages = []
         for group in groups:
             if here(group):
                 stage = self._stage_of(group, stack)
-                stage.enter_or_drop(f"peers ({group})", enter_peers, order, group)
+                stage.prepare_or_drop(f"peers ({group})", prepare_peers, order, group)
                 stages.append(stage)
         return stages
 

@@ -1,6 +1,6 @@
 """The functions of a stage, a child process of a comparison round, which time its subjects.
 
-The class :class:`tuner.compare.comparison.Stage` calls them. Subjects that were entered stay until
+The class :class:`tuner.compare.comparison.Stage` calls them. Subjects that were prepared stay until
 the process ends.
 """
 
@@ -63,7 +63,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Entered:
+class Prepared:
     """The subjects that are ready, by name, and the reasons for which others were dropped."""
 
     subjects: dict[str, Subject]
@@ -71,14 +71,14 @@ class Entered:
 
 
 _samplers: dict[str, Sampler] = {}
-"""The samplers of all subjects that were entered, by the subject's name."""
+"""The samplers of all subjects that were prepared, by the subject's name."""
 _kernels: dict[str, Kernel] = {}
-"""The kernels of libraries that were entered, by the subject's name."""
+"""The kernels of libraries that were prepared, by the subject's name."""
 _compiled: dict[tuple[str, str], list[Peer]] = {}
-"""Peers that have compiled and were not entered yet, by workload key and group."""
+"""Peers that have compiled and were not prepared yet, by workload key and group."""
 
 
-def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
+def prepare_libraries(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
     """Check libraries, and make them ready to be timed under their names.
 
     The one named ``empty`` is the empty program, which is not checked. A wrong library is dropped.
@@ -109,16 +109,16 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
     tensors.fill(cases[0])
     for name, error in errors.items():
         kernel = _kernels[name]
-        sampler = _Once(kernel, tensors) if name in slow else _warm(order, workload, kernel)
-        subjects[name] = _ready(name, sampler, KERNEL, error, 1 if name in slow else None)
-    return Entered(subjects, dropped)
+        sampler = _OneCall(kernel, tensors) if name in slow else _warm(order, workload, kernel)
+        subjects[name] = _subject_of(name, sampler, KERNEL, error, 1 if name in slow else None)
+    return Prepared(subjects, dropped)
 
 
 def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None:
-    """Do the part of entering a group of peers that can be done ahead, during a job's search.
+    """Do the part of preparing a group of peers that can be done ahead, during a job's search.
 
     Their libraries are imported and compile. A peer that fails is tried again by
-    :func:`enter_peers`, which reports its error.
+    :func:`prepare_peers`, which reports its error.
     """
     workload = templates.parse_key(workload_key)
     case = read_cases(workload_key, cases)[0]
@@ -130,7 +130,7 @@ def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None
     _compiled[workload_key, group] = found
 
 
-def enter_peers(order: RunOrder, group: str) -> Entered:
+def prepare_peers(order: RunOrder, group: str) -> Prepared:
     """Make a group of peers ready to be timed.
 
     A peer that fails, or takes too long to be ready, is dropped. A wrong one is timed all the same,
@@ -144,27 +144,27 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
     for listed in peers(workload, order.kind, group):
         peer = compiled.get(listed.name, listed)
         try:
-            kernel, error = _prepared(peer, case, compiled=peer is not listed)
+            kernel, error = _prepare_peer(peer, case, compiled=peer is not listed)
             captured = order.kind == "cuda" and kernel.graphed is not None
             kind = order.kind if captured else "cpu"
             sampler = _warm(order, workload, kernel, kind)
             level = KERNEL if captured else CALL
-            subject = _ready(peer.name, sampler, level, error)
+            subject = _subject_of(peer.name, sampler, level, error)
             subjects[peer.name] = replace(subject, is_peer=True)
         except Exception as failed:
             dropped[peer.name] = reason(failed)
-    return Entered(subjects, dropped)
+    return Prepared(subjects, dropped)
 
 
-def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Entered:
+def prepare_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Prepared:
     """Make a library ready to be timed as its user has it.
 
     It is loaded from disk by :class:`tuner.library.load.Library`, called on arrays, and checked
     once more. On a CPU its kernel is a subject. Its call is one if arrays on the device can be
-    made, for which a GPU needs PyTorch. :func:`of` gives the subjects' names. Raises WrongAnswer if
-    the library is wrong.
+    made, for which a GPU needs PyTorch. :func:`subject_name` gives the subjects' names.
+    Raises WrongAnswer if the library is wrong.
     """
-    named_kernel, named_call = of(name, KERNEL), of(name, CALL)
+    named_kernel, named_call = subject_name(name, KERNEL), subject_name(name, CALL)
     workload = templates.parse_key(order.workload_key)
     cases = read_cases(order.workload_key, order.cases)
     library = Library(order.library, Manifest.described(manifest, signer=""))
@@ -175,20 +175,20 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
     tensors.fill(cases[0])
     if order.kind == "cpu":
         _kernels[named_kernel] = loaded.kernel()
-        subjects[named_kernel] = _ready(
+        subjects[named_kernel] = _subject_of(
             named_kernel, _warm(order, workload, _kernels[named_kernel]), KERNEL, error
         )
-    call, wait = _called(library, cases[0].given, order.kind)
+    call, wait = _call_and_wait(library, cases[0].given, order.kind)
     if call is not None:
         kernel = Kernel(call=call)
         sampler: Sampler = (
-            _warm(order, workload, kernel, "cpu") if wait is None else (_Queued(kernel, wait))
+            _warm(order, workload, kernel, "cpu") if wait is None else (_QueuedCalls(kernel, wait))
         )
-        subjects[named_call] = _ready(named_call, sampler, CALL, error)
-    return Entered(subjects, {} if subjects else {named_call: "PyTorch is not installed"})
+        subjects[named_call] = _subject_of(named_call, sampler, CALL, error)
+    return Prepared(subjects, {} if subjects else {named_call: "PyTorch is not installed"})
 
 
-def of(name: str, level: str) -> str:
+def subject_name(name: str, level: str) -> str:
     """Return the name of a delivered library's kernel or call as a subject."""
     return f"{name}'s {level}"
 
@@ -220,7 +220,7 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-class _Once:
+class _OneCall:
     """A sampler of one call by the host's clock, for subjects that take seconds."""
 
     calls, disturbed = 1, False
@@ -235,7 +235,7 @@ class _Once:
         return time.perf_counter() - start
 
 
-class _Queued:
+class _QueuedCalls:
     """A sampler of many calls that return before the device is done, and one wait for all of
     them."""
 
@@ -254,7 +254,7 @@ class _Queued:
         return (time.perf_counter() - start) / self.calls
 
 
-def _called(
+def _call_and_wait(
     library: Library, given: Sequence[Array], kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
     """Return a call of the library on arrays of the device, outputs given, and a wait for its end.
@@ -285,7 +285,7 @@ def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
     return partial(library, *given, out=outputs if len(outputs) > 1 else outputs[0])
 
 
-def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
+def _prepare_peer(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
     """Return a peer as a clock times it, and its largest error. Raise TimeoutError after a
     while."""
 
@@ -306,7 +306,7 @@ def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None 
     return clock.warm(kernel, ROUGH_SAMPLE_SECONDS if order.rough else SAMPLE_SECONDS)
 
 
-def _ready(
+def _subject_of(
     name: str, sampler: Sampler, level: str, error: float | None, most: int | None = None
 ) -> Subject:
     """Keep the sampler under that name, and return its subject, whose ``seconds`` are measured."""

@@ -18,7 +18,7 @@ from tuner.build.builder import Builder
 from tuner.build.compile import BuildOrder, Built
 from tuner.compare.comparison import Comparison, Entry
 from tuner.compare.measuring import Delivered, Measuring
-from tuner.compare.stage import CALL, EMPTY, KERNEL, of
+from tuner.compare.stage import CALL, EMPTY, KERNEL, subject_name
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
 from tuner.job.baselines import Row, for_later
@@ -320,8 +320,8 @@ def _winner(
 ) -> Winner:
     """Return the winner of ``entry``, by the round in which all of ``first`` were delivered."""
     config, built = final.configs[entry.name], final.builds[entry.name]
-    kernel = delivered.entries.get(of(entry.name, KERNEL), entry)
-    call = delivered.entries.get(of(entry.name, CALL))
+    kernel = delivered.entries.get(subject_name(entry.name, KERNEL), entry)
+    call = delivered.entries.get(subject_name(entry.name, CALL))
     timing: dict[str, Any] = {
         **entry.timing,
         **kernel.timing,
@@ -332,7 +332,7 @@ def _winner(
     }
     if call is not None:
         timing["call"] = call.timing["warm"]
-    ours = {of(each.name, level) for each in first for level in (KERNEL, CALL)}
+    ours = {subject_name(each.name, level) for each in first for level in (KERNEL, CALL)}
     return Winner(
         config=config,
         threads=plan.threads(config),
@@ -368,8 +368,8 @@ def _without(found: Comparison, names: Collection[str]) -> Comparison:
 def _noise(found: Comparison, entry: Entry, delivered: Comparison) -> dict[str, Any]:
     """Return the noise of the round, or of the delivered kernel if only that was noisy."""
     looks = [found.noise(entry.name)]
-    if of(entry.name, KERNEL) in delivered.entries:
-        looks.append(delivered.noise(of(entry.name, KERNEL)))
+    if subject_name(entry.name, KERNEL) in delivered.entries:
+        looks.append(delivered.noise(subject_name(entry.name, KERNEL)))
     return next((look for look in looks if not look["quiet"]), looks[0])
 
 

@@ -138,7 +138,7 @@ class JobRun:
             if versions and decision.peers:
                 peer_times.keep(self._engine, *self._whose_peers(), versions, decision.peers)
             winners = [
-                replace(winner, built=self._builder.sourced(winner.built))
+                replace(winner, built=self._builder.with_source(winner.built))
                 for winner in decision.winners
             ]
             publish(

@@ -10,7 +10,7 @@ from typing import Any
 import templates
 from templates.as_forward import serving
 from templates.records.replay import plain
-from tuner.build.compile import BuildOrder, program, scheduled
+from tuner.build.compile import BuildOrder, program, schedule_of
 
 
 def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]
     module = tvm.IRModule({"main": function})
     stored = meta_schedule.database.Workload(module)
     record = meta_schedule.database.TuningRecord(
-        scheduled(order).trace,
+        schedule_of(order).trace,
         stored,
         [run_seconds],
         tvm.target.Target(order.target),

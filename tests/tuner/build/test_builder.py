@@ -59,13 +59,13 @@ def test_a_configuration_becomes_a_library(
     assert b"libc.so" in content
     assert b"libstdc++" not in content
     assert built.source == ""
-    assert "ret" in builder.sourced(built).source
+    assert "ret" in builder.with_source(built).source
     assert built.seconds is not None
     assert sorted(built.seconds) == ["build", "schedule"]
     assert all(seconds > 0 for seconds in built.seconds.values())
     unknown = replace(built, order=replace(asked, config={"template": "direct"}))
     with capture_logs() as logged:
-        assert builder.sourced(unknown) == unknown
+        assert builder.with_source(unknown) == unknown
     assert [each["event"] for each in logged] == ["source_not_written"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.compare import comparison
 from tuner.compare.comparison import FEWEST_TURNS, FIRST_TURNS, ROUGH_TURNS, TURNS, Stage, compare
-from tuner.compare.stage import Entered, Subject
+from tuner.compare.stage import Prepared, Subject
 from tuner.errors import ChildCrashed
 from tuner.measure.clock import Sample
 
@@ -34,7 +34,7 @@ def staged(
     process: Any = Process(log, **times)
     stage = Stage(process)
     ready = {name: Subject(seconds, 1, "kernel", 1e-7, is_peer=peers) for name in times}
-    stage.enter(lambda: Entered(ready, {}))
+    stage.prepare(lambda: Prepared(ready, {}))
     return stage
 
 
@@ -145,14 +145,14 @@ def test_finalists_that_are_as_good_as_equal_do_not() -> None:
 
 
 def test_a_process_that_can_not_enter_is_a_reason() -> None:
-    def crash() -> Entered:
+    def crash() -> Prepared:
         raise ChildCrashed("signal 11")
 
     process: Any = Process([])
     beside = Stage(process)
-    beside.enter_or_drop("peers (host)", crash)
+    beside.prepare_or_drop("peers (host)", crash)
     found = compare([staged([], a=always(1.0)), beside])
     assert found.entries.keys() == {"a"}
     assert found.dropped == {"peers (host)": "left out: signal 11"}
     with pytest.raises(ChildCrashed):
-        beside.enter(crash)
+        beside.prepare(crash)

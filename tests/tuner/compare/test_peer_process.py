@@ -24,7 +24,7 @@ from tuner.build.compile import EMPTY_WORKLOAD, BuildOrder, build, program_of
 from tuner.compare import peer_process
 from tuner.compare.peer_process import PeerProcess, PeerProcesses
 from tuner.compare.runner import Runner
-from tuner.compare.stage import enter_peers
+from tuner.compare.stage import prepare_peers
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.measure.trial import RunOrder, write_cases
@@ -77,7 +77,7 @@ def test_it_compiles_once_and_is_the_process_of_the_round(
     stage = process.stage()
     pid = process._child.pid
     order = RunOrder(WORKLOAD.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
-    stage.enter(enter_peers, order, HOST)
+    stage.prepare(prepare_peers, order, HOST)
     assert "numpy.correlate" in stage.subjects
     assert all(sample.seconds > 0 for sample in stage.sample(["numpy.correlate"]))
     assert process._child.pid == pid

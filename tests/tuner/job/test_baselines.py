@@ -246,7 +246,7 @@ def test_what_was_compiled_before_is_not_compiled_again(
     assert Compiled.compilations == 3
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
     for _ in range(2):  # the second time nothing was compiled before
-        found = stage.enter_peers(order, "host")
+        found = stage.prepare_peers(order, "host")
         assert found.subjects.keys() == {"right", "not compiled"}
         assert found.dropped == {"fails": "RuntimeError: no prepare today"}
     assert Compiled.compilations == 3
@@ -260,7 +260,7 @@ def test_a_peer_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(stage, "peers", lambda *_: [*planted, Slow("slow"), Planted("right")])
     monkeypatch.setattr(stage, "PREPARE_SECONDS", 0.5)
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
-    found = stage.enter_peers(order, "host")
+    found = stage.prepare_peers(order, "host")
     assert found.dropped == {
         step: f"RuntimeError: no {step} today" for step in ("prepare", "output", "call")
     } | {"slow": "TimeoutError: not done after 0.5 s"}

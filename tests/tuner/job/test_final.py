@@ -20,7 +20,7 @@ from tests.tuner.measure.planted import Planted
 from tuner.build.compile import BuildOrder, Built
 from tuner.compare.comparison import Comparison, Entry
 from tuner.compare.measuring import Delivered
-from tuner.compare.stage import of
+from tuner.compare.stage import subject_name
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
 from tuner.job.fastest_builds import FastestBuilds
@@ -104,8 +104,8 @@ class Runner:
             assert path.stem == f"final-{name.replace(' ', '-')}"
             assert manifest["library"]["size"] == len(path.read_bytes())
             time = self._delivered[name]
-            entries.append(entry(of(name, "kernel"), time, 2e-7))
-            entries.append(entry(of(name, "call"), time + 1, 1e-7, level="call"))
+            entries.append(entry(subject_name(name, "kernel"), time, 2e-7))
+            entries.append(entry(subject_name(name, "call"), time + 1, 1e-7, level="call"))
         return Comparison({each.name: each for each in entries}, dropped, {})
 
 

@@ -13,7 +13,7 @@ from tvm.s_tir import meta_schedule
 import templates
 from templates.template import Template
 from tests.templates.devices import H200
-from tuner.build.compile import BuildOrder, program_of, scheduled
+from tuner.build.compile import BuildOrder, program_of, schedule_of
 from tuner.device import cpu_facts
 from tuner.job.record import metaschedule_record
 
@@ -51,7 +51,7 @@ def test_the_record_gives_the_same_kernel(
     (tmp_path / "database_tuning_record.json").write_text(line)
     database = meta_schedule.database.JSONDatabase(work_dir=str(tmp_path))
     module = tvm.IRModule({"main": template.computation(workload, config)})
-    wanted = scheduled(order).mod["main"]
+    wanted = schedule_of(order).mod["main"]
     with tvm.target.Target(target), database:
         applied = relax.transform.MetaScheduleApplyDatabase()(module)["main"]
     assert tvm_ffi.structural_equal(applied.without_attr("tirx.is_scheduled"), wanted)

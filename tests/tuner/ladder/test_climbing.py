@@ -38,7 +38,7 @@ SMALL = Conv1dWorkload(M=97, N=7)
 
 @pytest.fixture(scope="module")
 def builder() -> Iterator[Builder]:
-    with Builder(1, keep=Settings().build_cache) as pool:
+    with Builder(1, cache=Settings().build_cache) as pool:
         yield pool
 
 

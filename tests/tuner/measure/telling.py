@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from tests.tuner.measure.remote import limits, run_program, variable
-from tuner.compare.stage import Entered
+from tuner.compare.stage import Prepared
 from tuner.measure.trial import RunOrder
 
 
-def enter_and_tell(order: RunOrder, libraries: dict[str, Path]) -> Entered:
+def prepare_and_tell(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
     """Into the file that the variable TOLD names."""
     told = {**limits(), "TUNER_DATABASE_URL": variable("TUNER_DATABASE_URL")}
     Path(os.environ["TOLD"]).write_text(json.dumps({**told, "program": run_program()}))
-    return Entered({}, {})
+    return Prepared({}, {})

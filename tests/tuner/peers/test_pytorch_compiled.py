@@ -12,7 +12,7 @@ import pytest
 
 import templates
 from templates.workload import Workload
-from tuner.compare.stage import enter_peers
+from tuner.compare.stage import prepare_peers
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import CASES, draw
 from tuner.measure.check import relative_error
@@ -136,7 +136,7 @@ def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> Non
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
     nothing = {"CXX": "/nowhere/g++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
     with closing(Child(nothing)) as child:
-        found = child.call(enter_peers, order, PYTORCH, timeout=200)
+        found = child.call(prepare_peers, order, PYTORCH, timeout=200)
     assert {"pytorch NCW", "pytorch NWC"} <= found.subjects.keys()
     assert found.dropped.keys() == {*expected(["NCW", "NWC", "shifts"])}
     assert all("/nowhere/g++" in reason for reason in found.dropped.values())

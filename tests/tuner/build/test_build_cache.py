@@ -10,14 +10,14 @@ import pytest
 
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.workload import Conv1dWorkload
+from tuner.build import build_cache
 from tuner.build import compile as compiling
-from tuner.build import kept
 from tuner.build.builder import Builder
 from tuner.build.compile import LINKED, BuildOrder, program_of
 from tuner.device import cpu_facts
 
 WORKLOAD = Conv1dWorkload(M=100, N=7)
-OTHER = kept.Entry(b"another library", "its source")
+OTHER = build_cache.Entry(b"another library", "its source")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def builder(folder: Path) -> Iterator[Builder]:
-    with Builder(1, keep=folder) as builder:
+    with Builder(1, cache=folder) as builder:
         yield builder
 
 
@@ -42,13 +42,13 @@ def test_the_same_is_taken_and_anything_else_is_built(
 ) -> None:
     first = builder.submit(ordered(tmp_path / "first.so")).result()
     assert first.status == "ok"
-    whole = kept.Entry(first.order.library.read_bytes(), first.source)
+    whole = build_cache.Entry(first.order.library.read_bytes(), first.source)
     assert whole.binary[:4] == b"\x7fELF"
-    found = {entry.name: kept.read(folder, entry.name) for entry in folder.iterdir()}
+    found = {entry.name: build_cache.read(folder, entry.name) for entry in folder.iterdir()}
     (name,) = [name for name, entry in found.items() if entry == whole]
     assert len(found) == 1 + len(LINKED["llvm"])
 
-    kept.write(folder, name, OTHER)  # which nobody would build
+    build_cache.write(folder, name, OTHER)  # which nobody would build
     again = builder.submit(ordered(tmp_path / "again.so")).result()
     assert (again.order.library.read_bytes(), again.source) == (OTHER.binary, OTHER.source)
     assert (again.status, again.workspace) == (first.status, first.workspace)
@@ -67,16 +67,18 @@ def test_the_same_is_taken_and_anything_else_is_built(
 def test_what_is_linked_into_each_library_is_compiled_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, again, keep = (tmp_path / name for name in ("first", "again", "keep"))
+    first, again, cache = (tmp_path / name for name in ("first", "again", "cache"))
     first.mkdir()
     again.mkdir()
     sources = LINKED["llvm"]
-    compiled = [Path(path).read_bytes() for path in compiling._linked(sources, first, keep)]
+    compiled = [Path(path).read_bytes() for path in compiling._object_files(sources, first, cache)]
     monkeypatch.setattr(compiling.subprocess, "run", None)
-    assert [Path(path).read_bytes() for path in compiling._linked(sources, again, keep)] == compiled
+    assert [
+        Path(path).read_bytes() for path in compiling._object_files(sources, again, cache)
+    ] == compiled
     monkeypatch.setattr(compiling, "identity", lambda: "another compiler")
     with pytest.raises(TypeError):
-        compiling._linked(sources, tmp_path, keep)
+        compiling._object_files(sources, tmp_path, cache)
 
 
 def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Path) -> None:
@@ -90,41 +92,43 @@ def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Pa
 
 def test_a_folder_that_takes_nothing_stops_no_build(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with Builder(1, keep=tmp_path / "file" / "built") as builder:
+    with Builder(1, cache=tmp_path / "file" / "built") as builder:
         assert builder.submit(ordered(tmp_path / "first.so")).result().status == "ok"
 
 
 def test_what_cant_be_marked_as_used_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept.write(tmp_path, "library", OTHER)
+    build_cache.write(tmp_path, "library", OTHER)
 
     def refuse(path: Path) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "utime", refuse)
-    assert kept.read(tmp_path, "library") == OTHER
+    assert build_cache.read(tmp_path, "library") == OTHER
 
 
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "read", "old")):
-        kept.write(tmp_path, name, kept.Entry(bytes(1000), "source"))
+        build_cache.write(tmp_path, name, build_cache.Entry(bytes(1000), "source"))
         os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
-    assert kept.read(tmp_path, "read") is not None
-    kept.make_room(tmp_path, 2500)
+    assert build_cache.read(tmp_path, "read") is not None
+    build_cache.make_room(tmp_path, 2500)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "read"}
-    kept.make_room(tmp_path, 1500)
+    build_cache.make_room(tmp_path, 1500)
     assert {path.name for path in tmp_path.iterdir()} == {"read"}
 
 
 def test_what_cant_be_removed_stops_nothing(tmp_path: Path) -> None:
-    kept.write(tmp_path, "new", kept.Entry(bytes(1000), "source"))
+    build_cache.write(tmp_path, "new", build_cache.Entry(bytes(1000), "source"))
     (tmp_path / "a folder").mkdir()
     os.utime(tmp_path / "a folder", (1e9, 1e9))
-    kept.make_room(tmp_path, 0)
+    build_cache.make_room(tmp_path, 0)
     assert {path.name for path in tmp_path.iterdir()} == {"a folder"}
 
 
 def test_each_part_makes_another_key() -> None:
-    made = {kept.key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""))}
+    made = {
+        build_cache.key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""))
+    }
     assert len(made) == 4

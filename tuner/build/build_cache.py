@@ -30,10 +30,10 @@ class Entry:
 
 def key(*parts: str) -> str:
     """Return the name of an entry: a hash of the parts, which are all that the entry depends on."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        told.update(hashlib.sha256(part.encode()).digest())
-    return told.hexdigest()
+        digest.update(hashlib.sha256(part.encode()).digest())
+    return digest.hexdigest()
 
 
 def read(folder: Path, name: str) -> Entry | None:
