@@ -37,7 +37,7 @@ def placed(array: Any) -> Any:
 def random(size: int, dtype: str) -> tuple[Any, Any]:
     """An output, and a reference that it is near to, in the dtype in which one is kept."""
     exact = np.random.default_rng(size).standard_normal(size)
-    kept = cases.kept_in(Conv1dWorkload(M=1, N=1, dtype=dtype))
+    kept = cases.reference_dtype(Conv1dWorkload(M=1, N=1, dtype=dtype))
     return (exact + 1e-3).astype(in_numpy(dtype)), exact.astype(kept)
 
 
@@ -123,7 +123,7 @@ def test_tensors_say_the_same_by_either_way(
         tensors._room = 0
     for case in cases.read(workload, tmp_path) * 2:
         tensors.fill(case)
-        for tensor, array in zip(tensors.given, case.given, strict=True):
+        for tensor, array in zip(tensors.inputs, case.inputs, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), array)
         assert np.isnan(tensors.errors(case)["output"])
         y = case.references["output"].astype(in_numpy(workload.dtype))
@@ -144,10 +144,12 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
     if short:
         tensors._room = 0
     known = cases.read(workload, tmp_path)
-    assert [len(case.given[0]) for case in known] == [13, *[cases.SIGNALS] * 4]
+    assert [len(case.inputs[0]) for case in known] == [13, *[cases.SIGNALS] * 4]
     for case in known:
         tensors.fill(case)
-        for tensor, array, argument in zip(tensors.given, case.given, workload.given, strict=True):
+        for tensor, array, argument in zip(
+            tensors.inputs, case.inputs, workload.given, strict=True
+        ):
             np.testing.assert_array_equal(tensor.numpy(), np.resize(array, argument.shape))
         assert np.isnan(tensors.errors(case)["output"])
         exact = case.references["output"]

@@ -78,11 +78,11 @@ def test_what_is_asked_of_the_driver_can_be_had(device: Device, tmp_path: Path) 
     """Or its failure in a confined process would say nothing."""
     child = Child(confined.ENVIRONMENT, confinement=confined.LIMITED)
     with closing(child):
-        child.call(confined.exercise, tmp_path, timeout=LONG)
+        child.call(confined.probe_driver, tmp_path, timeout=LONG)
 
 
 def test_candidates_write_to_the_driver_and_their_folder(device: Device, tmp_path: Path) -> None:
-    found = confined.of_candidates("cuda", str(tmp_path))
+    found = confined.candidate_confinement("cuda", str(tmp_path))
     if found == confined.LIMITED:
         pytest.skip("this driver does not bear confinement")
     assert found.folder == str(tmp_path)
@@ -141,6 +141,6 @@ def test_a_misdeed_on_the_host_costs_one_trial(
     misdeed: str,
     tmp_path: Path,
 ) -> None:
-    if confined.of_candidates("cuda", str(tmp_path)) == confined.LIMITED:
+    if confined.candidate_confinement("cuda", str(tmp_path)) == confined.LIMITED:
         pytest.skip("this driver does not bear confinement")
     check_costs_one_trial(runner, around, misdeed, libraries["right"], tmp_path)

@@ -17,7 +17,7 @@ from tuner.build.alignment import element_aligned
 from tuner.build.compile import cache_key
 from tuner.build.linker import LIBRARIES, linker
 from tuner.device import cpu_facts
-from tuner.library.tensors import shared
+from tuner.library.tensors import shared_view
 from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative_error
 
@@ -56,7 +56,7 @@ class Compiled:
     def __call__(self, case: Case) -> Array:
         """The output, NaN where nothing was written; what is read beyond an input is NaN too.
         AssertionError where something was written beyond a tensor."""
-        return self.run(*case.given)
+        return self.run(*case.inputs)
 
     def run(self, *given: Array) -> Array:
         """As of what is given in a case."""
@@ -69,13 +69,13 @@ class Compiled:
             np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in self._workload.outputs
         ]
         fenced = [_Fenced(array) for array in (*given, *outputs)]
-        self._main(*(shared(each.tensor) for each in fenced))
+        self._main(*(shared_view(each.tensor) for each in fenced))
         assert all(each.intact() for each in fenced), "written beyond a tensor's end"
         return [each.tensor for each in fenced[len(given) :]]
 
     def errors(self, case: Case) -> dict[str, float]:
         """Of each output, as candidates are checked."""
-        found = zip(case.references, self.outputs(*case.given), strict=True)
+        found = zip(case.references, self.outputs(*case.inputs), strict=True)
         return {
             name: relative_error(y, case.references[name], case.scales[name]) for name, y in found
         }

@@ -115,7 +115,7 @@ def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(layout: s
     known, program = cases_of(work), Compiled(template, work, config)
     check(program.errors, known, work.max_error)
     first, second = (
-        [each.tobytes() for each in program.outputs(*known[0].given)] for _ in range(2)
+        [each.tobytes() for each in program.outputs(*known[0].inputs)] for _ in range(2)
     )
     assert first == second
 

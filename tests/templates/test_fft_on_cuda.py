@@ -37,7 +37,7 @@ def assert_right(workload: Conv1dWorkload, config: dict[str, Any], folder: Any) 
     cases.write(workload, folder, seed=1)
 
     def errors(case: cases.Case) -> dict[str, float]:
-        output = emulated.run(workload, text, launches, case.given, floats, optimised=1)
+        output = emulated.run(workload, text, launches, case.inputs, floats, optimised=1)
         return {"output": relative_error(output, case.references["output"], case.scales["output"])}
 
     check(errors, cases.read(workload, folder), LEAST_ERROR)

@@ -108,7 +108,7 @@ def test_any_configuration_is_right(
     cases.write(layer, folder, seed=1)
 
     def errors(case: cases.Case) -> dict[str, float]:
-        output = emulated.run(layer, text, launches, case.given, floats, optimised=2)
+        output = emulated.run(layer, text, launches, case.inputs, floats, optimised=2)
         return {"output": relative_error(output, case.references["output"], case.scales["output"])}
 
     check(errors, cases.read(layer, folder), layer.max_error)

@@ -99,7 +99,7 @@ def test_any_configuration_is_right(
     cases.write(layer, folder, seed=1)
 
     def errors(case: cases.Case) -> dict[str, float]:
-        output = emulated.run(layer, text, [launch], case.given, 0, optimised=1)
+        output = emulated.run(layer, text, [launch], case.inputs, 0, optimised=1)
         return {"output": relative_error(output, case.references["output"], case.scales["output"])}
 
     check(errors, cases.read(layer, folder), layer.max_error)

@@ -19,7 +19,7 @@ from tuner.build.linker import linker, must_link
 from tuner.client import cache
 from tuner.device import cpu_facts, cuda_facts
 from tuner.errors import NoLinker, UnusableFile
-from tuner.measure.quiet import look
+from tuner.measure.noise import measure_noise
 from tuner.measure.versions import versions
 from tuner.settings import Settings
 
@@ -89,7 +89,7 @@ def _gpu() -> Finding:
 
 def _quiet() -> Finding:
     """Check that no other program keeps the processors busy, which would falsify times."""
-    seen = look()
+    seen = measure_noise()
     if seen["quiet"]:
         return Finding("quiet", "ok", "nothing else keeps the processors busy")
     return Finding("quiet", "absent", seen["reason"])

@@ -71,7 +71,7 @@ class Client(ModelCalls, Source):
         key: str | None = None,
         signers: Collection[str] | None = None,
     ) -> None:
-        self._named = trust.named(signers)
+        self._named = trust.named_keys(signers)
         self._http = connection.opened(url, timeout, key)
         self._timeout = timeout
         self.url = connection.shown(self._http)  # without a password: it is part of messages

@@ -74,7 +74,7 @@ class Local(Source):
             )
         self.settings = settings or Settings()
         self.cache = Cache(cache)
-        self._named = trust.named(None) or frozenset()
+        self._named = trust.named_keys(None) or frozenset()
         self._engine = open_engine(self.settings.database_url)
         self._worker = KeptWorker(self._engine, self.settings)
         self.where = without_passwords(self._engine.url)

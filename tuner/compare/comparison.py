@@ -13,7 +13,7 @@ from tuner.compare.stage import EMPTY, KERNEL, Prepared, Subject, cold, sample
 from tuner.device.cuda_facts import clocks
 from tuner.errors import ChildFailed
 from tuner.measure.clock import Sample, Summary, summarise
-from tuner.measure.quiet import Others, noise
+from tuner.measure.noise import OtherLoad, noise
 from tuner.measure.trial import RunOrder
 from tuner.process.child import Child
 
@@ -100,7 +100,7 @@ class Comparison:
         return replace(self, entries=self.entries | entries)
 
     def noise(self, name: str) -> dict[str, Any]:
-        """Return how quiet the machine was while that subject was measured: :func:`quiet.noise`."""
+        """Return how quiet the machine was while that subject was measured: :func:`noise.noise`."""
         warm = self.entries[name].timing["warm"]
         probe = self.entries[EMPTY].timing["warm"] if EMPTY in self.entries else None
         return noise(probe, self.load, warm)
@@ -170,7 +170,7 @@ def compare(
 
     Raises ChildFailed if a process ends.
     """
-    others = Others()
+    others = OtherLoad()
     ready = {name: c for stage in stages for name, c in stage.subjects.items()}
     samples: dict[str, dict[int, Sample]] = {name: {} for name in ready}
     turns = TURNS if settle_seconds > 0 else ROUGH_TURNS

@@ -28,8 +28,8 @@ from tuner.compare.stage import (
 from tuner.device.device import Device
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
 from tuner.library.runtime import threading_environment
-from tuner.measure.confined import ENVIRONMENT, LIMITED, of_candidates
-from tuner.measure.trial import Measured, RunOrder, get_ready, measure, write_cases
+from tuner.measure.confined import ENVIRONMENT, LIMITED, candidate_confinement
+from tuner.measure.trial import Measured, RunOrder, measure, warm_up, write_cases
 from tuner.measure.versions import of_peers
 from tuner.peers import beside_kernels, here
 from tuner.process.child import Child
@@ -91,7 +91,7 @@ class Runner:
             )
             self._child = Child(
                 runtime_only(device),
-                confinement=of_candidates(device.kind, self._folder.name),
+                confinement=candidate_confinement(device.kind, self._folder.name),
                 answer_bytes=ANSWER_BYTES,
                 importing=RUNTIME,
             )
@@ -105,9 +105,7 @@ class Runner:
             seed,
             timeout=REFERENCE_SECONDS,
         )
-        self._ready = (
-            self._thread.submit(self._get_ready) if self.overlaps_builds else self._written
-        )
+        self._ready = self._thread.submit(self._warm_up) if self.overlaps_builds else self._written
         for process in self._peers.values():
             if templates.parse_key(workload_key).bytes <= AHEAD_MEMORY * device.memory_bytes:
                 process.compile(workload_key, self._written, Path(self._folder.name))
@@ -148,7 +146,7 @@ class Runner:
             self._child.close()  # the library may have overwritten the references on the device
         return measured
 
-    def _get_ready(self) -> None:
+    def _warm_up(self) -> None:
         """Make the GPU ready for the first library.
 
         A failure is only logged: the first library's measurement will fail with the reason.
@@ -157,7 +155,7 @@ class Runner:
         try:
             result_of(self._written)
             self._child.call(
-                get_ready,
+                warm_up,
                 self._workload_key,
                 folder,
                 self._device.kind,

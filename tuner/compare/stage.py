@@ -125,7 +125,7 @@ def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None
     found = []
     for peer in peers(workload, kind, group):
         with suppress(Exception):
-            peer.compile(*case.given)
+            peer.compile(*case.inputs)
             found.append(peer)
     _compiled[workload_key, group] = found
 
@@ -178,7 +178,7 @@ def prepare_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> P
         subjects[named_kernel] = _subject_of(
             named_kernel, _warm(order, workload, _kernels[named_kernel]), KERNEL, error
         )
-    call, wait = _call_and_wait(library, cases[0].given, order.kind)
+    call, wait = _call_and_wait(library, cases[0].inputs, order.kind)
     if call is not None:
         kernel = Kernel(call=call)
         sampler: Sampler = (
@@ -290,7 +290,7 @@ def _prepare_peer(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, fl
     while."""
 
     def prepare() -> tuple[Kernel, float]:
-        kernel = peer.ready() if compiled else peer.prepare(*case.given)
+        kernel = peer.ready() if compiled else peer.prepare(*case.inputs)
         errors = [
             relative_error(y, case.references[name], case.scales[name])
             for name, y in zip(case.references, peer.outputs(), strict=True)

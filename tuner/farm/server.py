@@ -17,7 +17,7 @@ import structlog
 from tuner.device.detect import detect
 from tuner.farm.runner import ENVIRONMENT
 from tuner.farm.session import Session
-from tuner.measure.confined import can_be_confined, exercise
+from tuner.measure.confined import can_be_confined, probe_driver
 from tuner.process import logs
 from tuner.process.child import Child
 from tuner.process.imports import bring
@@ -46,7 +46,9 @@ def serve(
     finally:
         child.close()
     if device.kind == "cuda":
-        can_be_confined(exercise)  # sessions are forked from this process and inherit the answer
+        can_be_confined(
+            probe_driver
+        )  # sessions are forked from this process and inherit the answer
     os.environ |= ENVIRONMENT  # nothing is compiled here
     bring(["tvm.rpc.server"])
     import tvm_ffi

@@ -43,7 +43,7 @@ from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
 from tuner.job.tally import Tally
 from tuner.measure import cases
-from tuner.measure.quiet import look
+from tuner.measure.noise import measure_noise
 from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM, of_peers
 from tuner.peers import groups
@@ -157,7 +157,7 @@ class JobRun:
         if self._farm is not None or self._device.kind != "cpu":
             return
         with self._peers.paused() if self._peers is not None else nullcontext():
-            seen = look()
+            seen = measure_noise()
         if not seen["quiet"]:
             log.warning("machine_not_quiet", reason=seen["reason"])
 

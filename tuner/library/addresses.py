@@ -20,7 +20,7 @@ def on_cpu(module: Any, arguments: Sequence[Argument]) -> Call | None:
     Each address must be that of a contiguous tensor of the argument's shape and dtype on the CPU;
     nothing is checked. Return None if a loaded library has no such function, because an earlier
     release compiled it, or if it has too many tensors or axes."""
-    if not _described(module, arguments):
+    if not _describe_tensors(module, arguments):
         return None
     call: Call = module["at"]
     return call
@@ -32,7 +32,7 @@ def on_gpu(module: Any, arguments: Sequence[Argument], workspace: int, gpu: int)
     A call is queued on PyTorch's current stream. The workspace, of so many float32 elements, comes
     from PyTorch's allocator."""
     arguments = *arguments, *workspace_of(workspace)
-    if not module.implements_function("on_stream") or not _described(module, arguments):
+    if not module.implements_function("on_stream") or not _describe_tensors(module, arguments):
         return None
     torch = sys.modules["torch"]
     run: Call = module["on_stream"]
@@ -49,7 +49,7 @@ def on_gpu(module: Any, arguments: Sequence[Argument], workspace: int, gpu: int)
     return with_workspace
 
 
-def _described(module: Any, arguments: Sequence[Argument]) -> bool:
+def _describe_tensors(module: Any, arguments: Sequence[Argument]) -> bool:
     """Tell the library how its tensors look. Return whether it takes them by address."""
     if not module.implements_function("describe"):
         return False

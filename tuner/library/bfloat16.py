@@ -24,7 +24,7 @@ def is_bfloat16(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "V" and array.dtype.name == NAME
 
 
-class Shared:
+class Exported:
     """A NumPy array of bfloat16 for readers of DLPack, in the same memory.
 
     It exports the array as 16-bit integers and changes the type in the DLPack tensor before anybody

@@ -12,45 +12,47 @@ from typing import Any
 
 import numpy as np
 
-from tuner.library.tensors import WHOLE, at_once
-from tuner.library.torch_transforms import active
+from tuner.library.tensors import OWNED_FLAGS, fast_arguments
+from tuner.library.torch_transforms import is_recording
 
 _SOURCE = """
 def call(self, {given}, out=None, *, cast=False):
     if cast:
         {given}, = self._cast({given})
     if out is None:
-        out = self._fresh({first})
+        out = self._new_outputs({first})
     {unpacked}
     arguments = {given}, {outs}
-    # most calls are of arrays with their own memory: to be asked in a function costs a third
+    # Most calls are on NumPy arrays that own their memory. This condition is written out, because
+    # to call a function for it would make the call a third longer.
     if not (
         {types} is ARRAY
-        and {flags} & WHOLE == WHOLE
+        and {flags} & OWNED_FLAGS == OWNED_FLAGS
         and {others}
     ):
-        arguments = at_once(arguments, {count}, self._bytes, plain_and_apart)
+        arguments = fast_arguments(arguments, {count}, self._bytes, plain_and_apart)
     if arguments is not None:
-        try:  # the library checks shapes, types and devices in a tenth of the time
+        try:  # the library checks shapes, dtypes and devices itself, in a tenth of the time
             self._run(*arguments)
             return out
         except (TypeError, ValueError, RuntimeError, BufferError):
-            pass  # what follows says what is wrong, if it is the arguments
-    self._run(*self._viewed({given}, {outs}))
+            pass  # if an argument is at fault, the checks below raise an error that names it
+    self._run(*self._checked_views({given}, {outs}))
     return out
 
 
 def plain_and_apart(torch, arguments, sizes):
     {given}, {outs} = arguments
-    # of such tensors PyTorch need know nothing, and no other shares an output's memory
+    # Return whether all are plain tensors whose call PyTorch need not record, and no output shares
+    # memory with another argument.
     if not ({types} is torch.Tensor):
         return False
-    if {grads} or {negated} or active(torch):
+    if {grads} or {negated} or is_recording(torch):
         return False
     try:
         {starts}
         return {apart}
-    except RuntimeError:  # of a sparse tensor, say, which has no such pointer
+    except RuntimeError:  # for example, a sparse tensor has no pointer to its data
         return False
 """
 
@@ -71,7 +73,7 @@ def call(names: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]
         first=names[0],
         outs=", ".join(outs),
         count=len(outs),
-        unpacked="" if len(outs) == 1 else f"{', '.join(outs)} = out = self._unpacked(out)",
+        unpacked="" if len(outs) == 1 else f"{', '.join(outs)} = out = self._unpack_outputs(out)",
         types=" is ".join(f"type({name})" for name in every),
         flags=" & ".join(f"{name}.flags.num" for name in every),
         others=" and ".join(f"{every[written]} is not {every[at]}" for written, at in pairs),
@@ -86,8 +88,11 @@ def call(names: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]
         ),
     )
     known: dict[str, Any] = {
-        "ARRAY": np.ndarray, "WHOLE": WHOLE, "active": active, "at_once": at_once,
-    }  # fmt: skip
+        "ARRAY": np.ndarray,
+        "OWNED_FLAGS": OWNED_FLAGS,
+        "fast_arguments": fast_arguments,
+        "is_recording": is_recording,
+    }
     exec(compile(source, "<call of a library>", "exec"), known)  # noqa: S102  # by our own names
     made: Callable[..., Any] = known["call"]
     made.__name__, made.__qualname__ = "__call__", "Library.__call__"

@@ -25,7 +25,7 @@ from tuner.library.call import call
 from tuner.library.manifest import Manifest
 from tuner.library.runtime import load_runtime, take_threads
 
-_AS_IT_IS = nullcontext()
+_NO_CONTEXT = nullcontext()
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 _modules: dict[str, Any] = {}
 """Loaded modules by the SHA-256 of their library; they stay for the life of the process."""
@@ -47,7 +47,7 @@ class Library:
         names, outputs = (
             tuple(argument.name for argument in each) for each in (workload.given, workload.outputs)
         )
-        made: Self = super().__new__(_taking(names, outputs))
+        made: Self = super().__new__(_subclass_for(names, outputs))
         return made
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -84,9 +84,9 @@ class Library:
         self._workspace = workspace.elements(self._module)
         self._run = self._main if self.kind == "cpu" else self._on_gpu
         if any(argument.dtype == bfloat16.NAME for argument in self.arguments):
-            self._taken, self._run = self._run, self._from_numpy
+            self._run_without_bfloat16, self._run = self._run, self._from_numpy
         if self._workspace:
-            self._queued, self._run = self._run, self._with_workspace
+            self._run_without_workspace, self._run = self._run, self._with_workspace
 
     def __call__(self, *given: Any, out: Any = None, cast: bool = False, **named: Any) -> Any:
         """Compute the output from the inputs, in the workload's order or by their names.
@@ -150,17 +150,17 @@ class Library:
             for array, argument in zip(given, self.workload.given, strict=True)
         )
 
-    def _fresh(self, first: Any) -> Any:
+    def _new_outputs(self, first: Any) -> Any:
         """Return new outputs, made by the library that ``first`` is an array of. Raises
         WrongArgument."""
         try:
             made = [tensors.empty_like(first, each.shape, each.dtype) for each in self._outputs]
         except WrongArgument:
-            tensors.viewed(self.arguments[0], first, self.kind)  # report its own faults first
+            tensors.checked_view(self.arguments[0], first, self.kind)  # report its own faults first
             raise
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _unpacked(self, out: Any) -> tuple[Any, ...]:
+    def _unpack_outputs(self, out: Any) -> tuple[Any, ...]:
         """Return the outputs that ``out`` has, if there are several. Raises WrongArgument."""
         if not isinstance(out, tuple | list) or len(out) != len(self._outputs):
             names = ", ".join(output.name for output in self._outputs)
@@ -184,17 +184,21 @@ class Library:
         """Run the kernel with NumPy's bfloat16 arrays as DLPack tensors, which NumPy can't make
         itself."""
         is_own = bfloat16.is_bfloat16
-        self._taken(*(tensors.shared(each) if is_own(each) else each for each in arguments))
+        self._run_without_bfloat16(
+            *(tensors.shared_view(each) if is_own(each) else each for each in arguments)
+        )
 
     def _with_workspace(self, *arguments: Any) -> None:
         """Run the kernel with a newly allocated workspace behind the arguments."""
-        self._queued(*arguments, tensors.scratch(arguments[0], self._workspace, self.kind))
+        self._run_without_workspace(
+            *arguments, tensors.new_workspace(arguments[0], self._workspace, self.kind)
+        )
 
-    def _viewed(self, *arrays: Any) -> tuple[Any, ...]:
+    def _checked_views(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the arguments as the kernel takes them, after every check. Raises
         WrongArgument."""
         views = {
-            argument.name: tensors.viewed(argument, array, self.kind)
+            argument.name: tensors.checked_view(argument, array, self.kind)
             for argument, array in zip(self.arguments, arrays, strict=True)
         }
         tensors.check_together(views, len(self._outputs))
@@ -234,8 +238,8 @@ def load(
     path = Path(path)
     manifest = path.with_suffix(".json") if manifest is None else Path(manifest)
     signature = manifest.with_suffix(".sig") if signature is None else Path(signature)
-    given = trust.named(signers)
-    trusted = trust.here() if given is None else trust.by_name(given)
+    given = trust.named_keys(signers)
+    trusted = trust.this_machine() if given is None else trust.by_name(given)
     try:
         described = manifest.read_bytes()
     except OSError as error:
@@ -311,7 +315,7 @@ def _sealed(content: bytes) -> Iterator[str]:
 
 
 @cache
-def _taking(names: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+def _subclass_for(names: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
     """Return the subclass whose call takes inputs by these names and has these outputs."""
     own = call(names, outputs)
     own.__doc__ = Library.__call__.__doc__
@@ -335,4 +339,4 @@ def _on_device_of(array: Any) -> AbstractContextManager[Any]:
         if cuda.current_device() != array.device.index:
             device: AbstractContextManager[Any] = cuda.device(array.device.index)
             return device
-    return _AS_IT_IS
+    return _NO_CONTEXT

@@ -16,7 +16,7 @@ from tuner.library import bfloat16, torch_transforms
 _CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
 """Bits of ``ndarray.flags.num``, as NumPy's C API defines them."""
 _IN_ORDER = _CONTIGUOUS | _ALIGNED
-WHOLE = _IN_ORDER | _OWNDATA | _WRITEABLE
+OWNED_FLAGS = _IN_ORDER | _OWNDATA | _WRITEABLE
 """Flags of an array that can be read and written and that shares its memory with no other array
 that has all of these flags."""
 _REAL = "fiub"
@@ -25,7 +25,7 @@ _READ_ONLY_TOO = (1, 0)
 """The first version of DLPack whose tensors can say that they are read-only."""
 
 
-def viewed(argument: Argument, array: Any, kind: str) -> Any:
+def checked_view(argument: Argument, array: Any, kind: str) -> Any:
     """Return the array given for an argument as a tensor of tvm-ffi in the same memory.
 
     ``kind`` is the library's kind of device. Raises WrongShape, WrongDtype, WrongDevice,
@@ -42,7 +42,7 @@ def viewed(argument: Argument, array: Any, kind: str) -> Any:
         raise WrongShape(f"{name} must have shape {shape}, but has {tuple(array.shape)}")
     given = str(array.dtype).removeprefix("torch.")
     if given != dtype:
-        way_out = _way_to(dtype, array, written)
+        way_out = _conversion_hint(dtype, array, written)
         raise WrongDtype(f"{name} must be {dtype}, but is {given}; {way_out}")
     if is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise WrongArgument(
@@ -50,11 +50,11 @@ def viewed(argument: Argument, array: Any, kind: str) -> Any:
         )
     if is_torch(array) and array.is_neg():  # PyTorch exports the memory, but not the sign
         raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
-    lost = torch_transforms.loses(array) if is_torch(array) else None
+    lost = torch_transforms.unsupported_reason(array) if is_torch(array) else None
     if lost:
         raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
     try:
-        view = shared(array, written)
+        view = shared_view(array, written)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise WrongLayout(f"{name} can't be passed on as it is, pass a copy: {reason}") from error
@@ -81,7 +81,7 @@ def cast(array: Any, dtype: str) -> Any:
     return array.to(getattr(torch, dtype), memory_format=torch.contiguous_format)
 
 
-def at_once(
+def fast_arguments(
     arguments: tuple[Any, ...],
     written: int,
     sizes: tuple[int, ...],
@@ -93,20 +93,23 @@ def at_once(
     library itself still checks shapes and dtypes. NumPy arrays are returned if they are contiguous,
     aligned and no output shares memory with another argument; read-only inputs are converted to
     tensors. PyTorch tensors are returned if ``plain_and_apart(torch, arguments, sizes)`` says that
-    they are plain and no output shares memory. None means that :func:`viewed` has to look at each.
+    they are plain and no output shares memory. None means that :func:`checked_view` has to look at
+    each.
     """
     if isinstance(arguments[-1], np.ndarray):
-        return _arrays(arguments[:-written], arguments[-written:])
+        return _fast_numpy_arguments(arguments[:-written], arguments[-written:])
     torch = sys.modules.get("torch")
     if torch is None or not plain_and_apart(torch, arguments, sizes):
         return None
     return arguments
 
 
-def _arrays(given: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return NumPy arrays as :func:`at_once` does."""
+def _fast_numpy_arguments(
+    given: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    """Return NumPy arrays as :func:`fast_arguments` does."""
     array_type, overlap = np.ndarray, np.may_share_memory  # it compares the arrays' bounds only
-    read = written = WHOLE
+    read = written = OWNED_FLAGS
     others = given
     for out in outputs:
         for array in others:
@@ -118,7 +121,7 @@ def _arrays(given: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]
         read &= array.flags.num
     if read & written & _IN_ORDER != _IN_ORDER or not written & _WRITEABLE:
         return None
-    return (*given, *outputs) if read & _WRITEABLE else (*map(shared, given), *outputs)
+    return (*given, *outputs) if read & _WRITEABLE else (*map(shared_view, given), *outputs)
 
 
 def check_together(views: dict[str, Any], written: int) -> None:
@@ -141,7 +144,7 @@ def check_together(views: dict[str, Any], written: int) -> None:
                 raise WrongLayout(f"{output} must not share memory with {name}; give it its own")
 
 
-def scratch(array: Any, elements: int, kind: str) -> Any:
+def new_workspace(array: Any, elements: int, kind: str) -> Any:
     """Return the workspace of a call: so many float32 elements on the device of ``array``.
 
     PyTorch's allocator gives the memory to nobody else until the kernels queued on the current
@@ -180,14 +183,14 @@ def is_torch(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def shared(array: Any, written: bool = False) -> Any:
+def shared_view(array: Any, written: bool = False) -> Any:
     """Return a tensor of tvm-ffi in the array's memory.
 
     ``written`` says whether it will be written: only then must a NumPy array be writeable.
     """
     import tvm_ffi
 
-    source = bfloat16.Shared(array) if bfloat16.is_bfloat16(array) else array
+    source = bfloat16.Exported(array) if bfloat16.is_bfloat16(array) else array
     if isinstance(array, np.ndarray) and not (written or array.flags.writeable):
         return tvm_ffi.from_dlpack(source.__dlpack__(max_version=_READ_ONLY_TOO))
     return tvm_ffi.from_dlpack(source)
@@ -200,7 +203,7 @@ def _castable(array: Any) -> bool:
     return is_torch(array) and not (array.is_complex() or array.is_quantized)
 
 
-def _way_to(dtype: str, array: Any, written: bool) -> str:
+def _conversion_hint(dtype: str, array: Any, written: bool) -> str:
     """Return the end of an error message: how the caller gets an array of that dtype."""
     if "complex" in str(array.dtype):
         return (

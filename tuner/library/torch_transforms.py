@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 
-def active(torch: ModuleType) -> bool:
+def is_recording(torch: ModuleType) -> bool:
     """Return whether a dispatch mode, torch.jit.trace or forward-mode differentiation is active.
 
     This is cheap enough to be asked before each call. It does not look at torch.func.
@@ -23,22 +23,22 @@ def active(torch: ModuleType) -> bool:
     )
 
 
-def quiet(torch: ModuleType) -> bool:
+def is_inactive(torch: ModuleType) -> bool:
     """Return whether nothing records or transforms calls, so that a call on plain tensors loses
     nothing.
 
-    Beside what :func:`active` looks at, that is torch.func and make_fx's pre-dispatch tracing. It
-    is as cheap.
+    Beside what :func:`is_recording` looks at, that is torch.func and make_fx's pre-dispatch
+    tracing. It is as cheap.
     """
     native = torch._C
     return not (
-        active(torch)
+        is_recording(torch)
         or native._functorch.peek_interpreter_stack() is not None
         or native._dispatch_tls_is_dispatch_key_included(native.DispatchKey.PreDispatch)
     )
 
 
-def loses(*tensors: Any) -> str | None:
+def unsupported_reason(*tensors: Any) -> str | None:
     """Return what a call on these tensors would lose, as the end of a message; None if nothing."""
     torch = sys.modules["torch"]
     if torch.jit.is_tracing():

@@ -42,7 +42,7 @@ class Trusted:
             )
 
 
-def named(signers: Collection[str] | None) -> frozenset[str] | None:
+def named_keys(signers: Collection[str] | None) -> frozenset[str] | None:
     """Return the keys in ``signers`` or, if that is None, those in TUNER_SIGNERS.
 
     Return None if neither names any. Raises NotAKey if one is not 64 hexadecimal digits.
@@ -87,7 +87,7 @@ def served(url: str, pinned: frozenset[str]) -> Trusted:
     )
 
 
-def here() -> Trusted:
+def this_machine() -> Trusted:
     """Return this machine's own key, and all keys that are pinned on it, as the trusted ones.
 
     Raises BadSigningKey, UnusableFile.

@@ -20,22 +20,22 @@ from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse", "decaying", "offset")
 """The names of the cases, which :func:`draw` describes."""
-FEW = 32
-"""An output with more elements than this has a large one in every draw; :func:`_cancels` looks at
-the others."""
+FEW_ELEMENTS = 32
+"""An output with more elements than this has a large one in every draw; :func:`_is_unsuitable`
+looks at the others."""
 
 LARGE = 2**24
 """Bytes from which a workload is large. Its cases, all but the first, have only :data:`SIGNALS`
 different signals or, if it has one signal, :data:`CHANNELS` different channels, which repeat."""
 SIGNALS, CHANNELS = 5, 37
 """These are primes: a program that reads a wrong signal or channel, one that is a power of two
-away, for example, reads different data. There are more channels than :data:`FEW`, because a
-gradient may have only one element for each channel."""
+away, for example, reads different data. There are more channels than :data:`FEW_ELEMENTS`, because
+a gradient may have only one element for each channel."""
 
-SPREAD = np.float32(4)
+SUMS_STD = np.float32(4)
 """Standard deviation of the sums before an activation: they pass the points, up to 6, at which an
 activation changes its form."""
-STEEP = 5.0
+LINEAR_AT = 5.0
 """A sum at which the derivative of every activation is about 1."""
 
 RANGE = {"float32": 1e20, "bfloat16": 1e20, "float16": 2.0**4}
@@ -58,14 +58,14 @@ by their names."""
 
 @dataclass(frozen=True)
 class Case:
-    """One check: ``given`` are the inputs, in the workload's order; ``references`` are the exact
-    outputs, by their names, rounded once.
+    """One check: ``inputs`` are in the workload's order; ``references`` are the exact outputs, by
+    their names, rounded once.
 
     An array may have fewer signals or channels than its argument. Then it is repeated to fill it.
     """
 
     name: str
-    given: tuple[Array, ...]
+    inputs: tuple[Array, ...]
     references: dict[str, NDArray[np.floating[Any]]]
 
     @cached_property
@@ -74,7 +74,7 @@ class Case:
         return {name: float(max(r.max(), -r.min())) for name, r in self.references.items()}
 
 
-def kept_in(workload: Workload) -> str:
+def reference_dtype(workload: Workload) -> str:
     """Return the dtype in which a workload's references are kept.
 
     References are computed in float64. A 16-bit output has at most eleven bits of mantissa, so
@@ -85,8 +85,8 @@ def kept_in(workload: Workload) -> str:
 
 def size(workload: Workload) -> int:
     """Return the bytes of all files that :func:`write` makes, without their headers."""
-    itemsize = np.dtype(kept_in(workload)).itemsize
-    written = [_distinct(workload, name) for name in CASES]
+    itemsize = np.dtype(reference_dtype(workload)).itemsize
+    written = [_without_repeats(workload, name) for name in CASES]
     return sum(
         sum(argument.bytes for argument in each.given)
         + sum(output.elements * itemsize for output in each.outputs)
@@ -103,33 +103,35 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
     references = operator(workload.operator).references
     rng = np.random.default_rng(seed)
     for name in CASES:
-        given = draw(workload, name, rng)
-        while _cancels(workload, given, references):
-            given = draw(workload, name, rng)
-        for argument, array in zip(workload.given, given, strict=True):
+        inputs = draw(workload, name, rng)
+        while _is_unsuitable(workload, inputs, references):
+            inputs = draw(workload, name, rng)
+        for argument, array in zip(workload.given, inputs, strict=True):
             np.save(directory / f"{name}.{argument.name}.npy", array)
-        for output, exact in _exact(workload, _distinct(workload, name), given).items():
-            kept = exact.astype(kept_in(workload), copy=False)
+        for output, exact in _exact_outputs(
+            workload, _without_repeats(workload, name), inputs
+        ).items():
+            kept = exact.astype(reference_dtype(workload), copy=False)
             np.save(directory / f"{name}.{output}.npy", kept)
 
 
-def _distinct(workload: Workload, name: str) -> Workload:
+def _without_repeats(workload: Workload, name: str) -> Workload:
     """Return the workload of the different signals and channels that a case has.
 
     The first case has all of them. The other cases of a large workload have fewer, because to draw
-    all for each would take longer than a search. A workload with an output of at most :data:`FEW`
-    elements has all in every case.
+    all for each would take longer than a search. A workload with an output of at most
+    :data:`FEW_ELEMENTS` elements has all in every case.
     """
-    few = any(output.elements <= FEW for output in workload.outputs)
+    few = any(output.elements <= FEW_ELEMENTS for output in workload.outputs)
     if name == CASES[0] or workload.bytes < LARGE or few:
         return workload
     return workload.fewer(SIGNALS, CHANNELS)
 
 
-def _exact(
-    workload: Workload, distinct: Workload, given: Sequence[Array]
+def _exact_outputs(
+    workload: Workload, distinct: Workload, inputs: Sequence[Array]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the exact outputs for ``given``, the inputs of the ``distinct`` workload.
+    """Return the exact outputs for ``inputs``, the inputs of the ``distinct`` workload.
 
     An output of each signal is computed for the distinct signals only. An output that sums over all
     signals, such as the gradient of a weight, is computed for the whole workload: each distinct
@@ -137,16 +139,16 @@ def _exact(
     """
     references = operator(workload.operator).references
     if distinct == workload:
-        return references(workload, *given)
+        return references(workload, *inputs)
     outputs = zip(workload.outputs, distinct.outputs, strict=True)
     whole = [output.name for output, own in outputs if output.shape == own.shape]
-    exact = references(distinct, *given) if len(whole) < len(workload.outputs) else {}
+    exact = references(distinct, *inputs) if len(whole) < len(workload.outputs) else {}
     if whole:
         signals, known = (each.model_dump()["B"] for each in (workload, distinct))
         often = np.bincount(np.arange(signals) % known).astype(np.float64)
         weighted = (
             (array.T * often).T if argument.role == "gradient" else array
-            for argument, array in zip(distinct.given, given, strict=True)
+            for argument, array in zip(distinct.given, inputs, strict=True)
         )
         sums = references(distinct, *weighted)
         exact |= {name: sums[name] for name in whole}
@@ -165,7 +167,10 @@ def read(workload: Workload, directory: Path) -> list[Case]:
         Case(
             case,
             tuple(mapped(case, each.name, each.dtype) for each in workload.given),
-            {each.name: mapped(case, each.name, kept_in(workload)) for each in workload.outputs},
+            {
+                each.name: mapped(case, each.name, reference_dtype(workload))
+                for each in workload.outputs
+            },
         )
         for case in CASES
     ]
@@ -185,7 +190,7 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
     - ``offset``: the first input is tiny, a constant with far smaller noise on it; the second is
       large.
     """
-    arguments = _distinct(workload, name).given
+    arguments = _without_repeats(workload, name).given
     return tuple(
         _drawn(workload, argument, place, name, rng) for place, argument in enumerate(arguments)
     )
@@ -209,7 +214,7 @@ def _drawn(
     else:
         values = _normal(argument.shape, rng)
         if argument.role == "sums":
-            values *= SPREAD
+            values *= SUMS_STD
     return _rounded(values, argument.dtype)
 
 
@@ -308,21 +313,21 @@ def _limits(workload: Workload) -> Any:
     )  # bfloat16 has the exponents of float32: the same smallest number, about the same largest
 
 
-def _cancels(workload: Workload, given: Sequence[Array], references: References) -> bool:
+def _is_unsuitable(workload: Workload, inputs: Sequence[Array], references: References) -> bool:
     """Return whether an output with few elements is unsuitable as a reference.
 
     It is if all of its elements are far smaller than such sums usually are, or below the normal
     range of the dtype. The error is relative to the largest element, so such a draw would fail
     correct programs.
     """
-    few = [output.name for output in workload.outputs if output.elements <= FEW]
+    few = [output.name for output in workload.outputs if output.elements <= FEW_ELEMENTS]
     if not few:
         return False
     squares = (
-        np.full_like(array, STEEP) if argument.role == "sums" else array.astype(np.float64) ** 2
-        for argument, array in zip(workload.given, given, strict=True)
+        np.full_like(array, LINEAR_AT) if argument.role == "sums" else array.astype(np.float64) ** 2
+        for argument, array in zip(workload.given, inputs, strict=True)
     )
-    usual, exact = references(workload, *squares), references(workload, *given)
+    usual, exact = references(workload, *squares), references(workload, *inputs)
     return any(_vanishes(workload, usual[name], exact[name]) for name in few)
 
 

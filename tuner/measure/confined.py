@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 RUN_MEMORY = 0.75
 """Share of the machine's memory for the one process that runs candidates."""
-EXERCISE_SECONDS = 60.0
+PROBE_SECONDS = 60.0
 """Limit of a try of the GPU's driver."""
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
@@ -40,7 +40,7 @@ LIMITED = Confinement()
 has no bound, because PyTorch may start any number of processes."""
 
 
-def of_candidates(kind: str, folder: str) -> Confinement:
+def candidate_confinement(kind: str, folder: str) -> Confinement:
     """Return the limits of a process that runs candidates on a device of that kind (``cpu``,
     ``cuda``).
 
@@ -49,37 +49,37 @@ def of_candidates(kind: str, folder: str) -> Confinement:
     """
     if kind == "cpu":
         return _in_folder(folder, ())
-    return _in_folder(folder, device_files()) if can_be_confined(exercise) else LIMITED
+    return _in_folder(folder, device_files()) if can_be_confined(probe_driver) else LIMITED
 
 
-def can_be_confined(asked: Callable[[Path], None]) -> bool:
+def can_be_confined(probe: Callable[[Path], None]) -> bool:
     """Return whether the GPU's driver works in a confined process.
 
-    ``asked`` does what a trial does with the driver; it is given the only folder that may be
+    ``probe`` does what a trial does with the driver; it is given the only folder that may be
     written. A warning is logged if the driver works without the limits only. The answer takes
     seconds and is kept for the life of this process.
     """
     try:
-        return _works_confined(asked)
+        return _works_confined(probe)
     except ChildFailed:
         return True  # it does not work at all: the trials' errors will say why
 
 
 @cache
-def _works_confined(asked: Callable[[Path], None]) -> bool:
+def _works_confined(probe: Callable[[Path], None]) -> bool:
     """Return what :func:`can_be_confined` does. Raise ChildFailed, which is not cached, if the
     driver works in no process at all."""
     with TemporaryDirectory(prefix="convtune-confined-") as folder:
         try:
-            _try(asked, folder, _in_folder(folder, device_files()))
+            _run_probe(probe, folder, _in_folder(folder, device_files()))
         except ChildFailed as refused:
-            _try(asked, folder, LIMITED)
+            _run_probe(probe, folder, LIMITED)
             log.warning("candidates_not_confined", reason=str(refused))
             return False
     return True
 
 
-def exercise(folder: Path) -> None:
+def probe_driver(folder: Path) -> None:
     """Do with the driver what a trial does, without a candidate.
 
     Allocate memory, compile, load and launch a kernel, and time a graph. Raises what CUDA and TVM
@@ -106,7 +106,7 @@ def _in_folder(folder: str, devices: tuple[str, ...]) -> Confinement:
     return Confinement(memory, folder, devices)
 
 
-def _try(asked: Callable[[Path], None], folder: str, confinement: Confinement) -> None:
-    """Call ``asked`` in a process with that confinement. Raises ChildFailed."""
+def _run_probe(probe: Callable[[Path], None], folder: str, confinement: Confinement) -> None:
+    """Call ``probe`` in a process with that confinement. Raises ChildFailed."""
     with closing(Child(ENVIRONMENT, confinement=confinement)) as child:
-        child.call(asked, Path(folder), timeout=EXERCISE_SECONDS)
+        child.call(probe, Path(folder), timeout=PROBE_SECONDS)

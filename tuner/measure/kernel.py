@@ -23,7 +23,7 @@ from tuner.measure.cases import Array, Case
 from tuner.measure.check import relative, relative_error
 from tuner.measure.device_error import LargestDifference
 
-KEPT = 0.25
+KEPT_SHARE = 0.25
 """Share of a GPU's free memory for inputs and references that stay there."""
 
 
@@ -60,25 +60,25 @@ def device(kind: str) -> Any:
 class Tensors:
     """One set of a workload's arguments on a device, shared by all libraries that a process times.
 
-    ``given`` are the inputs, ``outputs`` the outputs, ``arguments`` both, in the workload's order.
+    ``inputs`` are the inputs, ``outputs`` the outputs, ``arguments`` both, in the workload's order.
     """
 
     def __init__(self, workload: Workload, kind: str) -> None:
         self.workload = workload
         self.device = device(kind)
-        self.arguments = self.another()
+        self.arguments = self.new_set()
         known = len(workload.given)
-        self.given, self.outputs = self.arguments[:known], self.arguments[known:]
+        self.inputs, self.outputs = self.arguments[:known], self.arguments[known:]
         self._poison = [
-            self.placed(np.full(each.shape, np.nan, in_numpy(each.dtype)))
+            self.to_device(np.full(each.shape, np.nan, in_numpy(each.dtype)))
             for each in workload.outputs
         ]
         self._kept: dict[tuple[str, str], Any] = {}
-        self._room = _free_bytes(kind) * KEPT
+        self._room = _free_bytes(kind) * KEPT_SHARE
         self._largest = LargestDifference(self.device) if kind == "cuda" else None
         self._copy = _copied_on_gpu if kind == "cuda" else ctypes.memmove
 
-    def another(self) -> list[Any]:
+    def new_set(self) -> list[Any]:
         """Return a further set of tensors of the same shapes, uninitialised."""
         return [self.empty(argument) for argument in self.workload.arguments]
 
@@ -88,7 +88,7 @@ class Tensors:
 
         return tvm.runtime.empty(argument.shape, argument.dtype, self.device)
 
-    def placed(self, array: NDArray[Any]) -> Any:
+    def to_device(self, array: NDArray[Any]) -> Any:
         """Return a copy of the array on the device."""
         import tvm
 
@@ -97,7 +97,7 @@ class Tensors:
     def fill(self, case: Case) -> None:
         """Set the inputs to those of a case, and the outputs to NaN."""
         for argument, array, target in zip(
-            self.workload.given, case.given, self.given, strict=True
+            self.workload.given, case.inputs, self.inputs, strict=True
         ):
             kept = self._keep(case, argument.name, array)
             if kept is not None:
@@ -124,7 +124,7 @@ class Tensors:
             self._copy(target.data_ptr() + part, target.data_ptr(), min(part, whole - part))
             part *= 2
 
-    def fetched(self) -> list[Array]:
+    def to_host(self) -> list[Array]:
         """Return copies of the present outputs on the host."""
         return [output.numpy() for output in self.outputs]
 
@@ -150,7 +150,7 @@ class Tensors:
             if array.nbytes > self._room:
                 return None
             self._room -= array.nbytes
-            self._kept[key] = self.placed(array)
+            self._kept[key] = self.to_device(array)
         return self._kept[key]
 
 
@@ -212,8 +212,8 @@ class Loaded:
         """Return calls on so many separate sets of tensors, each with a copy of the inputs."""
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
-            copies = self._tensors.another()
-            for tensor, copy in zip(self._tensors.given, copies, strict=False):
+            copies = self._tensors.new_set()
+            for tensor, copy in zip(self._tensors.inputs, copies, strict=False):
                 tensor.copyto(copy)
             calls.append(partial(self._main, *copies, *self._workspace))
         self._tensors.device.sync()

@@ -69,7 +69,7 @@ def write_cases(workload_key: str, directory: Path, seed: int) -> None:
     cases.write(templates.parse_key(workload_key), directory, seed)
 
 
-def get_ready(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
+def warm_up(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
     """Put tensors, cases and clock on the device, for which the first candidate would have to
     wait."""
     tensors = _tensors(workload_key, kind)

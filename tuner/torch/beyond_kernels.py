@@ -40,8 +40,8 @@ def only_pytorchs(*given: Any) -> str | None:
     Beside what :func:`beyond_kernels` finds, this is something that records or transforms the call
     at the moment, such as ``torch.jit.trace`` or ``torch.func``: a library would lose it.
     """
-    if not torch_transforms.quiet(torch):
-        lost = torch_transforms.loses(*there(*given))
+    if not torch_transforms.is_inactive(torch):
+        lost = torch_transforms.unsupported_reason(*there(*given))
         if lost is not None:
             return lost
     return beyond_kernels(*given)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
-from tuner.library.torch_transforms import quiet
+from tuner.library.torch_transforms import is_inactive
 from tuner.torch.beyond_kernels import beyond_kernels
 from tuner.torch.functional import autocast
 from tuner.torch.gradients.call import (
@@ -144,7 +144,7 @@ def is_plain(*tensors: Some) -> bool:
     A second dispatch takes as long as the work itself. Below autograd the dispatch state is another
     one, so that a shortcut made there would not recognise calls above it.
     """
-    if torch.is_grad_enabled() or not quiet(torch) or beyond_kernels(*tensors) is not None:
+    if torch.is_grad_enabled() or not is_inactive(torch) or beyond_kernels(*tensors) is not None:
         return False
     return all(each is None or each.is_cpu or each.is_cuda for each in tensors)
 

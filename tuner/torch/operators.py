@@ -31,7 +31,7 @@ from torch import Tensor
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.library.torch_transforms import quiet
+from tuner.library.torch_transforms import is_inactive
 from tuner.torch import arguments
 from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
 from tuner.torch.functional import activations, autocast, convolutions
@@ -214,7 +214,7 @@ class _Operator:
         if y is not None:
             return y
         beyond = beyond_kernels(x, weight, bias, residual)
-        if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and quiet(torch):
+        if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and is_inactive(torch):
             # nothing below autograd listens, and another dispatch takes as long as the work itself
             return self._computed(x, weight, bias, *how, residual=residual, **named)
 

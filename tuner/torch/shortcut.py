@@ -15,7 +15,7 @@ import torch
 from torch._C._dynamo import guards
 
 from tuner.library.load import Library
-from tuner.library.torch_transforms import active
+from tuner.library.torch_transforms import is_recording
 
 Order = tuple[int, ...]
 EMPTY: dict[str, Any] = {kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")}
@@ -41,7 +41,7 @@ class Alike:
     def __call__(self, *tensors: torch.Tensor) -> bool:
         """Return whether they are alike, and nothing would record a call on them."""
         here = self.gpu is None or _current_gpu() == self.gpu
-        return here and self._check(*tensors) and not active(torch)
+        return here and self._check(*tensors) and not is_recording(torch)
 
 
 class Shortcut:

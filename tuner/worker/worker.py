@@ -36,7 +36,7 @@ from tuner.job.lease import Cancelled, Lease
 from tuner.job.progress import Progress
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
-from tuner.measure.confined import can_be_confined, exercise
+from tuner.measure.confined import can_be_confined, probe_driver
 from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
@@ -97,7 +97,7 @@ class Worker:
             with self._metrics.served(self._settings.metrics_host, self._settings.metrics_port):
                 self._builder.warm_up()
                 if self._device.kind == "cuda" and self._farm is None:
-                    can_be_confined(exercise)  # or the first job would wait for this check
+                    can_be_confined(probe_driver)  # or the first job would wait for this check
                 self._take_jobs(once)
         finally:
             self.close()

@@ -110,7 +110,7 @@ def _programs(workload: Any) -> Iterator[tuple[dict[str, Any], Callable[[], None
     import templates
     from tuner.build.alignment import element_aligned
     from tuner.device import cpu_facts
-    from tuner.library.tensors import shared
+    from tuner.library.tensors import shared_view
 
     cpu = cpu_facts.device()
     name = "channels" if workload.direction != "backward_weight" else "weight_channels"
@@ -118,7 +118,7 @@ def _programs(workload: Any) -> Iterator[tuple[dict[str, Any], Callable[[], None
     space = template.space(workload, cpu.limits)
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(argument.shape).astype("f4") for argument in workload.given]
-    tensors = [shared(each) for each in (*given, np.empty(workload.output.shape, "f4"))]
+    tensors = [shared_view(each) for each in (*given, np.empty(workload.output.shape, "f4"))]
     for config in _configs(name):
         if config in space:
             module = element_aligned(template.schedule(workload, config).mod)

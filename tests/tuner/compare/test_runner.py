@@ -180,7 +180,7 @@ def test_a_gpu_that_was_not_ready_is_tried_again(
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(room, "get_ready", remote.get_no_device)
+    monkeypatch.setattr(room, "warm_up", remote.get_no_device)
     with Runner(WORKLOAD.key, device) as runner:
         assert runner.submit(libraries["right"]).result().status == "ok"
 
@@ -192,7 +192,7 @@ def test_a_library_waits_for_a_gpu_that_is_made_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A farm's server and a ladder measure in a thread of their own."""
-    monkeypatch.setattr(room, "get_ready", remote.take_a_while)
+    monkeypatch.setattr(room, "warm_up", remote.take_a_while)
     with Runner(WORKLOAD.key, device) as runner:
         measured = runner.measure(libraries["right"])
         assert (measured.status, measured.error) == ("ok", None)

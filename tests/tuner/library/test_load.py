@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused(
 
 def test_an_array_on_another_device_is_refused() -> None:
     with pytest.raises(WrongDevice, match="input must be on cuda, but is on cpu:0; move it"):
-        tensors.viewed(workload("same").arguments[0], X, "cuda")
+        tensors.checked_view(workload("same").arguments[0], X, "cuda")
 
 
 def test_an_output_that_begins_inside_the_input_is_refused(libraries: dict[str, Path]) -> None:

@@ -60,7 +60,7 @@ def test_inputs_may_be_read_only(libraries: dict[str, Path], tmp_path: Path, bui
     weights = read_only(tmp_path / "w", w)
     for name, given in read_only(tmp_path / "x", x).items():
         assert not given.flags.writeable
-        view = tensors.viewed(library.arguments[0], given, "cpu")
+        view = tensors.checked_view(library.arguments[0], given, "cpu")
         assert view.data_ptr() == given.ctypes.data, "it is a copy"
         for weight in (w, weights[name]):
             out = np.full_like(y, np.nan)

@@ -8,7 +8,7 @@ from small_libraries import arrays, error, expected, workload
 
 from tuner.errors import WrongDtype
 from tuner.library.load import load
-from tuner.library.tensors import shared
+from tuner.library.tensors import shared_view
 
 X, W = arrays(workload("same"))
 OUT = np.zeros(1001, np.float32)
@@ -43,6 +43,6 @@ def test_no_other_library_takes_bfloat16(libraries: dict[str, Path]) -> None:
 
 def test_a_tensor_of_bfloat16_is_the_arrays_memory() -> None:
     x, _ = arrays(workload("bfloat16"))
-    tensor = shared(x)
+    tensor = shared_view(x)
     assert (str(tensor.dtype), tuple(tensor.shape)) == ("bfloat16", x.shape)
     assert tensor.data_ptr() == x.ctypes.data

@@ -102,7 +102,7 @@ def test_a_trial_of_it_is_measured(library: Library, tmp_path: Path) -> None:
 
 def test_on_a_gpu_only_pytorch_has_memory_for_it() -> None:
     with pytest.raises(WrongArgument, match=r"needs a workspace.*call it on PyTorch tensors"):
-        tensors.scratch(object(), WORK.length, "cuda")
+        tensors.new_workspace(object(), WORK.length, "cuda")
 
 
 @pytest.mark.parametrize(

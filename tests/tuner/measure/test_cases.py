@@ -31,7 +31,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
     found = written(workload, tmp_path)
     assert [case.name for case in found] == ["normal", "positive", "impulse", "decaying", "offset"]
     for case in found:
-        for array, argument in zip(case.given, workload.given, strict=True):
+        for array, argument in zip(case.inputs, workload.given, strict=True):
             assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
         exact = "float64" if workload.dtype == "float32" else "float32"
         assert (case.references["output"].shape, case.references["output"].dtype) == (
@@ -44,7 +44,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
 @pytest.mark.parametrize("workload", [CONV1D, HALF], ids=lambda w: w.dtype)
 def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
-        exact = np.convolve(*(array.astype(np.float64) for array in case.given))
+        exact = np.convolve(*(array.astype(np.float64) for array in case.inputs))
         rtol = 1e-12 if workload.dtype == "float32" else 2.0**-24  # rounded once, to float32
         np.testing.assert_allclose(case.references["output"], exact, rtol=rtol)
 
@@ -52,20 +52,20 @@ def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_p
 @WORKLOADS
 def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path) -> None:
     normal, positive, *_ = written(workload, tmp_path)
-    x = normal.given[0]
+    x = normal.inputs[0]
     assert (x < 0).any() and (x > 0).any() and (x != 0).all()
-    assert all((array > 0).all() for array in (*positive.given, positive.references["output"]))
+    assert all((array > 0).all() for array in (*positive.inputs, positive.references["output"]))
 
 
 def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
-    x = written(CONV1D, tmp_path)[2].given[0]
+    x = written(CONV1D, tmp_path)[2].inputs[0]
     assert np.flatnonzero(x).tolist() == [0, 49]
     assert x[0] != x[49]
 
 
 def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None:
     impulse = written(DEPTHWISE, tmp_path)[2]
-    for plane in impulse.given[0].reshape(-1, 9, 11):
+    for plane in impulse.inputs[0].reshape(-1, 9, 11):
         assert list(zip(*np.nonzero(plane), strict=True)) == list(product((0, 8), (0, 10)))
 
 
@@ -78,7 +78,7 @@ def test_one_tensor_is_as_large_as_the_other_is_small(
     workload = Conv1dWorkload.model_validate({"M": 3000, "N": 500, "mode": "valid", "dtype": dtype})
     *_, decaying, offset = written(workload, tmp_path)
     for case, big, small in ((decaying, 0, 1), (offset, 1, 0)):
-        sizes = [np.abs(array.astype(np.float64)).max() for array in case.given]
+        sizes = [np.abs(array.astype(np.float64)).max() for array in case.inputs]
         assert large < sizes[big] < 10 * large
         assert 0.4 < sizes[small] * large < np.sqrt(workload.N)
         assert np.sqrt(workload.N) < case.scales["output"] < 6 * np.sqrt(workload.N)
@@ -86,13 +86,13 @@ def test_one_tensor_is_as_large_as_the_other_is_small(
 
 def test_a_decaying_filter_begins_with_a_spike(tmp_path: Path) -> None:
     decaying = written(Conv1dWorkload(M=3000, N=500), tmp_path)[3]
-    w = np.abs(decaying.given[1])
+    w = np.abs(decaying.inputs[1])
     assert w[0] > 3 * w[1:].max()
     assert w[400:].mean() < 0.01 * w[1:100].mean()
 
 
 def test_an_offset_is_far_above_what_stands_on_it(tmp_path: Path) -> None:
-    given = written(Conv1dWorkload(M=3000, N=500), tmp_path)[4].given
+    given = written(Conv1dWorkload(M=3000, N=500), tmp_path)[4].inputs
     x, w = (array.astype(np.float64) for array in given)
     assert x.mean() > 500 * x.std()
     assert w.sum() > np.linalg.norm(w)  # so sums do not vanish
@@ -109,8 +109,8 @@ def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
     workload = Conv1dWorkload(M=3000, N=500, max_error=1e-3)
 
     def error(case: cases.Case) -> float:
-        scales = [1 / np.abs(array).max() if scaled else 1.0 for array in case.given]
-        x, w = (halves(*each) for each in zip(case.given, scales, strict=True))
+        scales = [1 / np.abs(array).max() if scaled else 1.0 for array in case.inputs]
+        x, w = (halves(*each) for each in zip(case.inputs, scales, strict=True))
         with np.errstate(invalid="ignore"):
             return check.relative_error(np.convolve(x, w), case.references["output"])
 
@@ -141,7 +141,7 @@ def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None
 def test_no_sum_leaves_the_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
     workload = Conv1dWorkload.model_validate({"M": taps, "N": taps, "mode": "same", "dtype": dtype})
     for case in written(workload, tmp_path):
-        assert {array.dtype.name for array in case.given} == {dtype}
+        assert {array.dtype.name for array in case.inputs} == {dtype}
         exact = case.references["output"].astype(in_numpy(dtype))
         assert np.isfinite(exact.astype(np.float64)).all()
         assert check.relative_error(exact, case.references["output"]) < workload.max_error
@@ -152,8 +152,8 @@ def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
     for place, seed in enumerate((7, 7, 8)):
         (tmp_path / str(place)).mkdir()
         drawn.append(written(CONV1D, tmp_path / str(place), seed)[0])
-    assert all(map(np.array_equal, drawn[0].given, drawn[1].given))
-    assert not any(map(np.array_equal, drawn[0].given, drawn[2].given))
+    assert all(map(np.array_equal, drawn[0].inputs, drawn[1].inputs))
+    assert not any(map(np.array_equal, drawn[0].inputs, drawn[2].inputs))
 
 
 @pytest.mark.parametrize("taps", [2, 3, 61])
@@ -163,7 +163,7 @@ def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> No
     workload = Conv1dWorkload(M=taps, N=taps, mode="valid", kind="correlate")
     for seed in range(100):
         for case in written(workload, tmp_path, seed):
-            x, w = case.given
+            x, w = case.inputs
             typical = np.linalg.norm(x.astype(np.float64) * w)
             assert abs(case.references["output"][0]) > 0.4 * typical, (case.name, seed)
 

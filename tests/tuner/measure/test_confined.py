@@ -40,7 +40,7 @@ def nothing_tried() -> Iterator[None]:
 
 
 def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: Path) -> None:
-    found = confined.of_candidates("cpu", str(tmp_path))
+    found = confined.candidate_confinement("cpu", str(tmp_path))
     total = psutil.virtual_memory().total
     assert (found.folder, found.devices) == (str(tmp_path), ())
     assert found.memory_bytes is not None and 0 < found.memory_bytes < total
@@ -50,9 +50,9 @@ def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: 
 def test_a_driver_that_starts_processes_is_let_and_that_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, nothing_tried: None, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(confined, "exercise", remote.fork_in)
+    monkeypatch.setattr(confined, "probe_driver", remote.fork_in)
     with capture_logs() as logs:
-        found = [confined.of_candidates("cuda", str(tmp_path)) for _ in range(2)]
+        found = [confined.candidate_confinement("cuda", str(tmp_path)) for _ in range(2)]
     assert found == [confined.LIMITED] * 2
     (said,) = logs
     assert (said["event"], said["log_level"]) == ("candidates_not_confined", "warning")
@@ -60,19 +60,19 @@ def test_a_driver_that_starts_processes_is_let_and_that_is_logged_once(
 
 
 @pytest.mark.parametrize(
-    ("asked", "answers"), [(remote.write_in, 1), (remote.fail_in, 0)], ids=["fine", "never"]
+    ("probe", "answers"), [(remote.write_in, 1), (remote.fail_in, 0)], ids=["fine", "never"]
 )
 def test_where_confinement_is_not_the_reason_candidates_are_confined(
     monkeypatch: pytest.MonkeyPatch,
     nothing_tried: None,
     tmp_path: Path,
-    asked: Callable[[Path], None],
+    probe: Callable[[Path], None],
     answers: int,
 ) -> None:
     """A driver that is out of order is asked again."""
-    monkeypatch.setattr(confined, "exercise", asked)
+    monkeypatch.setattr(confined, "probe_driver", probe)
     with capture_logs() as logs:
-        found = confined.of_candidates("cuda", str(tmp_path))
+        found = confined.candidate_confinement("cuda", str(tmp_path))
     assert logs == []
     assert found.folder == str(tmp_path)
     assert confined._works_confined.cache_info().currsize == answers

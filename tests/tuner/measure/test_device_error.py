@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("workload", [WORKLOAD, HALF], ids=lambda workload
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_it_becomes_machine_code(dtype: str, arch: str) -> None:
-    reference = cases.kept_in(Conv1dWorkload(M=100, N=7, dtype=dtype))
+    reference = cases.reference_dtype(Conv1dWorkload(M=100, N=7, dtype=dtype))
     assert b"compare" in cubin(source(dtype, reference), arch)
 
 
@@ -46,7 +46,7 @@ def written(workload: Workload, folder: Path) -> tuple[Tensors, list[cases.Case]
 
 
 def answer(tensors: Tensors, case: cases.Case, off: float) -> None:
-    tensors.outputs[0].copyfrom((case.references["output"] + off).astype(case.given[0].dtype))
+    tensors.outputs[0].copyfrom((case.references["output"] + off).astype(case.inputs[0].dtype))
 
 
 @BOTH
@@ -59,7 +59,7 @@ def test_the_device_is_asked_with_references_that_stay_there(
         assert np.isnan(tensors.errors(case)["output"])
         answer(tensors, case, off=1.0)
         assert tensors.errors(case)["output"] == relative_error(
-            tensors.fetched()[0], case.references["output"]
+            tensors.to_host()[0], case.references["output"]
         )
         answer(tensors, case, off=0.0)
         assert 0 <= tensors.errors(case)["output"] < 1e-3
@@ -71,19 +71,19 @@ def test_the_device_is_asked_with_references_that_stay_there(
 def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: Path) -> None:
     """There is room for two inputs with their weights, and for one reference."""
     tensors, known, device = written(workload, tmp_path)
-    given = sum(array.nbytes for array in known[0].given)
+    given = sum(array.nbytes for array in known[0].inputs)
     tensors._room = 2 * given + known[0].references["output"].nbytes
     for case in known:
         tensors.fill(case)
-        for tensor, array in zip(tensors.given, case.given, strict=True):
+        for tensor, array in zip(tensors.inputs, case.inputs, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), array)
-        assert np.isnan(tensors.fetched()[0]).all()
+        assert np.isnan(tensors.to_host()[0]).all()
         answer(tensors, case, off=1.0)
         assert tensors.errors(case)["output"] == relative_error(
-            tensors.fetched()[0], case.references["output"]
+            tensors.to_host()[0], case.references["output"]
         )
     assert len(device.asked) == 1
-    assert tensors._room < known[0].given[0].nbytes
+    assert tensors._room < known[0].inputs[0].nbytes
     inputs = {(name, part) for name in ("normal", "positive") for part in ("input", "weight")}
     assert set(tensors._kept) == inputs | {("normal", "output")}
 

@@ -75,7 +75,7 @@ def written(
 
 def whole(workload: Workload, case: Case) -> list[Any]:
     """All that is given."""
-    pairs = zip(case.given, workload.given, strict=True)
+    pairs = zip(case.inputs, workload.given, strict=True)
     return [np.resize(array, argument.shape) for array, argument in pairs]
 
 
@@ -92,11 +92,11 @@ def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path
 def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
     workload, (first, *others), folder = written
     shapes = [argument.shape for argument in workload.given]
-    assert [array.shape for array in first.given] == shapes
+    assert [array.shape for array in first.inputs] == shapes
     few = workload.fewer(cases.SIGNALS, cases.CHANNELS)
     assert few.bytes < workload.bytes
     for case in others:
-        assert [array.shape for array in case.given] == [each.shape for each in few.given]
+        assert [array.shape for array in case.inputs] == [each.shape for each in few.given]
     files = list(folder.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
 
@@ -109,7 +109,7 @@ def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], sh
         tensors._room = 0
     for case in known:
         tensors.fill(case)
-        for tensor, array in zip(tensors.given, whole(workload, case), strict=True):
+        for tensor, array in zip(tensors.inputs, whole(workload, case), strict=True):
             np.testing.assert_array_equal(tensor.numpy(), array)
         for output, tensor in zip(workload.outputs, tensors.outputs, strict=True):
             right = np.resize(case.references[output.name], output.shape)

@@ -18,7 +18,7 @@ from tests.benchmarks.training.steps.kernels import profiled
 from tests.benchmarks.training.steps.step import Case, Training
 from tuner.client.local import Local
 from tuner.errors import ModelFailed
-from tuner.measure.quiet import Others
+from tuner.measure.noise import OtherLoad
 from tuner.torch import capture, optimize_
 from tuner.torch.model.capture import Captured
 
@@ -62,7 +62,7 @@ class Steps:
         with self._part("turns"):
             self.row["host"], others = (
                 {"cpus": os.cpu_count(), "load": os.getloadavg()[0]},
-                Others(),
+                OtherLoad(),
             )
             steps = {name: each.step for name, each in both.items()}
             self.row["ms"] = in_turns(steps, self._case.device)

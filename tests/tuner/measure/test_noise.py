@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from tuner.device.cpu_facts import threads
-from tuner.measure import quiet
-from tuner.measure.quiet import WAY_OUT, Others, noise
+from tuner.measure import noise as module
+from tuner.measure.noise import WAY_OUT, OtherLoad, noise
 
 
 def summary(spread: float) -> dict[str, Any]:
@@ -36,7 +36,7 @@ SPIN = "import time\nwhile time.process_time() < 0.6: pass"
 
 def test_another_s_work_is_seen() -> None:
     """Of a process that is no descendant of this one: its parent has ended."""
-    others = Others()
+    others = OtherLoad()
     command = f"({shlex.quote(sys.executable)} -c {shlex.quote(SPIN)} && echo over) &"
     with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE) as shell:
         assert shell.communicate(timeout=60)[0] == b"over\n"
@@ -44,17 +44,17 @@ def test_another_s_work_is_seen() -> None:
 
 
 def test_work_of_one_s_own_processes_is_not_another_s() -> None:
-    before = quiet._own()
+    before = module._own()
     with subprocess.Popen([sys.executable, "-c", f"{SPIN}\ninput()"], stdin=subprocess.PIPE) as own:
         assert own.stdin is not None
         deadline = time.monotonic() + 60
-        while quiet._own() - before < 0.5 and time.monotonic() < deadline:
+        while module._own() - before < 0.5 and time.monotonic() < deadline:
             time.sleep(0.05)
         own.stdin.close()
-    assert quiet._own() - before >= 0.5
+    assert module._own() - before >= 0.5
 
 
 def test_a_look_says_what_it_saw() -> None:
-    found = quiet.look()
+    found = module.measure_noise()
     assert found["spread"] >= 0 and found["load"] >= 0
     assert found["quiet"] == (found["reason"] is None)

@@ -16,12 +16,13 @@ from tuner.measure.clock import STEADY, Sample, spread, summarise
 
 BUSY = 0.15
 """Share of all processors that other processes may use on a quiet machine."""
-LOOK_SECONDS, LOOK_SAMPLES, LOOK_SIZE = 0.3, 100, 4096
-"""How long :func:`look` takes, its samples, and the elements of the arrays that it multiplies."""
+NOISE_SECONDS, NOISE_SAMPLES, NOISE_SIZE = 0.3, 100, 4096
+"""How long :func:`measure_noise` takes, its samples, and the elements of the arrays that it
+multiplies."""
 WAY_OUT = "end what else runs here, or tune again when it is quiet"
 
 
-class Others:
+class OtherLoad:
     """Measures how busy other processes keep the processors, from its creation on."""
 
     def __init__(self) -> None:
@@ -62,23 +63,23 @@ def noise(
     if found["probe_spread"] > STEADY:
         of_the_probe = f"spread by {found['probe_spread']:.0%} of their median"
         reasons.append(f"the samples of the empty program are {of_the_probe}")
-    told = f"{', '.join(reasons)}; {WAY_OUT}" if reasons else None
-    return {"quiet": not reasons, **found, "reason": told}
+    reason = f"{', '.join(reasons)}; {WAY_OUT}" if reasons else None
+    return {"quiet": not reasons, **found, "reason": reason}
 
 
-def look() -> dict[str, Any]:
+def measure_noise() -> dict[str, Any]:
     """Return the :func:`noise` of a third of a second in which only a small NumPy kernel runs
     here."""
-    others = Others()
-    a = np.ones(LOOK_SIZE, np.float32)
+    others = OtherLoad()
+    a = np.ones(NOISE_SIZE, np.float32)
     call = partial(np.multiply, a, a, a)
     samples = []
-    for _ in range(LOOK_SAMPLES):
+    for _ in range(NOISE_SAMPLES):
         start = time.perf_counter()
         for _ in range(50):
             call()
         samples.append(Sample((time.perf_counter() - start) / 50))
-        time.sleep(LOOK_SECONDS / LOOK_SAMPLES)
+        time.sleep(NOISE_SECONDS / NOISE_SAMPLES)
     summary = summarise(samples, 50)
     return noise(None, others.load(), summary)
 
